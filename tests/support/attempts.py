@@ -51,9 +51,7 @@ def run(aws: Cloud, launcher: Launcher, *command: str, **fields: Any) -> Head:
     """Run one attempt to its end; returns the job then."""
     _, attempt = begin(aws, launcher, command=list(command), **fields)
     asyncio.run(attempt.run())
-    head = aws.jobs.get(JOB)
-    assert head is not None
-    return head
+    return aws.job(JOB)
 
 
 def output(aws: Cloud, head: Head) -> list[tuple[str, str | None]]:

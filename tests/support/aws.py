@@ -26,6 +26,7 @@ from joblane.deployment.names import (
     traces_dead_name,
     traces_name,
 )
+from joblane.job.head import Head
 from joblane.job.retention import Retention
 from tests.support import schemas
 
@@ -128,6 +129,12 @@ class Cloud:
     output: OutputStore
     session: Callable[[], botocore.session.Session]
     """Makes another session, for a test's hooks: its clients reach the same deployment."""
+
+    def job(self, job_id: str) -> Head:
+        """Return a job that is stored."""
+        head = self.jobs.get(job_id)
+        assert head is not None
+        return head
 
     def emitter(self) -> Any:
         """Give this cloud clients of a session of its own; returns that session's event emitter."""

@@ -48,9 +48,7 @@ class Broadcast:
     @property
     def head(self) -> Head:
         """The group's job."""
-        head = self.aws.jobs.get(self.id)
-        assert head is not None
-        return head
+        return self.aws.job(self.id)
 
     def group(self) -> Group:
         """The group."""
@@ -60,9 +58,7 @@ class Broadcast:
 
     def member(self, index: int) -> Head:
         """The job of a member."""
-        head = self.aws.jobs.get(self.group().id_of(index))
-        assert head is not None
-        return head
+        return self.aws.job(self.group().id_of(index))
 
     def end(self, index: int, state: State = State.COMPLETED) -> None:
         """An agent runs a member to its end."""

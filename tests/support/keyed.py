@@ -54,9 +54,7 @@ class Deployed:
 
     def head(self, letter: str) -> Head:
         """A job as it is."""
-        head = self.aws.jobs.get(job(letter))
-        assert head is not None
-        return head
+        return self.aws.job(job(letter))
 
     def messages(self, url: str = LANE) -> list[Any]:
         """Messages of a lane, oldest first."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import botocore.session
 
-from tests.support.aws import KEYS_TABLE
+from joblane.aws.clients import Clients
+from tests.support.aws import KEYS_TABLE, Cloud
 from tests.support.schemas import SCHEMAS
 
 
@@ -38,6 +39,12 @@ class Meter:
         with self._lock:
             self.calls.clear()
             self.write_units = self.reads = self.bytes_read = self.rows_read = 0
+
+    def clients_of(self, aws: Cloud) -> Clients:
+        """Return clients whose every call is counted."""
+        session = aws.session()
+        self.attach(session, aws.clients.make("dynamodb"))
+        return Clients(session)
 
     def attach(self, session: botocore.session.Session, spare: Any) -> None:
         """Count every call of a session; `spare` is a DynamoDB client of another session."""

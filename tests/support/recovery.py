@@ -189,8 +189,7 @@ class World:
 
     def reason(self, job_id: str) -> str:
         """Why a job is where it is."""
-        head = self.aws.jobs.get(job_id)
-        assert head is not None
+        head = self.aws.job(job_id)
         return head.timeline[-1].reason
 
 

@@ -213,6 +213,4 @@ class World:
 
     def head(self, received: Received) -> Any:
         """The job of a message."""
-        head = self.aws.jobs.get(job_of(received))
-        assert head is not None
-        return head
+        return self.aws.job(job_of(received))

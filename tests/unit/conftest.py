@@ -7,11 +7,13 @@ import pytest
 from hypothesis.strategies import text
 
 from ec2_agent.sandbox.launcher import Launcher
+from joblane.aws.clients import Clients
 from tests.support.asked import write_notes
-from tests.support.aws import Cloud
+from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
 from tests.support.keyed import Deployed
 from tests.support.memory import Memory
 from tests.support.meter import Meter
+from tests.support.requests import Api
 
 
 @pytest.fixture(name="aws")
@@ -41,6 +43,21 @@ def _moto() -> Iterator[None]:
 def _meter() -> Meter:
     """Counts calls and what they cost, of the sessions it is attached to."""
     return Meter()
+
+
+@pytest.fixture(name="metered")
+def _metered(aws: Cloud, meter: Meter) -> Clients:
+    """Clients whose every call is counted."""
+    return meter.clients_of(aws)
+
+
+@pytest.fixture(name="api")
+def _api(aws: Cloud) -> Api:
+    """The function of submissions."""
+    from functions.submission import handler  # noqa: PLC0415 - few files of tests need it
+
+    settings = handler.Settings.model_validate(FUNCTION_ENVIRONMENT)
+    return Api(handler.build(settings, aws.clients, time.time))
 
 
 @pytest.fixture(name="at")

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from functions.admin.handler import Settings as AdminSettings
 from functions.admin.handler import build as build_admin
 from functions.projector.handler import Settings, build
-from joblane.aws.clients import Clients
 from joblane.aws.counters import CounterStore
 from joblane.aws.job_items import to_item
 from joblane.aws.job_stream import read_record
@@ -235,9 +234,10 @@ def busy(jobs: int, dice: random.Random) -> Iterator[list[dict[str, Any]]]:
 
 
 def test_a_busy_queue_costs_three_thousandths_of_a_write_unit_a_change(aws: Cloud):
-    meter, session = Meter(), aws.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
-    projector = build(Settings.model_validate(FUNCTION_ENVIRONMENT), Clients(session), time.time)
+    meter = Meter()
+    projector = build(
+        Settings.model_validate(FUNCTION_ENVIRONMENT), meter.clients_of(aws), time.time
+    )
     for batch in busy(2000, random.Random(1)):
         projector.handle(batch)
     each = meter.write_units / 2000
@@ -261,9 +261,8 @@ def test_ages_are_asked_for_all_lanes_at_once_and_once_a_minute(aws: Cloud):
         "Value": 72.0,
     }
     cloudwatch.put_metric_data(Namespace="AWS/SQS", MetricData=[metric])  # type: ignore[list-item]
-    meter, session = Meter(), aws.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
-    clients = Clients(session)
+    meter = Meter()
+    clients = meter.clients_of(aws)
     oldest = MessageAges(lambda: clients.make("cloudwatch"), ["a", "b"], lambda: now[0])
     assert {"b": 72} == {name: age.seconds for name, age in oldest.ages().items()}
     assert now[0] * 1000 - oldest.ages()["b"].at_ms < 180_000

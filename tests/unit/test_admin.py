@@ -9,7 +9,6 @@ import pytest
 from functions.admin.handler import Settings, build
 from joblane import __version__
 from joblane.aws.agent_facts import KEPT_S, FactStore
-from joblane.aws.clients import Clients
 from joblane.aws.lanes import LaneQueue
 from joblane.job.head import submitted
 from joblane.job.lease import LEASE_S, Heartbeat
@@ -160,10 +159,9 @@ def test_facts_of_a_page_of_agents_are_one_read(aws: Cloud):
     for number in range(20):
         beat(aws, f"i-{number}")
         publish(aws, f"i-{number}")
-    meter, session = Meter(), aws.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
+    meter = Meter()
     settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    platform = Api(build(settings, Clients(session), time.time), "client-platform")
+    platform = Api(build(settings, meter.clients_of(aws), time.time), "client-platform")
     query = {"limit": "20", "fact": "kernel"}
     entries = platform("GET", "/v1/agents", query=query)[1]["entries"]
     assert 20 * [{"kernel": "6.1"}] == [agent["facts"] for agent in entries]

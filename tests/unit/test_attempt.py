@@ -123,8 +123,7 @@ def test_an_interrupted_attempt_goes_back_uncounted_and_at_once(aws: Cloud, laun
         await running
 
     asyncio.run(interrupted())
-    head = aws.jobs.get(JOB)
-    assert head is not None
+    head = aws.job(JOB)
     assert (State.PENDING, 0) == (head.state, head.attempt)
     assert (1, 0) == lengths(aws)
 
@@ -139,8 +138,7 @@ def test_a_cancelled_job_ends_with_all_it_started(aws: Cloud, launcher: Launcher
         await running
 
     asyncio.run(cancelled())
-    head = aws.jobs.get(JOB)
-    assert head is not None
+    head = aws.job(JOB)
     assert (State.CANCELLED, Outcome.CANCELLED) == (head.state, head.outcome)
     assert (0, 0) == lengths(aws)
 
@@ -152,8 +150,7 @@ def test_a_job_that_ended_by_itself_before_it_could_be_cancelled_has_ended_by_it
     attempt.request_stop(StopReason.COMMAND)
     attempt.request_stop(StopReason.DRAIN)  # the first who asks says why
     asyncio.run(attempt.run())
-    head = aws.jobs.get(JOB)
-    assert head is not None
+    head = aws.job(JOB)
     assert head.state in {State.CANCELLED, State.COMPLETED}
 
 
@@ -162,8 +159,7 @@ def test_a_job_whose_end_was_asked_for_is_not_tried_again(aws: Cloud, launcher: 
     _, attempt = begin(aws, launcher, command=["false"], retry={"backoff_s": [0]})
     aws.jobs.request_cancel(JOB, "asked at noon")
     asyncio.run(attempt.run())
-    head = aws.jobs.get(JOB)
-    assert head is not None
+    head = aws.job(JOB)
     assert (State.CANCELLED, 1) == (head.state, head.exit_code)
     assert "cancelled; exit code 1" in head.timeline[-1].reason
     assert (0, 0) == lengths(aws)
@@ -179,8 +175,7 @@ def test_an_abandoned_attempt_says_nothing(aws: Cloud, launcher: Launcher):
         await running
 
     asyncio.run(abandoned())
-    head = aws.jobs.get(JOB)
-    assert head is not None
+    head = aws.job(JOB)
     assert State.ACTIVE is head.state
     assert (0, 1) == lengths(aws)
 
@@ -191,8 +186,7 @@ def test_a_late_finisher_is_refused_and_the_owner_stays(
     parts, attempt = begin(aws, launcher, command=["true"])
     parts.jobs.take_over(attempt.head, "agent-2", int(time.time() * 1000))
     asyncio.run(attempt.run())
-    head = aws.jobs.get(JOB)
-    assert head is not None
+    head = aws.job(JOB)
     assert (State.ACTIVE, "agent-2") == (head.state, head.agent)
     assert "stale_completion_ignored" in caplog.text
 
@@ -216,8 +210,7 @@ def say(aws: Cloud, launcher: Launcher, script: str, **fields: Any) -> tuple[Hea
     command = ["/bin/sh", "-c", script]
     _, attempt = begin(aws, launcher, conditions, command=command, **fields)
     asyncio.run(attempt.run())
-    head = aws.jobs.get(JOB)
-    assert head is not None
+    head = aws.job(JOB)
     return head, "".join(text or "" for _, text in output(aws, head))
 
 
@@ -353,6 +346,5 @@ def test_a_job_that_was_given_up_before_its_start_is_not_started(
     attempt.abandon()
     asyncio.run(attempt.run())
     assert [] == started
-    head = aws.jobs.get(JOB)
-    assert head is not None
+    head = aws.job(JOB)
     assert State.ACTIVE is head.state

@@ -218,8 +218,7 @@ def test_a_job_that_cannot_be_started_for_want_of_space_goes_back_uncounted(
         attempt = parts.attempt(attempt.head, attempt.delivery)  # the same claim
         asyncio.run(attempt.run())
         assert ["ballast"] == os.listdir(parts.jobs_dir)  # noqa: PTH208
-    head = aws.jobs.get(JOB)
-    assert head is not None
+    head = aws.job(JOB)
     assert (State.PENDING, 0) == (head.state, head.attempt)
     assert "No space left" in head.timeline[-1].reason
     assert "No space left" in (parts.capacity.why or "")

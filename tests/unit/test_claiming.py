@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from ec2_agent.lanes.disposal import Action, dispose_refused
-from joblane.aws.clients import Clients
 from joblane.aws.job_claims import EARLY_MS
 from joblane.aws.lanes import LaneQueue
 from joblane.formats.times import rfc3339
@@ -62,17 +61,11 @@ def state(aws: Cloud) -> tuple[int, int]:
     return lengths.visible, lengths.in_flight
 
 
-def stored(aws: Cloud) -> Head:
-    head = aws.jobs.get(JOB)
-    assert head is not None
-    return head
-
-
 def test_a_message_becomes_a_claimed_job(aws: Cloud):
     put(aws)
     send(aws)
     head = claim(aws)
-    assert head == stored(aws)
+    assert head == aws.job(JOB)
     assert (0, 1) == state(aws)
 
 
@@ -128,7 +121,7 @@ def test_a_second_copy_of_a_running_jobs_message_is_given_back(aws: Cloud):
     beat(aws, "agent-1", NOW)
     assert claim(aws, "agent-1") is not None
     assert claim(aws, "agent-2", NOW + 1) is None
-    assert 1 == stored(aws).epoch
+    assert 1 == aws.job(JOB).epoch
     assert (0, 2) == state(aws)
 
 
@@ -143,7 +136,7 @@ def test_two_messages_of_a_job_at_the_same_moment_make_one_claim(aws: Cloud):
     assert second is not None
     assert parts.claim(first) is not None
     assert parts.claim(second) is None
-    assert 1 == stored(aws).epoch
+    assert 1 == aws.job(JOB).epoch
 
 
 def test_a_message_of_an_ended_job_is_deleted(aws: Cloud):
@@ -166,7 +159,7 @@ def test_a_second_message_does_not_shorten_a_backoff(aws: Cloud):
     )
     send(aws)
     assert claim(aws) is None
-    assert ((0, 1), State.RETRY) == (state(aws), stored(aws).state)
+    assert ((0, 1), State.RETRY) == (state(aws), aws.job(JOB).state)
     send(aws)
     claimed = claim(aws, now=NOW + 600 - EARLY_MS / 1000)  # SQS's clock and this host's differ
     assert claimed is not None
@@ -190,12 +183,12 @@ def test_a_message_of_another_agents_job_is_deleted_whatever_its_state(aws: Clou
     aws.jobs.put_new(replace(head, assigned="agent-9"))
     send(aws)
     assert claim(aws) is None
-    assert ((0, 0), State.PENDING) == (state(aws), stored(aws).state)
+    assert ((0, 0), State.PENDING) == (state(aws), aws.job(JOB).state)
     beat(aws, "agent-9", NOW - LEASE_S)
     aws.jobs.claim(JOB, "agent-9", int((NOW - LEASE_S) * 1000))
     send(aws)
     assert claim(aws) is None  # though its agent is lost
-    assert ((0, 0), State.ACTIVE) == (state(aws), stored(aws).state)
+    assert ((0, 0), State.ACTIVE) == (state(aws), aws.job(JOB).state)
 
 
 def test_a_job_that_was_not_claimed_in_time_is_left_to_fail(aws: Cloud):
@@ -203,7 +196,7 @@ def test_a_job_that_was_not_claimed_in_time_is_left_to_fail(aws: Cloud):
     aws.jobs.put_new(replace(head, assigned="agent-1", reply_by_ms=int(NOW * 1000)))
     send(aws)
     assert claim(aws) is None
-    assert ((0, 0), State.PENDING) == (state(aws), stored(aws).state)
+    assert ((0, 0), State.PENDING) == (state(aws), aws.job(JOB).state)
 
 
 @pytest.mark.parametrize(("runs", "restarted"), [(True, False), (False, False), (False, True)])
@@ -276,7 +269,7 @@ def test_a_job_that_the_agents_next_life_lists_stays_its_own(aws: Cloud):
     lose(aws)
     beat(aws, "agent-dead", NOW + 5, since=NOW + 4, jobs=(JOB,))
     assert claim(aws, "agent-2", NOW + 5) is None
-    assert State.ACTIVE is stored(aws).state
+    assert State.ACTIVE is aws.job(JOB).state
 
 
 def test_a_job_whose_claims_answer_was_lost_is_taken_over_once_a_heartbeat_leaves_it_out(
@@ -316,7 +309,7 @@ def test_a_job_is_listed_while_it_is_claimed(aws: Cloud):
 def test_a_lost_job_that_is_not_restartable_fails_and_says_why(aws: Cloud):
     lose(aws, restartable=False)
     assert claim(aws, "agent-2", NOW + LEASE_S) is None
-    head = stored(aws)
+    head = aws.job(JOB)
     assert (State.FAILED, 1) == (head.state, head.epoch)
     assert "not restartable" in head.timeline[-1].reason
     assert head.expires_at is not None
@@ -327,7 +320,7 @@ def test_a_lost_job_whose_end_was_asked_for_is_cancelled(aws: Cloud):
     lose(aws)
     aws.jobs.request_cancel(JOB, "asked at noon")
     assert claim(aws, "agent-2", NOW + LEASE_S) is None
-    head = stored(aws)
+    head = aws.job(JOB)
     assert (State.CANCELLED, 1) == (head.state, head.epoch)
     assert "agent-dead was lost" in head.timeline[-1].reason
     assert (0, 0) == state(aws)
@@ -337,14 +330,14 @@ def test_a_message_that_arrives_before_its_jobs_time_waits_for_it(aws: Cloud):
     put(aws, run_at=rfc3339(int(NOW * 1000) + 5_000))
     send(aws)
     assert claim(aws) is None
-    assert State.SCHEDULED is stored(aws).state
+    assert State.SCHEDULED is aws.job(JOB).state
     assert (0, 1) == state(aws)
 
 
 def test_a_job_that_loses_agent_after_agent_ends_dead(aws: Cloud):
     lose(aws, retry={"max_attempts": 1})
     assert claim(aws, "agent-2", NOW + LEASE_S) is None
-    assert State.DEAD is stored(aws).state
+    assert State.DEAD is aws.job(JOB).state
 
 
 def test_a_stranger_claim_is_not_answered_by_guessing(aws: Cloud):
@@ -356,9 +349,7 @@ def test_a_stranger_claim_is_not_answered_by_guessing(aws: Cloud):
 
 def test_messages_in_flight_are_extended_in_batches(aws: Cloud):
     meter = Meter()
-    session = aws.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
-    parts = Parts(Clients(session))
+    parts = Parts(meter.clients_of(aws))
     for _ in range(12):
         send(aws)
     held = [h for h in (parts.receive() for _ in range(12)) if h is not None]

@@ -33,14 +33,6 @@ from tests.support.types import store_type
 RunOne = Callable[[dict[str, object]], str]
 
 
-@pytest.fixture(name="metered")
-def _metered(aws: Cloud, meter: Meter) -> Clients:
-    """Clients whose every call is counted."""
-    session = aws.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
-    return Clients(session)
-
-
 @pytest.fixture(name="api")
 def _api(meter: Meter, metered: Clients) -> Api:
     """The submission function, warm: it has read the figures of its tenant's limits."""
@@ -130,8 +122,7 @@ def test_a_typed_job_costs_as_many_write_units_as_a_command(
     """Its type is read when it is submitted: the number of the version, each time."""
     job_id = run_one({"type": "sleep", "params": {"ms": 0, "items": [1, 2]}})
     assert (4, 0, 3) == (meter.write_units, meter.reads, sqs_requests(meter))
-    head = aws.jobs.get(job_id)
-    assert head is not None
+    head = aws.job(job_id)
     assert ("completed", 2) == (head.state, head.spec.items)
 
 

@@ -122,8 +122,7 @@ def over(state: State) -> Callable[[Cloud], None]:
 def half_replayed(aws: Cloud) -> None:
     """A replay whose message was never sent."""
     over(State.DEAD)(aws)
-    head = aws.jobs.get(JOB[:-1] + "3")
-    assert head is not None
+    head = aws.job(JOB[:-1] + "3")
     aws.jobs.move(head, Event.REPLAY, plan(head, Event.REPLAY, NOW_MS - 1, "replayed"))
 
 

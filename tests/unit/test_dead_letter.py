@@ -60,12 +60,6 @@ def put(aws: Cloud) -> Head:
     return head
 
 
-def stored(aws: Cloud) -> Head:
-    head = aws.jobs.get(JOB)
-    assert head is not None
-    return head
-
-
 def notes(aws: Cloud, url: str) -> list[tuple[str, dict[str, str]]]:
     answer = aws.clients.make("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10)
     found = [json.loads(message["Body"]) for message in answer.get("Messages", [])]
@@ -86,7 +80,7 @@ def test_a_job_whose_message_was_received_too_often_is_dead_and_somebody_knows(
 ):
     put(aws)
     assert [] == deal(aws, letter(OURS))
-    head = stored(aws)
+    head = aws.job(JOB)
     assert State.DEAD is head.state
     assert "received 1000 times" in head.timeline[-1].reason
     assert head.expires_at == int(NOW) + 90 * 86_400
@@ -104,7 +98,7 @@ def test_a_letter_that_comes_twice_tells_twice_and_moves_once(aws: Cloud, told: 
     put(aws)
     for _ in range(2):
         assert [] == deal(aws, letter(OURS))
-    assert 2 == len(stored(aws).timeline)
+    assert 2 == len(aws.job(JOB).timeline)
     assert 2 == len(notes(aws, told))
 
 
@@ -161,7 +155,7 @@ def test_the_letter_of_a_deleted_job_is_discarded_silently(aws: Cloud, told: str
 def test_a_letter_that_names_another_tenants_job_does_not_touch_it(aws: Cloud, told: str):
     put(aws)
     deal(aws, letter(Message(job_id=JOB, tenant="other").encode()))
-    assert State.PENDING is stored(aws).state
+    assert State.PENDING is aws.job(JOB).state
     assert "another tenant" in notes(aws, told)[0][0]
 
 
@@ -169,7 +163,7 @@ def test_a_running_job_gets_a_fresh_message_instead(aws: Cloud, told: str):
     put(aws)
     aws.jobs.claim(JOB, "agent-1", 2_000)
     assert [] == deal(aws, letter(OURS))
-    assert State.ACTIVE is stored(aws).state
+    assert State.ACTIVE is aws.job(JOB).state
     lane = aws.clients.make("sqs").receive_message(QueueUrl=f"{PREFIX}{NAME}-lane-default_default")
     assert OURS == lane["Messages"][0]["Body"]
     assert [] == notes(aws, told)
@@ -181,7 +175,7 @@ def test_a_job_that_has_ended_stays_as_it_is(aws: Cloud, told: str, state: State
     head = aws.jobs.claim(JOB, "agent-1", 2_000)
     aws.jobs.settle(head, Step(state, 3_000, 1, "as it was"), AttemptFacts(Outcome.FAILED))
     assert [] == deal(aws, letter(OURS))
-    assert "as it was" == stored(aws).timeline[-1].reason
+    assert "as it was" == aws.job(JOB).timeline[-1].reason
     assert [] == notes(aws, told)
 
 
@@ -190,7 +184,7 @@ def test_one_letter_that_cannot_be_dealt_with_comes_back_and_the_others_do_not(a
     broken = letter(OURS) | {"messageId": "m-2"}
     del broken["eventSourceARN"]
     assert ["m-2"] == deal(aws, broken, letter(OURS))
-    assert State.DEAD is stored(aws).state
+    assert State.DEAD is aws.job(JOB).state
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

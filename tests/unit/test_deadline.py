@@ -42,8 +42,7 @@ def test_a_job_that_is_stopped_at_its_deadline_has_expired(
         await running
 
     asyncio.run(passed())
-    head = aws.jobs.get(JOB)
-    assert head is not None
+    head = aws.job(JOB)
     assert (State.EXPIRED, Outcome.EXPIRED) == (head.state, head.outcome)
     assert f"its deadline {soon} passed" in head.timeline[-1].reason
     assert (0, 0) == lengths(aws)

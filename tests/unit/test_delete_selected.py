@@ -20,14 +20,9 @@ from tests.support.requests import Api
 from tests.unit.test_selected_jobs import AGENTS, NOW, NOW_MS, api_of, end, page, pages, run, submit
 
 
-@pytest.fixture(name="memory")
-def _memory() -> Memory:
-    return Memory()
-
-
 @pytest.fixture(name="aws")
-def _aws(memory: Memory) -> Cloud:
-    return memory.cloud()
+def _aws() -> Cloud:
+    return Memory().cloud()
 
 
 @pytest.fixture(name="clock")
@@ -112,8 +107,7 @@ def test_a_group_is_deleted_with_its_members_and_counts_as_one(aws: Cloud, api: 
     pages(api, "cancel", groups="true")
     newer = submit(api)
     end(aws, newer)
-    members = aws.jobs.get(group)
-    assert members is not None
+    members = aws.job(group)
     assert members.group is not None
     ids = [members.group.id_of(number) for number in range(3)]
     assert 3 == len(there(aws, *ids))

@@ -17,7 +17,6 @@ from ec2_agent.facts.known import KnownFacts
 from ec2_agent.facts.publishing import CHANGE_S, RENEW_S, FactPublisher
 from ec2_agent.host.metadata import Metadata, MetadataUnavailable
 from joblane.aws.agent_facts import KEPT_S, FactStore
-from joblane.aws.clients import Clients
 from joblane.target.fact_command import FactCommand
 from joblane.target.facts import BUILT_IN, LEFT_OUT, MAX_FACTS_BYTES, Facts, encode
 from scripts.costs.prices import HOURS, WRITE_UNIT
@@ -79,9 +78,8 @@ def published(
 
 
 def test_an_hour_of_facts_costs_less_than_70_dollars_a_month_for_10_000_agents(aws: Cloud):
-    meter, session = Meter(), aws.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
-    store = FactStore(Clients(session).make("dynamodb"), DESCRIPTOR.agents_table)
+    meter = Meter()
+    store = FactStore(meter.clients_of(aws).make("dynamodb"), DESCRIPTOR.agents_table)
     published(HOUR_S, {0: FULL}, KnownFacts(), store)
     assert {"dynamodb.PutItem": HOUR_S / RENEW_S} == meter.calls
     row = aws.clients.make("dynamodb").get_item(

@@ -30,9 +30,7 @@ def run(aws: Cloud, launcher: Launcher, facts: Facts = FACTS, **fields: Any) -> 
     parts, attempt = begin(aws, launcher, **fields)
     parts.facts.host(facts)
     asyncio.run(attempt.run())
-    head = aws.jobs.get(JOB)
-    assert head is not None
-    return head
+    return aws.job(JOB)
 
 
 def test_a_command_and_its_environment_have_the_facts_of_their_agent(

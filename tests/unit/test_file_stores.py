@@ -120,9 +120,7 @@ def ended(aws: Cloud, head: Head, files: OutputSummary | None, state: State) -> 
     """End the attempt that `head` shows."""
     facts = AttemptFacts(Outcome.FAILED, output_files=files)
     aws.jobs.settle(head, Step(state, 2_000, head.attempt, "exit code 1", records=0), facts)
-    stored = aws.jobs.get(head.job_id)
-    assert stored is not None
-    return stored
+    return aws.job(head.job_id)
 
 
 def test_a_job_has_the_summary_of_its_newest_attempt_that_collected(aws: Cloud):

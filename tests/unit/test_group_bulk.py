@@ -47,8 +47,7 @@ def test_requeue_sends_messages_of_members_to_their_inboxes_in_pages(aws: Cloud)
     ask("POST", "/v1/jobs", {"command": ["a"]})
     _, group = ask("POST", "/v1/jobs", {"command": ["a"], "target": "_all"})
     ask("POST", "/v1/jobs", {"command": ["a"], "target": "host:web-1"})
-    head = aws.jobs.get(group["id"])
-    assert head is not None
+    head = aws.job(group["id"])
     assert head.group is not None
     aws.jobs.claim(head.group.id_of(4), "web-4", NOW_MS)
     every_message(aws, *AGENTS)
@@ -63,8 +62,7 @@ def test_restarting_failed_jobs_refuses_groups_and_names_their_route(aws: Cloud)
     beat(aws, "web-1", NOW_MS)
     _, group = api(aws)("POST", "/v1/jobs", {"command": ["a"], "target": "_all"})
     tick(aws.clients, NOW + 61)
-    head = aws.jobs.get(group["id"])
-    assert head is not None
+    head = aws.job(group["id"])
     assert State.FAILED is head.state
     first, *_ = sweep(aws, "restart-failed", 10)
     refused = [

@@ -27,14 +27,9 @@ NOW = 1_800_000_000.0
 NOW_MS = int(NOW * 1000)
 
 
-@pytest.fixture(name="memory")
-def _memory() -> Memory:
-    return Memory()
-
-
 @pytest.fixture(name="aws")
-def _aws(memory: Memory) -> Cloud:
-    return memory.cloud()
+def _aws() -> Cloud:
+    return Memory().cloud()
 
 
 def requeue(aws: Cloud, at: float, clients: Clients | None = None) -> Requeue:
@@ -55,14 +50,8 @@ def submit(aws: Cloud, at: float = NOW, **fields: object) -> str:
     return str(job["id"])
 
 
-def stored(aws: Cloud, job_id: str) -> Head:
-    head = aws.jobs.get(job_id)
-    assert head is not None
-    return head
-
-
 def group_of(aws: Cloud, job_id: str) -> Group:
-    group = stored(aws, job_id).group
+    group = aws.job(job_id).group
     assert group is not None
     return group
 
@@ -85,7 +74,7 @@ def test_the_agent_of_a_scheduled_job_is_looked_for_when_it_is_due(aws: Cloud):
     assert {} == run(aws, NOW + 29)
     beat(aws, "web-1", NOW_MS + 30_000)
     assert {"Woken": 1} == run(aws, NOW + 31)
-    head = stored(aws, job_id)
+    head = aws.job(job_id)
     assert (State.PENDING, "web-1", NOW_MS + 91_000, NOW_MS + 91_000) == (
         head.state,
         head.assigned,
@@ -100,7 +89,7 @@ def test_the_agent_of_a_scheduled_job_is_looked_for_when_it_is_due(aws: Cloud):
 def test_a_scheduled_job_whose_agent_is_gone_is_skipped(aws: Cloud):
     job_id = submit(aws, target="host:web-1", run_at=rfc3339(NOW_MS + 30_000))
     assert {"Skipped": 1} == run(aws, NOW + 31)
-    head = stored(aws, job_id)
+    head = aws.job(job_id)
     assert (State.SKIPPED, "its run_at has come; no agent web-1 serves queue default") == (
         head.state,
         head.reason,
@@ -114,7 +103,7 @@ def test_members_of_a_scheduled_broadcast_are_chosen_when_it_is_due(aws: Cloud):
     for name in ("late-1", "late-2"):
         beat(aws, name, NOW_MS + 400_000)
     assert {"Woken": 1} == run(aws, NOW + 401)
-    head = stored(aws, job_id)
+    head = aws.job(job_id)
     assert (State.PROCESSING, NOW_MS + 461_000) == (head.state, head.wake_at_ms)
     assert "its run_at has come; waits for its 2 members" == head.reason
     assert ["late-1", "late-2"] == [member.assigned for member in members(aws, job_id)]
@@ -127,14 +116,14 @@ def test_a_scheduled_broadcast_that_matches_nobody_is_skipped_and_of_too_many_fa
     monkeypatch.setattr("joblane.service.targets.MOST_MEMBERS", 1)
     job_id = submit(aws, target="_all", run_at=rfc3339(NOW_MS + 1_000))
     assert {"Skipped": 1} == run(aws, NOW + 2)
-    head = stored(aws, job_id)
+    head = aws.job(job_id)
     assert (State.SKIPPED, 0) == (head.state, group_of(aws, job_id).members)
     assert "no agent matches _all: no agent serves queue default" in head.reason
     job_id = submit(aws, target="_all", run_at=rfc3339(NOW_MS + 1_000))
     for name in ("a", "b"):
         beat(aws, name, NOW_MS)
     assert {"Skipped": 1} == run(aws, NOW + 2)
-    head = stored(aws, job_id)
+    head = aws.job(job_id)
     assert (State.FAILED, None) == (head.state, head.group)
     assert "its target matches 2 agents; a group has at most 1" in head.reason
     api = Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, lambda: NOW))
@@ -150,7 +139,7 @@ def test_a_silent_agent_fails_its_job_within_a_minute_of_the_timeout(aws: Cloud)
     job_id = submit(aws, target="host:web-1", reply_timeout_s=5)
     assert {} == run(aws, NOW + 4)
     assert {"Expired": 1} == run(aws, NOW + 5)
-    head = stored(aws, job_id)
+    head = aws.job(job_id)
     assert State.FAILED is head.state
     assert "agent web-1 did not respond within 5 s" in head.reason
 
@@ -175,11 +164,11 @@ def test_members_not_claimed_in_time_fail_and_those_that_run_go_on(aws: Cloud):
         third.state,
     )
     assert "agent web-2 did not respond within 60 s: it is alive, and" in third.reason
-    assert NOW_MS + 360_000 == stored(aws, job_id).wake_at_ms
+    assert NOW_MS + 360_000 == aws.job(job_id).wake_at_ms
     assert {} == run(aws, NOW + 300)
     # The agent of the first one is lost.
     assert {"Rearmed": 1} == run(aws, NOW + 361)
-    lost = stored(aws, running.job_id)
+    lost = aws.job(running.job_id)
     assert (State.FAILED, Outcome.LOST) == (lost.state, lost.outcome)
     assert "agent web-0 was lost while it ran the job, and only it may" in lost.reason
 
@@ -188,7 +177,7 @@ def test_a_deadline_expires_members_that_wait_and_stops_those_that_run(aws: Clou
     for number in range(2):
         beat(aws, f"web-{number}", NOW_MS)
     job_id = submit(aws, target="_all", deadline=rfc3339(NOW_MS + 20_000), reply_timeout_s=600)
-    assert NOW_MS + 20_000 == stored(aws, job_id).wake_at_ms
+    assert NOW_MS + 20_000 == aws.job(job_id).wake_at_ms
     first, second = members(aws, job_id)
     aws.jobs.claim(first.job_id, "web-0", NOW_MS + 1_000)
     assert {"Rearmed": 1} == run(aws, NOW + 21)
@@ -204,10 +193,10 @@ def test_members_placed_while_their_group_was_cancelled_are_cancelled(aws: Cloud
         beat(aws, f"web-{number}", NOW_MS)
     job_id = submit(aws, target="_all")
     store = GroupStore(aws.clients.make("dynamodb"), DESCRIPTOR.jobs_table)
-    head = stored(aws, job_id)
+    head = aws.job(job_id)
     group = replace(group_of(aws, job_id), begun=1, placed=1)
     store.write_group(head, with_group(head, group.next()))
-    head = stored(aws, job_id)
+    head = aws.job(job_id)
     stop = Stop(State.CANCELLED, "cancelled by ann")
     store.write_group(head, with_group(head, stopped(group_of(aws, job_id), stop)))
     assert {"Rearmed": 1} == run(aws, NOW + 60)
@@ -232,7 +221,7 @@ def test_an_expansion_that_was_interrupted_goes_on(aws: Cloud):
     for name in names:
         aws.agents.beat(beat(aws, name, NOW_MS))
     job_id = submit(aws, target="_all")
-    head = stored(aws, job_id)
+    head = aws.job(job_id)
     store = GroupStore(aws.clients.make("dynamodb"), DESCRIPTOR.jobs_table)
     group = group_of(aws, job_id)
     # As after a crash: a page was begun, and some of its members were put.
@@ -251,7 +240,7 @@ def test_an_expansion_that_was_interrupted_goes_on(aws: Cloud):
     assert {group.id_of(index) for index in range(PAGE + 1, len(names))} == sent
     assert claimed.job_id not in sent
     # Members that were placed before must reply earlier.
-    assert NOW_MS + 60_000 == stored(aws, job_id).wake_at_ms
+    assert NOW_MS + 60_000 == aws.job(job_id).wake_at_ms
 
 
 def test_a_run_that_has_no_time_left_leaves_the_group_due(aws: Cloud):
@@ -259,16 +248,14 @@ def test_a_run_that_has_no_time_left_leaves_the_group_due(aws: Cloud):
         beat(aws, f"web-{number}", NOW_MS)
     job_id = submit(aws, target="_all")
     watch = requeue(aws, NOW + 61).groups()
-    watch.look(stored(aws, job_id), NOW_MS + 61_000, lambda: 0.0)
+    watch.look(aws.job(job_id), NOW_MS + 61_000, lambda: 0.0)
     assert {State.PENDING} == {member.state for member in members(aws, job_id)}
-    assert NOW_MS + 71_000 == stored(aws, job_id).wake_at_ms
+    assert NOW_MS + 71_000 == aws.job(job_id).wake_at_ms
     assert {"Rearmed": 1} == run(aws, NOW + 120)
     assert {State.FAILED} == {member.state for member in members(aws, job_id)}
 
 
-def test_a_watch_reads_each_member_once_and_the_agents_of_those_that_run(
-    memory: Memory, aws: Cloud
-):
+def test_a_watch_reads_each_member_once_and_the_agents_of_those_that_run(aws: Cloud):
     names = [f"web-{number:03d}" for number in range(3 * PAGE)]
     for name in names:
         beat(aws, name, NOW_MS)
@@ -276,7 +263,7 @@ def test_a_watch_reads_each_member_once_and_the_agents_of_those_that_run(
     for head in members(aws, job_id)[: 2 * PAGE]:
         aws.jobs.claim(head.job_id, head.assigned or "", NOW_MS + 1_000)
     assert {} == run(aws, NOW)
-    session, meter = memory.session(), Meter()
+    session, meter = aws.session(), Meter()
     meter.attach(session, aws.clients.make("dynamodb"))
     asked: Counter[str] = Counter()
 
@@ -311,10 +298,10 @@ def test_the_last_member_settles_its_group_also_without_the_stream(aws: Cloud):
     first, second = members(aws, job_id)
     end(aws, aws.jobs.claim(first.job_id, "web-0", NOW_MS + 1_000), NOW_MS + 2_000)
     assert {"Rearmed": 1} == run(aws, NOW + 61)
-    head = stored(aws, job_id)
+    head = aws.job(job_id)
     assert (State.PARTIAL_FAILURE, None) == (head.state, head.wake_at_ms)
     assert "1 of 2 completed; 1 failed" == head.reason
-    assert State.FAILED is stored(aws, second.job_id).state
+    assert State.FAILED is aws.job(second.job_id).state
 
 
 def test_with_max_concurrency_the_next_members_begin_when_one_did_not_reply(aws: Cloud):
@@ -323,6 +310,6 @@ def test_with_max_concurrency_the_next_members_begin_when_one_did_not_reply(aws:
     job_id = submit(aws, target="_all", max_concurrency=1)
     for minute in (1, 2, 3):
         assert {"Rearmed": 1} == run(aws, NOW + 61 * minute)
-    head = stored(aws, job_id)
+    head = aws.job(job_id)
     assert (State.FAILED, "0 of 3 completed; 3 failed") == (head.state, head.reason)
     assert 3 == len(every_message(aws, "web-0", "web-1", "web-2"))

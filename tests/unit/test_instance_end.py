@@ -63,8 +63,7 @@ def test_another_agent_takes_over_at_once(aws: Cloud):
 
 def test_a_job_that_went_on_meanwhile_is_left_alone(aws: Cloud):
     lose(aws)
-    head = aws.jobs.get(JOB)
-    assert head is not None
+    head = aws.job(JOB)
     aws.jobs.take_over(head, "agent-3", int(time.time() * 1000))
     free(aws.clients)
     assert Parts(aws.clients).receive() is None
@@ -91,8 +90,7 @@ def test_what_only_this_agent_may_run_fails_at_once(aws: Cloud):
     aws.agents.beat(Heartbeat(DEAD, 0, now_ms, 1, 1, ("default",), "full", "1", (JOB,)))
     aws.jobs.claim(JOB, DEAD, now_ms)
     free(aws.clients)
-    head = aws.jobs.get(JOB)
-    assert head is not None
+    head = aws.job(JOB)
     assert (State.FAILED, Outcome.LOST, None) == (head.state, head.outcome, head.wake_at_ms)
     assert (
         f"agent {DEAD} was lost while it ran the job, and only it may run it; its instance has "

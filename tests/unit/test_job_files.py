@@ -185,8 +185,7 @@ def test_more_than_the_tenant_may_leave_fails_the_attempt_with_the_figures(
         )
         parts.limits = limits
         asyncio.run(parts.attempt(begun.head, begun.delivery).run())
-        head = aws.jobs.get(JOB)
-        assert head is not None
+        head = aws.job(JOB)
         assert State.DEAD is head.state
         assert expected in head.timeline[-1].reason
         assert head.output_files is None
@@ -239,9 +238,7 @@ def stopped(aws: Cloud, launcher: Launcher, reason: StopReason) -> Head:
         await running
 
     asyncio.run(scenario())
-    head = aws.jobs.get(JOB)
-    assert head is not None
-    return head
+    return aws.job(JOB)
 
 
 def test_a_cancelled_job_leaves_its_files(aws: Cloud, launcher: Launcher):
@@ -268,8 +265,7 @@ def test_an_abandoned_attempt_stops_uploading_and_records_nothing(aws: Cloud, la
 
     emitter.register("provide-client-params.s3.PutObject", abandon)
     asyncio.run(attempt.run())
-    head = aws.jobs.get(JOB)
-    assert head is not None
+    head = aws.job(JOB)
     assert State.ACTIVE is head.state
     assert [] == objects(aws)
 
@@ -287,8 +283,7 @@ def test_a_job_that_is_stopped_while_its_files_are_fetched_is_not_started(
 
     emitter.register("provide-client-params.s3.GetObject", stop)
     asyncio.run(attempt.run())
-    head = aws.jobs.get(JOB)
-    assert head is not None
+    head = aws.job(JOB)
     assert State.PENDING is head.state
     assert not attempt.started
     assert ["fetching input files: 0 of 1"] == doing

@@ -8,7 +8,6 @@ import pytest
 
 from functions.admin.handler import Settings as AdminSettings
 from functions.admin.handler import build as build_admin
-from functions.submission.handler import Settings, build
 from joblane.key.segments import from_argument, key_hash, parse_segments, to_argument
 from joblane.service import key_clear
 from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
@@ -17,11 +16,6 @@ from tests.support.requests import Api
 KEY = ["customer", "acme"]
 ID = key_hash(KEY)
 PATH = f"/v1/keys/command/{ID}"
-
-
-@pytest.fixture(name="api")
-def _api(aws: Cloud) -> Api:
-    return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time))
 
 
 @pytest.fixture(name="admin")
@@ -67,8 +61,7 @@ def test_a_key_shows_who_has_a_slot_and_who_waits(aws: Cloud, api: Api, admin: A
         "stale": 0,
     } == {name: value for name, value in key.items() if name not in {"holders", "queue"}}
     (shown,) = key["holders"]
-    head = aws.jobs.get(holder)
-    assert head is not None
+    head = aws.job(holder)
     assert (holder, head.slot, "active", "agent-1", "claimed") == tuple(
         shown[name] for name in ("id", "slot", "state", "agent", "reason")
     )
@@ -156,8 +149,7 @@ def test_a_key_of_another_tenant_is_not_there(aws: Cloud, api: Api, admin: Api):
     assert [] == other("GET", "/v1/keys/command")[1]["entries"]
     assert [] == other("GET", "/v1/keys/command", query={"segments": json.dumps(KEY)})[1]["entries"]
     other("DELETE", f"{PATH}/queued")
-    head = aws.jobs.get(waiter)
-    assert head is not None
+    head = aws.job(waiter)
     assert "waiting" == head.state
     assert 1 == admin("GET", PATH)[1]["queued"]
 
@@ -168,8 +160,7 @@ def test_clearing_cancels_those_that_wait_and_is_audited(aws: Cloud, api: Api, a
     assert (200, {"cancelled": waiting, "left": 0}) == (status, answer)
     _, key = admin("GET", PATH)
     assert ([holder], []) == ([entry["id"] for entry in key["holders"]], key["queue"])
-    head = aws.jobs.get(waiting[0])
-    assert head is not None
+    head = aws.job(waiting[0])
     assert "cancelled with all that wait for the key by machine" in head.reason
     entry = next(entry for entry in audit(aws) if entry["action"] == "clear")
     assert ("wrong customer", {"scope": "command", "key": ID}) == (

@@ -81,8 +81,7 @@ def test_of_two_submissions_at_once_one_gets_the_slot(aws: Cloud):
     assert ([first[0]["id"]], (second["id"],)) == (list(key.active), key.queued)
     # The second one's message was sent before it lost its slot: an agent finds it waiting.
     assert 2 == messages(aws)
-    head = aws.jobs.get(second["id"])
-    assert head is not None
+    head = aws.job(second["id"])
     assert (State.WAITING, None) == (head.state, head.slot)
 
 
@@ -144,8 +143,7 @@ def test_a_job_that_starts_is_not_replaced(aws: Cloud):
     slow = before_write(aws, lambda _: aws.jobs.claim(job("A"), "agent-1", START_MS))
     status, problem = slow("POST", "/v1/jobs", body(when_full="replace-oldest"))
     assert (409, "active-limit") == (status, problem["reason"])
-    head = aws.jobs.get(job("A"))
-    assert head is not None
+    head = aws.job(job("A"))
     assert State.ACTIVE is head.state
     assert [job("A")] == list(stored(aws).state.active)
 

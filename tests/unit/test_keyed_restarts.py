@@ -8,7 +8,6 @@ from functions.admin import handler as admin
 from functions.requeue import handler as requeue
 from functions.submission import handler as submission_function
 from joblane.formats.times import rfc3339
-from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
@@ -58,12 +57,6 @@ def scheduled(api: Api, **concurrency: object) -> str:
     return str(found["id"])
 
 
-def found(aws: Cloud, job_id: str) -> Head:
-    head = aws.jobs.get(job_id)
-    assert head is not None
-    return head
-
-
 def fail(aws: Cloud, job_id: str, state: State = State.FAILED) -> None:
     """Let an agent end a job."""
     head = aws.jobs.claim(job_id, "agent-1", START_MS)
@@ -93,7 +86,7 @@ def test_a_scheduled_job_takes_no_slot_and_has_no_message_before_it_is_due(aws: 
 def test_a_job_that_is_due_gets_a_slot_and_its_message(aws: Cloud, api: Api):
     job_id = scheduled(api)
     assert {"Woken": 1} == minute(aws)
-    head = found(aws, job_id)
+    head = aws.job(job_id)
     assert (State.PENDING, {job_id: head.slot}) == (head.state, stored(aws).state.active)
     assert (None, 1) == (head.wake_at_ms, messages(aws))
 
@@ -102,7 +95,7 @@ def test_a_job_that_is_due_waits_for_a_slot(aws: Cloud, api: Api):
     put_keyed(aws, active="A")
     job_id = scheduled(api, max_queued=1)
     assert {"Queued": 1} == minute(aws)
-    head = found(aws, job_id)
+    head = aws.job(job_id)
     assert (State.WAITING, None, None) == (head.state, head.slot, head.wake_at_ms)
     assert head.reason.startswith("its run_at has come; waits for a slot of key")
     assert ((job_id,), 0) == (stored(aws).state.queued, messages(aws))
@@ -112,7 +105,7 @@ def test_a_job_that_is_due_is_skipped_if_its_key_is_full(aws: Cloud, api: Api):
     put_keyed(aws, active="A")
     job_id = scheduled(api)
     assert {"Skipped": 1} == minute(aws)
-    head = found(aws, job_id)
+    head = aws.job(job_id)
     assert (State.SKIPPED, None) == (head.state, head.wake_at_ms)
     assert head.expires_at is not None
     assert 'key ["customer", "acme"] is full: 1 of 1 jobs active' in head.reason
@@ -122,14 +115,14 @@ def test_a_job_that_is_due_names_the_one_that_stands_for_it(aws: Cloud, api: Api
     put_keyed(aws, active="A")
     job_id = scheduled(api, when_full="coalesce")
     assert {"Skipped": 1} == minute(aws)
-    assert f"job {job('A')} of the same key" in found(aws, job_id).reason
+    assert f"job {job('A')} of the same key" in aws.job(job_id).reason
 
 
 def test_a_job_that_is_due_replaces_the_first_that_waits(aws: Cloud, api: Api):
     put_keyed(aws, active="A", queued="B")
     job_id = scheduled(api, when_full="replace-oldest", max_queued=1)
     assert {"Queued": 1} == minute(aws)
-    assert State.SKIPPED is found(aws, job("B")).state
+    assert State.SKIPPED is aws.job(job("B")).state
     assert (job_id,) == stored(aws).state.queued
 
 
@@ -139,7 +132,7 @@ def test_a_deadline_ends_a_job_that_waits_for_its_key(aws: Cloud, api: Api):
     _, waiting = api("POST", "/v1/jobs", late)
     assert "waiting" == waiting["state"]
     assert {"Expired": 1} == minute(aws)
-    assert State.EXPIRED is found(aws, waiting["id"]).state
+    assert State.EXPIRED is aws.job(waiting["id"]).state
 
 
 # --- retried, replayed
@@ -153,7 +146,7 @@ def test_a_retry_takes_a_new_slot(aws: Cloud, api: Api):
     assert (202, "pending", 0) == (status, back["state"], back["attempt"])
     assert {job("A"): back["slot"]} == stored(aws).state.active
     assert back["slot"] > (before or 0)
-    assert (None, 1) == (found(aws, job("A")).wake_at_ms, messages(aws))
+    assert (None, 1) == (aws.job(job("A")).wake_at_ms, messages(aws))
 
 
 def test_a_retry_before_the_end_was_handled_keeps_the_slot_under_a_new_number(aws: Cloud, api: Api):
@@ -176,7 +169,7 @@ def test_a_replay_waits_for_its_slot(aws: Cloud, api: Api, operator: Api):
     assert 'waits for a slot of key ["customer", "acme"]' in back["reason"]
     key = stored(aws).state
     assert ((first["id"],), [second["id"]]) == (key.queued, list(key.active))
-    head = found(aws, first["id"])
+    head = aws.job(first["id"])
     assert key.grants == head.queued_after
     ended(aws, End(second["id"], second["slot"]))
     slot = stored(aws).state.active[first["id"]]
@@ -194,7 +187,7 @@ def test_a_retry_is_refused_while_the_key_is_full(aws: Cloud, api: Api, operator
     assert problem["detail"].startswith('key ["customer", "acme"] is full: 1 of 1 jobs active')
     _, answer = operator("POST", "/v1/queues/default/restart-failed")
     assert problem["detail"] == answer["refused"][0]["detail"]
-    assert State.FAILED is found(aws, first["id"]).state
+    assert State.FAILED is aws.job(first["id"]).state
 
 
 def test_operators_send_no_message_for_a_job_that_waits(aws: Cloud, operator: Api):

@@ -5,21 +5,15 @@ from typing import Any
 
 import pytest
 
-from functions.submission.handler import Settings, build
 from joblane.aws.keys import KeyStore, StoredKey
 from joblane.aws.lanes import Lanes
 from joblane.key.decide import End, release
 from joblane.key.segments import KeyName
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, KEYS_TABLE, NAME, Cloud
+from tests.support.aws import DESCRIPTOR, KEYS_TABLE, NAME, Cloud
 from tests.support.requests import Api
 
 KEY = ["customer", "acme"]
 NAME_OF_KEY = KeyName.of("command", KEY)
-
-
-@pytest.fixture(name="api")
-def _api(aws: Cloud) -> Api:
-    return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time))
 
 
 def job(**concurrency: object) -> dict[str, object]:
@@ -98,8 +92,7 @@ def test_a_newer_job_replaces_the_one_that_waits(aws: Cloud, api: Api):
     )
     _, old = api("GET", f"/v1/jobs/{second['id']}")
     assert ("skipped", True) == (old["state"], third["id"] in old["reason"])
-    row = aws.jobs.get(second["id"])
-    assert row is not None
+    row = aws.job(second["id"])
     assert row.expires_at is not None
     assert (third["id"],) == stored(aws).state.queued
 

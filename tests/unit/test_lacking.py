@@ -28,8 +28,7 @@ def attempt(
     if assigned is not None:
         tried.head = replace(tried.head, assigned=assigned)
     asyncio.run(tried.run())
-    head = aws.jobs.get(JOB)
-    assert head is not None
+    head = aws.job(JOB)
     return parts, tried.delivery, head
 
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from ulid import ULID
 
 from functions.submission.handler import Settings, build
-from joblane.aws.clients import Clients
 from joblane.formats.ids import before_id, first_id
 from joblane.formats.times import rfc3339
 from joblane.job.head import submitted
@@ -36,10 +35,8 @@ def _clock() -> Iterator[float]:
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud, meter: Meter, clock: Iterator[float]) -> Api:
-    session = aws.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
     settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    return Api(build(settings, Clients(session), lambda: next(clock)))
+    return Api(build(settings, meter.clients_of(aws), lambda: next(clock)))
 
 
 def submit(api: Api, **fields: object) -> str:
@@ -250,8 +247,7 @@ def test_a_job_that_has_not_ended_cannot_be_hidden(api: Api):
 def test_hiding_loses_against_a_job_that_was_started_again(aws: Cloud, api: Api):
     job_id = submit(api)
     end(aws, job_id, State.FAILED)
-    seen = aws.jobs.get(job_id)
-    assert seen is not None
+    seen = aws.job(job_id)
     api("POST", f"/v1/jobs/{job_id}/retry")
     with pytest.raises(Exception, match="the job is pending"):
         aws.jobs.set_hidden(seen, hidden=True)

@@ -114,11 +114,6 @@ def make_api(aws: Cloud) -> Api:
     return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time))
 
 
-@pytest.fixture(name="api")
-def _api(aws: Cloud) -> Api:
-    return make_api(aws)
-
-
 def two_attempts(job: Running) -> list[tuple[int, str, bytes]]:
     """Run a job that fails, is tried again and succeeds; returns what it wrote."""
     job.start()

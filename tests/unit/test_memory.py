@@ -11,7 +11,6 @@ from ec2_agent.lanes import memory
 from ec2_agent.lanes.delivery import Delivery, decode_delivery, encode_delivery
 from ec2_agent.lanes.memory import HOLD_S, LONGEST_HOLD_S, Memory, MemoryGate, hold_s
 from ec2_agent.slots import Slots
-from joblane.aws.clients import Clients
 from joblane.aws.condition_items import to_waiting, waiting_row
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import LaneQueue
@@ -36,10 +35,8 @@ class Agent:
 
     def __init__(self, aws: Cloud, directory: Path, total_mb: int) -> None:
         self.aws = aws
-        session = aws.session()
         self.meter = Meter()
-        self.meter.attach(session, aws.clients.make("dynamodb"))
-        metered = Clients(session)
+        metered = self.meter.clients_of(aws)
         parts = Parts(metered)
         self.flight = parts.flight
         self.memory = Memory(total_mb)
@@ -67,8 +64,7 @@ class Agent:
 
     def reason(self) -> str:
         """What `joblane get` shows."""
-        head = self.aws.jobs.get(JOB)
-        assert head is not None
+        head = self.aws.job(JOB)
         return job_view(head).reason
 
 

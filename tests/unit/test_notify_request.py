@@ -144,12 +144,6 @@ def test_the_key_is_a_secret_of_secrets_manager(secret: str):
         TenantNotify(secret=secret)
 
 
-@pytest.fixture(name="api")
-def _api(aws: Cloud) -> Api:
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    return Api(build(settings, aws.clients, time.time))
-
-
 def posted(api: Api, **fields: object) -> tuple[int, Any]:
     """Submit a job; the answer's status and its body."""
     return api("POST", "/v1/jobs", {"command": ["true"], **fields})

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from functions.submission.handler import Settings, build
-from joblane.aws.clients import Clients
 from joblane.formats.times import rfc3339
 from joblane.job.idempotency import WINDOW_S
 from joblane.job.lifecycle import Outcome, State
@@ -42,9 +41,7 @@ def _clock() -> Clock:
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud, clock: Clock, meter: Meter) -> Api:
-    session = aws.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
-    return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), Clients(session), clock))
+    return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), meter.clients_of(aws), clock))
 
 
 def hooked(aws: Cloud, clock: Clock, operation: str, hook: Callable[..., None]) -> Api:
@@ -258,8 +255,7 @@ def test_a_resubmission_that_is_sent_again_makes_one_job(aws: Cloud, api: Api):
 def test_no_link_stands_if_the_old_job_was_deleted_meanwhile(aws: Cloud, api: Api):
     old = api("POST", "/v1/jobs", JOB)[1]["id"]
     end(aws, old)
-    head = aws.jobs.get(old)
-    assert head is not None
+    head = aws.job(old)
     aws.jobs.delete(old)
     new = replace(head, job_id="01ARZ3NDEKTSV4RRFFQ69G5FAV", resubmit_of=old)
     with pytest.raises(Exception, match="no such job"):
@@ -309,8 +305,7 @@ def test_every_change_of_a_job_changes_its_etag(aws: Cloud, api: Api):
     tags.append(etag(api, job_id))
     aws.jobs.request_cancel(job_id, "why")
     tags.append(etag(api, job_id))
-    head = aws.jobs.get(job_id)
-    assert head is not None
+    head = aws.job(job_id)
     aws.jobs.settle(head, Step(State.CANCELLED, 2, 1, "ended"), AttemptFacts(Outcome.CANCELLED))
     tags.append(etag(api, job_id))
     api("POST", f"/v1/jobs/{job_id}/hide")

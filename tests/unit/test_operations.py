@@ -28,11 +28,6 @@ def make_api(aws: Cloud) -> Api:
     return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time))
 
 
-@pytest.fixture(name="api")
-def _api(aws: Cloud) -> Api:
-    return make_api(aws)
-
-
 def at(seconds: float) -> str:
     moment = datetime.now(UTC) + timedelta(seconds=seconds)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -222,8 +217,7 @@ def test_a_waiting_job_is_cancelled_at_once(aws: Cloud, api: Api, fields: dict[s
     assert (202, "cancelled") == (status, job["state"])
     assert "cancelled before it ran" == job["note"]
     assert "machine ci at 20" in job["reason"]
-    stored = aws.jobs.get(job_id)
-    assert stored is not None
+    stored = aws.job(job_id)
     assert stored.expires_at is not None
     status, problem = api("POST", f"/v1/jobs/{job_id}/cancel")
     assert 409 == status
@@ -356,11 +350,10 @@ def test_a_job_is_deleted_unless_it_runs(aws: Cloud, api: Api):
     assert 404 == api("GET", f"/v1/jobs/{job_id}")[0]
 
 
-def test_a_batch_costs_two_write_units_a_job_and_a_tenth_of_a_message(aws: Cloud):
-    session, meter = aws.session(), Meter()
-    meter.attach(session, aws.clients.make("dynamodb"))
-    clients = type(aws.clients)(session)
-    api = Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), clients, time.time))
+def test_a_batch_costs_two_write_units_a_job_and_a_tenth_of_a_message(aws: Cloud, meter: Meter):
+    api = Api(
+        build(Settings.model_validate(FUNCTION_ENVIRONMENT), meter.clients_of(aws), time.time)
+    )
     api("POST", "/v1/jobs", {"command": ["true"]})  # reads the figures of the tenant's limits
     meter.reset()
     api("POST", "/v1/jobs/batch", {"jobs": [{"command": ["true"]}] * MAX_BATCH})

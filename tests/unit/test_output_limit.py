@@ -137,8 +137,7 @@ def test_a_job_that_fails_again_and_again_stores_no_more_than_its_tenant_may(
     assert 600_000 == stored[0]
     assert MB <= stored[1] < MB + MAX_RECORD
     assert stored[1] == stored[2]
-    last = aws.jobs.get(JOB)
-    assert last is not None
+    last = aws.job(JOB)
     assert State.DEAD is last.state
     read: list[tuple[str, str | None]] = []
     cursor = Cursor()
@@ -152,8 +151,7 @@ def test_a_job_that_fails_again_and_again_stores_no_more_than_its_tenant_may(
 
 
 def stored_now(aws: Cloud) -> int:
-    head = aws.jobs.get(JOB)
-    assert head is not None
+    head = aws.job(JOB)
     return head.output_bytes
 
 

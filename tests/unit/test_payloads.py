@@ -35,10 +35,8 @@ BIG_ENV = {"A": "y" * 100_000, "B": "z" * 100_000}
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud, meter: Meter) -> Api:
-    session = aws.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
     settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    return Api(build(settings, Clients(session), time.time))
+    return Api(build(settings, meter.clients_of(aws), time.time))
 
 
 def submit(api: Api, **fields: Any) -> Any:
@@ -206,9 +204,7 @@ def claimed(aws: Cloud, launcher: Launcher, api: Api, clients: Clients | None = 
 
 def after(aws: Cloud, attempt: Any) -> Head:
     asyncio.run(attempt.run())
-    head = aws.jobs.get(attempt.head.job_id)
-    assert head is not None
-    return head
+    return aws.job(attempt.head.job_id)
 
 
 def test_the_agent_fetches_it_and_runs_it_whole(aws: Cloud, launcher: Launcher, api: Api):

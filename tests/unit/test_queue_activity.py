@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from functions.status.handler import Settings, build
-from joblane.aws.clients import Clients
 from joblane.aws.counters import CounterStore
 from joblane.deployment.names import table_name
 from joblane.queue.activity import Series, Tally
@@ -47,10 +46,8 @@ def _counters(aws: Cloud) -> CounterStore:
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud, now: list[int], meter: Meter) -> Api:
-    session = aws.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
     settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    return Api(build(settings, Clients(session), lambda: now[0]))
+    return Api(build(settings, meter.clients_of(aws), lambda: now[0]))
 
 
 def platform(aws: Cloud) -> Api:

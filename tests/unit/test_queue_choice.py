@@ -148,8 +148,7 @@ def test_a_scheduled_job_is_routed_at_submission_for_the_hour_of_its_start(aws: 
     api = api_of(aws, ("bulk", 10, "hour == 3"), at=NOON)
     job = submit(api, run_at="2024-10-06T03:30:00Z")
     assert (State.SCHEDULED, "bulk") == (job["state"], job["queue"])
-    stored = aws.jobs.get(job["id"])
-    assert stored is not None
+    stored = aws.job(job["id"])
     assert "bulk" == stored.queue
     assert "default" == submit(api)["queue"]
 

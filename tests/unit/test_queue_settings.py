@@ -16,7 +16,6 @@ from functions.requeue.handler import Settings as RequeueSettings
 from functions.requeue.handler import build as build_requeue
 from functions.submission.handler import Settings as SubmissionSettings
 from functions.submission.handler import build as build_submission
-from joblane.aws.clients import Clients
 from joblane.aws.settings import SettingsChanged, SettingsStore
 from joblane.deployment.names import table_name
 from joblane.job.lease import LEASE_S, Heartbeat
@@ -207,13 +206,11 @@ def test_requeue_shares_out_anew_only_where_agents_have_come_or_gone(
     aws: Cloud, store: SettingsStore
 ):
     meter = Meter()
-    session = aws.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
     wanted = RequeueSettings.model_validate(FUNCTION_ENVIRONMENT)
 
     def run() -> tuple[int, int]:
         before = meter.calls.copy()
-        done = build_requeue(wanted, Clients(session), time.time).run(lambda: 60.0)
+        done = build_requeue(wanted, meter.clients_of(aws), time.time).run(lambda: 60.0)
         return done["Shared"], (meter.calls - before)["dynamodb.UpdateItem"]
 
     beat(aws, "a")
@@ -270,9 +267,7 @@ def test_an_agent_sees_a_change_and_tells_those_who_wait(
 
 def test_reading_all_queues_is_one_request(aws: Cloud):
     meter = Meter()
-    session = aws.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
-    store = SettingsStore(Clients(session).make("dynamodb"), TABLE)
+    store = SettingsStore(meter.clients_of(aws).make("dynamodb"), TABLE)
     assert dict.fromkeys(("default", "bulk"), UNSET) == store.get_all(["default", "bulk"])
     assert {"dynamodb.BatchGetItem": 1} == meter.calls
 
@@ -293,10 +288,8 @@ def test_a_job_that_waits_in_a_paused_queue_says_so(aws: Cloud, store: SettingsS
 
 def test_a_job_that_does_not_wait_costs_no_read_of_settings(aws: Cloud):
     meter = Meter()
-    session = aws.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
     wanted = SubmissionSettings.model_validate(FUNCTION_ENVIRONMENT)
-    jobs = Api(build_submission(wanted, Clients(session), time.time))
+    jobs = Api(build_submission(wanted, meter.clients_of(aws), time.time))
     job_id = jobs("POST", "/v1/jobs", {"command": ["true"]})[1]["id"]
     aws.jobs.claim(job_id, "agent-1", int(time.time() * 1000))
     jobs("GET", f"/v1/jobs/{job_id}")

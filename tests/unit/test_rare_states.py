@@ -11,7 +11,6 @@ from ulid import ULID
 
 from functions.submission.handler import Settings, build
 from joblane.aws.agents import SHARDS
-from joblane.aws.clients import Clients
 from joblane.aws.job_items import attention, key, to_row
 from joblane.aws.job_table import IdPage
 from joblane.aws.table import Table
@@ -49,11 +48,9 @@ def _aws(memory: Memory) -> Cloud:
 
 
 @pytest.fixture(name="api")
-def _api(memory: Memory, aws: Cloud, meter: Meter) -> Api:
-    session = memory.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
+def _api(aws: Cloud, meter: Meter) -> Api:
     settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    return Api(build(settings, Clients(session), lambda: float(NOW_S)))
+    return Api(build(settings, meter.clients_of(aws), lambda: float(NOW_S)))
 
 
 @pytest.fixture(name="table")
@@ -267,8 +264,7 @@ def test_a_job_that_an_earlier_version_accepted_is_found_once_it_moves(
     assert [] == pages(api, state="scheduled")
     aws.jobs.claim(head.job_id, "agent-1", NOW_MS + 2000)
     assert [head.job_id] == pages(api, state="active")
-    claimed = aws.jobs.get(head.job_id)
-    assert claimed is not None
+    claimed = aws.job(head.job_id)
     step = Step(State.FAILED, NOW_MS + 3000, 1, "exit code 65")
     aws.jobs.settle(claimed, step, AttemptFacts(Outcome.PERMANENT, exit_code=65))
     assert [head.job_id] == pages(api, state="failed")

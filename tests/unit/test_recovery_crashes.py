@@ -71,8 +71,7 @@ def nothing_lost(world: World, jobs: list[str]) -> None:
         assert state in (State.PENDING, State.CANCELLED, State.FAILED), (job_id, state)
         in_lane = any(job_id in body for body in waiting)
         assert in_lane or state is not State.PENDING, f"{job_id} waits without a message"
-        head = world.aws.jobs.get(job_id)
-        assert head is not None
+        head = world.aws.job(job_id)
         states = [step.state for step in head.timeline]
         assert 1 == states.count(State.BLOCKED)
         assert 5 >= len(states)
@@ -95,8 +94,7 @@ def becomes_well(world: World) -> list[str]:
 
 def one_is_cancelled(world: World) -> list[str]:
     jobs = block(world, 2)
-    head = world.aws.jobs.get(jobs[0])
-    assert head is not None
+    head = world.aws.job(jobs[0])
     step = plan(head, Event.CANCEL, world.now_ms, "cancelled by an operator")
     world.aws.jobs.move(head, Event.CANCEL, step, expires_at=9)
     world.http.allow = 10

@@ -43,8 +43,7 @@ def test_jobs_that_block_on_ever_new_conditions_open_no_more_executions_than_the
     jobs = block_each(world, SITES)
     assert set(SITES[:3]) == under_test(world)
     for job_id in jobs[3:]:
-        head = world.aws.jobs.get(job_id)
-        assert head is not None
+        head = world.aws.job(job_id)
         assert State.BLOCKED is head.state
         assert f"3 conditions of acme were tested when it blocked, {NOTE}" == head.reason
     # They take nothing from another tenant, whose job may wait for one of them as well.
@@ -60,15 +59,13 @@ def test_jobs_that_block_on_ever_new_conditions_open_no_more_executions_than_the
     assert 3 == most
     assert [State.PENDING] * 10 == world.states(jobs + others)
     assert NOTE not in world.reason(jobs[5])
-    head = world.aws.jobs.get(jobs[5])
-    assert head is not None
+    head = world.aws.job(jobs[5])
     assert "released by its condition" in head.reason
 
 
 def test_a_condition_whose_jobs_were_cancelled_before_its_turn_is_not_tested(world: World):
     jobs = block_each(world, SITES[:5])
-    head = world.aws.jobs.get(jobs[3])
-    assert head is not None
+    head = world.aws.job(jobs[3])
     world.aws.jobs.move(head, Event.CANCEL, plan(head, Event.CANCEL, world.now_ms, "cancelled"))
     world.http.allow = 10
     world.machine.run()

@@ -42,12 +42,6 @@ def put(aws: Cloud, job_id: str = JOB, **spec: object) -> Head:
     return head
 
 
-def stored(aws: Cloud, job_id: str = JOB) -> Head:
-    head = aws.jobs.get(job_id)
-    assert head is not None
-    return head
-
-
 def bodies(aws: Cloud, url: str = LANE) -> list[dict[str, str]]:
     answer = aws.clients.make("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10)
     return [json.loads(message["Body"]) for message in answer.get("Messages", [])]
@@ -57,7 +51,7 @@ def test_a_job_whose_time_has_come_is_sent_to_its_lane_once(aws: Cloud):
     put(aws, run_at=rfc3339(NOW_MS))
     assert {} == run(aws, NOW - 1)
     assert {"Woken": 1} == run(aws)
-    head = stored(aws)
+    head = aws.job(JOB)
     assert (State.PENDING, None, None) == (head.state, head.wake_at_ms, head.next_at_ms)
     assert "its run_at has come; waits in lane default" in head.timeline[-1].reason
     assert [{"v": 1, "job_id": JOB, "tenant": "acme"}] == bodies(aws)
@@ -69,7 +63,7 @@ def test_a_woken_job_still_has_its_deadline(aws: Cloud):
     put(aws, run_at=rfc3339(NOW_MS), deadline=rfc3339(NOW_MS + 60_000))
     assert {"Woken": 1} == run(aws)
     assert {"Expired": 1} == run(aws, NOW + 60)
-    head = stored(aws)
+    head = aws.job(JOB)
     assert (State.EXPIRED, None) == (head.state, head.wake_at_ms)
     assert "before it started" in head.timeline[-1].reason
     assert head.expires_at is not None
@@ -82,7 +76,7 @@ def test_a_job_between_attempts_expires(aws: Cloud, state: State):
     step = Step(state, NOW_MS - 4_000, 1, "exit code 1")
     aws.jobs.settle(head, step, AttemptFacts(Outcome.FAILED, next_at_ms=NOW_MS + 9_000))
     assert {"Expired": 1} == run(aws)
-    assert "between two attempts" in stored(aws).timeline[-1].reason
+    assert "between two attempts" in aws.job(JOB).timeline[-1].reason
 
 
 def test_a_blocked_job_expires(aws: Cloud):
@@ -91,7 +85,7 @@ def test_a_blocked_job_expires(aws: Cloud):
     step = Step(State.BLOCKED, NOW_MS - 4_000, 0, "exit code 75")
     aws.jobs.block(head, step, "app:x", AttemptFacts(Outcome.BLOCKED))
     assert {"Expired": 1} == run(aws)
-    assert stored(aws).condition is None
+    assert aws.job(JOB).condition is None
 
 
 @pytest.mark.parametrize("gone", [False, True])
@@ -101,7 +95,7 @@ def test_an_agent_is_told_of_the_deadline_of_what_it_runs(aws: Cloud, *, gone: b
     put(aws, deadline=rfc3339(NOW_MS))
     aws.jobs.claim(JOB, "agent-1", NOW_MS - 5_000)
     assert {"StopRequested": 1} == run(aws)
-    head = stored(aws)
+    head = aws.job(JOB)
     assert (State.ACTIVE, None) == (head.state, head.wake_at_ms)
     assert "its deadline 2027" in (head.cancel_requested or "")
     if not gone:
@@ -115,7 +109,7 @@ def test_a_job_that_was_asked_to_end_before_its_deadline_is_not_asked_for_ever(a
     aws.jobs.claim(JOB, "agent-1", NOW_MS - 5_000)
     aws.jobs.request_cancel(JOB, "cancelled by somebody")
     assert {"StopRequested": 1} == run(aws)
-    assert "cancelled by somebody" == stored(aws).cancel_requested
+    assert "cancelled by somebody" == aws.job(JOB).cancel_requested
     assert {} == run(aws, NOW + 60)
 
 
@@ -152,22 +146,18 @@ def many(aws: Cloud, count: int) -> list[str]:
     return ids
 
 
-def test_more_than_a_page_is_due_and_jobs_that_are_not_cost_nothing(aws: Cloud):
+def test_more_than_a_page_is_due_and_jobs_that_are_not_cost_nothing(aws: Cloud, meter: Meter):
     ids = many(aws, 2 * PAGE)
     put(aws, run_at=rfc3339(NOW_MS + 1))
-    session, meter = aws.session(), Meter()
-    meter.attach(session, aws.clients.make("dynamodb"))
-    assert {"Woken": 2 * PAGE} == run(aws, clients=Clients(session))
+    assert {"Woken": 2 * PAGE} == run(aws, clients=meter.clients_of(aws))
     assert WAKE_SHARDS + AGENT_SHARDS == meter.calls["dynamodb.Query"]
     assert meter.calls["dynamodb.BatchGetItem"] <= WAKE_SHARDS + 1  # one for the settings
     assert 2 * len(ids) == meter.calls["dynamodb.UpdateItem"]
     assert len(ids) == meter.calls["sqs.SendMessage"]
 
 
-def test_nothing_due_costs_a_question_a_shard_of_due_jobs_and_agents(aws: Cloud):
-    session, meter = aws.session(), Meter()
-    meter.attach(session, aws.clients.make("dynamodb"))
-    assert {} == run(aws, clients=Clients(session))
+def test_nothing_due_costs_a_question_a_shard_of_due_jobs_and_agents(aws: Cloud, meter: Meter):
+    assert {} == run(aws, clients=meter.clients_of(aws))
     settings = {"dynamodb.BatchGetItem": 1}
     assert {"dynamodb.Query": WAKE_SHARDS + AGENT_SHARDS, **settings} == dict(meter.calls)
 

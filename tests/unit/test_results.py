@@ -15,7 +15,6 @@ from ec2_agent.outcomes.record import OutcomeRecord, decide
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Ending, Usage
 from functions.submission.handler import Settings, build
-from joblane.aws.clients import Clients
 from joblane.aws.jobs import Refused
 from joblane.aws.result_store import ResultStore
 from joblane.job.head import Head
@@ -38,10 +37,8 @@ LAMBDA_BYTES = 6_291_556
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud, meter: Meter) -> Api:
-    session = aws.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
     settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    return Api(build(settings, Clients(session), time.time))
+    return Api(build(settings, meter.clients_of(aws), time.time))
 
 
 def says(value: object, end: str = "") -> tuple[str, str, str]:
@@ -137,8 +134,7 @@ def test_a_late_agent_of_an_earlier_epoch_cannot_replace_a_result(aws: Cloud, la
     step = Step(State.COMPLETED, 9_000, taken.attempt, "exit code 0", records=0)
     aws.jobs.settle(taken, step, AttemptFacts(Outcome.SUCCEEDED, result_object=stored))
     asyncio.run(late.run())
-    head = aws.jobs.get(JOB)
-    assert head is not None
+    head = aws.job(JOB)
     assert (State.COMPLETED, 2, stored) == (head.state, head.epoch, head.result_object)
     assert b'"second"' == results.read(head)
     assert f"results/acme/{JOB}/1" in objects(aws)  # it expires
@@ -162,8 +158,7 @@ def test_a_result_is_stored_before_the_outcome_and_waits_for_s3(aws: Cloud, laun
     attempt.parts = replace(attempt.parts, results=store)
     asyncio.run(attempt.run())
     assert [State.ACTIVE] * 3 == [head.state for head in tries if head is not None]
-    head = aws.jobs.get(JOB)
-    assert head is not None
+    head = aws.job(JOB)
     assert State.COMPLETED is head.state
 
 
@@ -178,8 +173,7 @@ def test_an_abandoned_attempt_stores_no_result_and_reports_nothing(aws: Cloud, l
     store = Cut(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket)
     attempt.parts = replace(attempt.parts, results=store)
     asyncio.run(attempt.run())
-    head = aws.jobs.get(JOB)
-    assert head is not None
+    head = aws.job(JOB)
     assert State.ACTIVE is head.state
     job = attempt.job
     assert job is not None

@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -15,22 +14,16 @@ from hypothesis import strategies as st
 from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Limits, Spec
-from functions.submission.handler import Settings, build
 from joblane.aws.secret_store import SecretProblem, SecretStore
 from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.secret_names import MAX_REFERENCE, SecretName, parse
 from tests.support.attempts import begin, output, run
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud
+from tests.support.aws import DESCRIPTOR, NAME, Cloud
 from tests.support.jobs import JOB
 from tests.support.requests import Api
 
 VALUE = "hunter2-and-more"
-
-
-@pytest.fixture(name="api")
-def _api(aws: Cloud) -> Api:
-    return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time))
 
 
 @pytest.fixture(name="store")
@@ -287,8 +280,7 @@ def test_whoever_waits_for_a_secret_can_be_asked_to_end(
         await running
 
     asyncio.run(go())
-    head = aws.jobs.get(JOB)
-    assert head is not None
+    head = aws.job(JOB)
     assert state is head.state
 
 
@@ -303,6 +295,5 @@ def test_who_lost_its_lease_while_waiting_says_nothing(aws: Cloud, launcher: Lau
         await running
 
     asyncio.run(go())
-    head = aws.jobs.get(JOB)
-    assert head is not None
+    head = aws.job(JOB)
     assert State.ACTIVE is head.state

@@ -28,14 +28,9 @@ NOW_MS = NOW * 1000
 AGENTS = [f"web-{number:03d}" for number in range(120)]
 
 
-@pytest.fixture(name="memory")
-def _memory() -> Memory:
-    return Memory()
-
-
 @pytest.fixture(name="aws")
-def _aws(memory: Memory) -> Cloud:
-    return memory.cloud()
+def _aws() -> Cloud:
+    return Memory().cloud()
 
 
 @pytest.fixture(name="clock")
@@ -103,8 +98,7 @@ def test_cancel_takes_what_matches_and_has_not_ended(aws: Cloud, api: Api):
     assert expected == states(aws, pending, running, done, scheduled, other)
     command = {"v": 1, "command": "cancel", "job_id": running}
     assert [("web-000", command)] == every_message(aws, "web-000")
-    head = aws.jobs.get(pending)
-    assert head is not None
+    head = aws.job(pending)
     assert "cancelled by machine ci at 2027-" in head.reason
 
 
@@ -162,10 +156,10 @@ def test_one_filter_is_required(aws: Cloud, api: Api, verb: str, query: dict[str
 
 @pytest.mark.parametrize("state", ["pending", None])
 def test_a_job_that_an_agent_takes_meanwhile_is_left_alone(
-    aws: Cloud, api: Api, memory: Memory, clock: Iterator[float], state: str | None
+    aws: Cloud, api: Api, clock: Iterator[float], state: str | None
 ):
     job_id = submit(api, labels={"team": "web"})
-    session = memory.session()
+    session = aws.session()
     taken: list[Head] = []
 
     def take(**_: object) -> None:
@@ -195,8 +189,7 @@ def test_a_group_is_cancelled_with_its_members_before_older_jobs(aws: Cloud, api
     # the newer job with the first page of members, the second page, and what is older
     assert [1 + 100, 20, 2] == [part["cancelled"] for part in found]
     assert ["cancelled"] * 3 == states(aws, newer, *older)
-    head = aws.jobs.get(group)
-    assert head is not None
+    head = aws.job(group)
     assert head.group is not None
     assert {"cancelled"} == set(states(aws, *(head.group.id_of(n) for n in range(len(AGENTS)))))
     assert "failed" == head.state  # none of its members is completed
@@ -219,8 +212,7 @@ def test_a_group_is_retried_where_it_failed(aws: Cloud, api: Api):
     for name in AGENTS[:3]:
         beat(aws, name, NOW_MS)
     group = submit(api, target="_all")
-    head = aws.jobs.get(group)
-    assert head is not None
+    head = aws.job(group)
     assert head.group is not None
     members = [head.group.id_of(number) for number in range(3)]
     for number, state in enumerate((State.COMPLETED, State.FAILED, State.CANCELLED)):
@@ -284,11 +276,9 @@ def test_the_audit_trail_says_what_was_asked(aws: Cloud, api: Api):
     assert (["pending"], ["team=web"]) == (asked["state"], asked["label"])
 
 
-def test_a_page_of_a_hundred_costs_a_write_each(aws: Cloud, memory: Memory, clock: Iterator[float]):
-    meter, session = Meter(), memory.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
+def test_a_page_of_a_hundred_costs_a_write_each(aws: Cloud, meter: Meter, clock: Iterator[float]):
     settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    api = Api(build(settings, Clients(session), lambda: next(clock)))
+    api = Api(build(settings, meter.clients_of(aws), lambda: next(clock)))
     for _ in range(101):
         submit(api)
     meter.reset()

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from functions.projector.handler import Settings, build
-from joblane.aws.clients import Clients
 from joblane.aws.counters import CounterStore
 from joblane.aws.job_stream import read_record
 from joblane.aws.usage import Recounted, UsageStore
@@ -303,10 +302,9 @@ def test_counts_of_a_late_call_that_died_are_found_by_later_ones():
 
 def test_counts_by_state_take_no_further_write_unit(aws: Cloud, now: list[float]):
     """A shard delivers twelve batches a minute: each writes two counters and the accounts."""
-    meter, session = Meter(), aws.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
+    meter = Meter()
     settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    projector, stream = build(settings, Clients(session), lambda: now[0]), Stream(10**25)
+    projector, stream = build(settings, meter.clients_of(aws), lambda: now[0]), Stream(10**25)
     for batch in range(12):
         jobs = [f"j{batch}-{n}" for n in range(3)]
         lives: tuple[State | None, ...] = (State.PENDING, State.ACTIVE, State.COMPLETED, None)

@@ -60,8 +60,7 @@ def test_a_put_that_the_sdk_repeats_does_not_undo_a_claim(aws: Cloud):
     head = new(aws)
     aws.jobs.claim(JOB, "agent-1", 2_000)
     aws.jobs.put_new(head)
-    stored = aws.jobs.get(JOB)
-    assert stored is not None
+    stored = aws.job(JOB)
     assert State.ACTIVE is stored.state
 
 
@@ -70,8 +69,7 @@ def test_an_end_that_the_sdk_repeats_is_one_end(aws: Cloud):
     claimed = aws.jobs.claim(JOB, "agent-1", 2_000)
     aws.jobs.settle(claimed, ended(claimed), DONE)
     aws.jobs.settle(claimed, ended(claimed), DONE)
-    stored = aws.jobs.get(JOB)
-    assert stored is not None
+    stored = aws.job(JOB)
     assert 3 == len(stored.timeline)
 
 
@@ -114,10 +112,8 @@ def test_a_page_costs_two_requests_however_many_jobs_there_are(aws: Cloud):
     ids = [f"{JOB[:24]}{alphabet[n // 32]}{alphabet[n % 32]}" for n in range(150)]
     for job_id in ids:
         aws.jobs.put_new(submitted(job_id, "acme", submission(), 1_000))
-    session = aws.session()
     meter = Meter()
-    meter.attach(session, aws.clients.make("dynamodb"))
-    metered = type(aws.jobs)(type(aws.clients)(session).make("dynamodb"), "joblane-jobs")
+    metered = type(aws.jobs)(meter.clients_of(aws).make("dynamodb"), "joblane-jobs")
     heads, following = metered.page("acme", limit=10, before=None)
     assert ids[:-11:-1] == [head.job_id for head in heads]
     assert heads[-1].job_id == following

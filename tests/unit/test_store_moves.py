@@ -27,12 +27,6 @@ def new(aws: Cloud, **spec: object) -> Head:
     return head
 
 
-def stored(aws: Cloud) -> Head:
-    head = aws.jobs.get(JOB)
-    assert head is not None
-    return head
-
-
 def item(aws: Cloud) -> dict[str, object]:
     found = aws.clients.make("dynamodb").get_item(
         TableName="joblane-jobs", Key={"job_id": {"S": JOB}, "sk": {"S": "JOB"}}
@@ -63,7 +57,7 @@ def due(aws: Cloud, now_ms: int) -> list[str]:
 def test_a_blocked_job_goes_back_to_its_lane_with_its_attempt(aws: Cloud):
     new(aws)
     blocked = block(aws, aws.jobs.claim(JOB, "agent-1", 2_000))
-    assert blocked == stored(aws)
+    assert blocked == aws.job(JOB)
     assert (State.BLOCKED, CONDITION, 0, 75) == (
         blocked.state,
         blocked.condition,
@@ -72,11 +66,11 @@ def test_a_blocked_job_goes_back_to_its_lane_with_its_attempt(aws: Cloud):
     )
     assert "acme#blocked" == item(aws)["attention"]["S"]  # type: ignore[index] # DynamoDB's JSON
     back = aws.jobs.unblock(JOB, CONDITION, Step(State.PENDING, 4_000, 0, "it holds again"))
-    assert back == stored(aws)
+    assert back == aws.job(JOB)
     assert (State.PENDING, None, 0) == (back.state, back.condition, back.attempt)
     assert {"attention", "condition"}.isdisjoint(item(aws))
     assert 1 == aws.jobs.claim(JOB, "agent-2", 5_000).attempt
-    assert [0, 1, 0, 0, 1] == [step.attempt for step in stored(aws).timeline]
+    assert [0, 1, 0, 0, 1] == [step.attempt for step in aws.job(JOB).timeline]
 
 
 def test_unblocking_is_for_the_condition_it_waits_for_and_happens_once(aws: Cloud):
@@ -87,7 +81,7 @@ def test_unblocking_is_for_the_condition_it_waits_for_and_happens_once(aws: Clou
     block(aws, aws.jobs.claim(JOB, "agent-1", 2_000))
     with pytest.raises(Refused) as other:
         aws.jobs.unblock(JOB, "tcp:example.com:80", step)
-    assert stored(aws) == other.value.head
+    assert aws.job(JOB) == other.value.head
     first = aws.jobs.unblock(JOB, CONDITION, step)
     assert first == aws.jobs.unblock(JOB, CONDITION, step)  # the SDK's repetition
     with pytest.raises(Refused) as second:
@@ -113,7 +107,7 @@ def test_a_condition_that_never_came_fails_its_job(aws: Cloud):
     blocked = block(aws, aws.jobs.claim(JOB, "agent-1", 2_000))
     step = plan(blocked, Event.GIVE_UP, 5_000, "it did not come back in 48 h")
     failed = aws.jobs.move(blocked, Event.GIVE_UP, step, expires_at=77)
-    assert failed == stored(aws)
+    assert failed == aws.job(JOB)
     assert (State.FAILED, None, 77) == (failed.state, failed.condition, failed.expires_at)
     assert {"S": "acme#failed"} == item(aws)["attention"]
 
@@ -122,7 +116,7 @@ def test_a_condition_that_never_came_fails_its_job(aws: Cloud):
 def test_a_waiting_job_ends_at_once_and_the_late_claim_is_refused(aws: Cloud, event: Event):
     head = new(aws)
     ended = aws.jobs.move(head, event, plan(head, event, 2_000, "because"), expires_at=50)
-    assert ended == stored(aws)
+    assert ended == aws.job(JOB)
     with pytest.raises(Refused):
         aws.jobs.claim(JOB, "agent-1", 3_000)
 
@@ -140,14 +134,14 @@ def test_a_move_that_the_sdk_repeats_is_one_move(aws: Cloud):
     step = plan(head, Event.CANCEL, 2_000, "because")
     for _ in range(2):
         aws.jobs.move(head, Event.CANCEL, step)
-    assert 2 == len(stored(aws).timeline)
+    assert 2 == len(aws.job(JOB).timeline)
 
 
 def test_a_replayed_job_starts_anew_and_is_due_until_its_message_is_sent(aws: Cloud):
     head = dead(aws, retry={"max_attempts": 1})
     assert {"S": "acme#dead"} == item(aws)["attention"]
     back = aws.jobs.move(head, Event.REPLAY, plan(head, Event.REPLAY, 5_000, "replayed"))
-    assert back == stored(aws)
+    assert back == aws.job(JOB)
     assert (State.PENDING, 0, 1, None) == (back.state, back.attempt, back.epoch, back.expires_at)
     assert [JOB] == due(aws, 5_000)
     aws.jobs.rearm(back, 5_001)
@@ -161,22 +155,22 @@ def test_a_replayed_job_starts_anew_and_is_due_until_its_message_is_sent(aws: Cl
 def test_a_job_that_is_due_when_it_was_already_is_left_as_it_is(aws: Cloud):
     aws.jobs.put_new(submitted(JOB, "acme", submission(deadline="2030-01-01T00:00:00Z"), 1_000))
     before = item(aws)
-    aws.jobs.rearm(stored(aws), 2_000)  # its deadline is still what comes next
+    aws.jobs.rearm(aws.job(JOB), 2_000)  # its deadline is still what comes next
     assert before == item(aws)
     assert "wake_at" in before
 
 
 def test_who_handled_an_earlier_moment_leaves_the_next_one(aws: Cloud):
     aws.jobs.put_new(submitted(JOB, "acme", submission(deadline="2030-01-01T00:00:00Z"), 1_000))
-    head = stored(aws)
+    head = aws.job(JOB)
     aws.jobs.rearm(head, 2_000, at_ms=5_000)
     aws.jobs.rearm(head, 2_000, at_ms=4_000)
-    assert 5_000 == stored(aws).wake_at_ms
+    assert 5_000 == aws.job(JOB).wake_at_ms
 
 
 def test_hiding_a_hidden_job_changes_nothing(aws: Cloud):
     hidden = aws.jobs.set_hidden(dead(aws), hidden=True)
-    assert hidden == aws.jobs.set_hidden(hidden, hidden=True) == stored(aws)
+    assert hidden == aws.jobs.set_hidden(hidden, hidden=True) == aws.job(JOB)
 
 
 def test_a_decision_on_an_earlier_attempt_is_refused(aws: Cloud):
@@ -189,13 +183,13 @@ def test_a_decision_on_an_earlier_attempt_is_refused(aws: Cloud):
     skip = aws.jobs.as_skip(JOB, Step(State.SKIPPED, 5_000, 0, "newer"), 9)
     with pytest.raises(TransactionRefused):
         Table(aws.clients.make("dynamodb"), "joblane-jobs").transact([skip])
-    assert again == stored(aws)
+    assert again == aws.job(JOB)
 
 
 def test_dismissed_is_off_the_list_for_good(aws: Cloud):
     head = dead(aws)
     aws.jobs.move(head, Event.DISMISS, plan(head, Event.DISMISS, 5_000, "seen"), expires_at=9)
-    assert State.DISMISSED is stored(aws).state
+    assert State.DISMISSED is aws.job(JOB).state
     assert "attention" not in item(aws)
 
 
@@ -230,7 +224,7 @@ def test_a_request_to_cancel_is_noted_once(aws: Cloud):
     ended = aws.jobs.settle(
         claimed, Step(State.CANCELLED, 3_000, 1, "cancelled at 1"), AttemptFacts(Outcome.CANCELLED)
     )
-    assert ended == stored(aws)
+    assert ended == aws.job(JOB)
     assert ended.cancel_requested is None
 
 
@@ -257,11 +251,11 @@ def test_a_job_that_was_asked_to_end_does_not_start_again(aws: Cloud):
 def test_a_scheduled_job_starts_when_due_and_not_before(aws: Cloud):
     head = new(aws, run_at=rfc3339(5_000), deadline=rfc3339(9_000))
     assert (State.SCHEDULED, 5_000, 5_000) == (head.state, head.next_at_ms, head.wake_at_ms)
-    assert head == stored(aws)
+    assert head == aws.job(JOB)
     with pytest.raises(Refused):
         aws.jobs.claim(JOB, "agent-1", 4_999)
     claimed = aws.jobs.claim(JOB, "agent-1", 5_000)
-    assert claimed == stored(aws)
+    assert claimed == aws.job(JOB)
     assert claimed == aws.jobs.claim(JOB, "agent-1", 5_000)  # the SDK's repetition
     assert [State.SCHEDULED, State.PENDING, State.ACTIVE] == [s.state for s in claimed.timeline]
     assert (1, 9_000, None) == (claimed.attempt, claimed.wake_at_ms, claimed.next_at_ms)
@@ -296,7 +290,7 @@ def test_a_second_end_forgets_what_only_the_first_attempt_had(aws: Cloud):
     ended = aws.jobs.settle(
         second, Step(State.DEAD, 5_000, 2, "killed"), AttemptFacts(Outcome.FAILED, signal=9)
     )
-    assert ended == stored(aws)
+    assert ended == aws.job(JOB)
     assert (None, 9) == (ended.exit_code, ended.signal)
 
 
@@ -330,7 +324,7 @@ def waiting(aws: Cloud, queued_after: int | None = None) -> None:
 def test_a_slot_lets_a_job_go_that_waits_for_its_key(aws: Cloud):
     waiting(aws)
     granted = aws.jobs.grant(JOB, KEY, 7, GRANT)
-    assert granted == stored(aws)
+    assert granted == aws.job(JOB)
     assert (State.PENDING, 7, None) == (granted.state, granted.slot, granted.queued_after)
     with pytest.raises(Refused):
         aws.jobs.grant(JOB, KEY, 8, replace(GRANT, at_ms=6_000))
@@ -342,8 +336,8 @@ def test_an_earlier_slot_does_not_let_a_job_go_that_was_queued_again(aws: Cloud)
         aws.jobs.grant(JOB, KEY, 8, GRANT)
     with pytest.raises(Refused):
         aws.jobs.grant(JOB, KEY, 9, GRANT)
-    assert State.WAITING is stored(aws).state
+    assert State.WAITING is aws.job(JOB).state
     granted = aws.jobs.grant(JOB, KEY, 10, GRANT)
-    assert granted == stored(aws)
+    assert granted == aws.job(JOB)
     assert (State.PENDING, 10, None) == (granted.state, granted.slot, granted.queued_after)
     assert "queued_after" not in item(aws)

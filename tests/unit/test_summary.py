@@ -11,7 +11,6 @@ from aws_lambda_powertools.logging import Logger
 from functions.status.handler import Settings, build
 from joblane import __version__
 from joblane.aws.agents import SHARDS
-from joblane.aws.clients import Clients
 from joblane.aws.usage import UsageStore
 from joblane.contract.access import ROLES, SCOPES
 from joblane.contract.operator_routes import OPERATOR_ROUTES
@@ -144,11 +143,10 @@ def test_a_sample_has_the_first_agents_of_each_partition_and_says_if_there_are_m
 
 
 def test_a_summary_costs_no_more_however_many_agents_there_are(aws: Cloud):
-    meter, session = Meter(), aws.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
+    meter = Meter()
     for n in range(SHARDS * PER_SHARD * 2):
         aws.agents.beat(agent(f"agent-{n}"))
-    built = build(Settings.model_validate(FUNCTION_ENVIRONMENT), Clients(session), time.time)
+    built = build(Settings.model_validate(FUNCTION_ENVIRONMENT), meter.clients_of(aws), time.time)
     Api(built)("GET", "/v1/summary")
     assert {"dynamodb.Query": SHARDS, "dynamodb.GetItem": 1} == meter.calls
 

@@ -121,11 +121,6 @@ def test_attempts_without_output_are_passed_over():
 # --- the API
 
 
-@pytest.fixture(name="api")
-def _api(aws: Cloud) -> Api:
-    return api_of(aws)
-
-
 def api_of(aws: Cloud) -> Api:
     settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
     return Api(build(settings, aws.clients, time.time))

@@ -51,21 +51,9 @@ def instance(number: int) -> str:
     return f"i-0123456789{number:07d}"
 
 
-@pytest.fixture(name="memory")
-def _memory() -> Memory:
-    return Memory()
-
-
 @pytest.fixture(name="aws")
-def _aws(memory: Memory) -> Cloud:
-    return memory.cloud()
-
-
-@pytest.fixture(name="metered")
-def _metered(memory: Memory, aws: Cloud, meter: Meter) -> Clients:
-    session = memory.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
-    return Clients(session)
+def _aws() -> Cloud:
+    return Memory().cloud()
 
 
 @pytest.fixture(name="api")

@@ -8,7 +8,6 @@ import pytest
 from functions.submission.handler import Settings, build
 from joblane.aws.job_groups import GroupStore
 from joblane.formats.times import rfc3339
-from joblane.job.head import Head
 from joblane.job.lifecycle import State
 from joblane.target.group import MemberOf
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
@@ -30,12 +29,6 @@ def api_at(aws: Cloud, now: float = NOW, **environment: str) -> Api:
     return Api(build(settings, aws.clients, lambda: now))
 
 
-def stored(aws: Cloud, job_id: str) -> Head:
-    head = aws.jobs.get(job_id)
-    assert head is not None
-    return head
-
-
 def groups(aws: Cloud) -> GroupStore:
     return GroupStore(aws.clients.make("dynamodb"), DESCRIPTOR.jobs_table)
 
@@ -50,7 +43,7 @@ def test_a_job_for_one_agent_goes_to_its_inbox(aws: Cloud, api: Api):
         job["target"],
     )
     assert "waits for a free slot of agent web-1, the only one that may run it" == job["reason"]
-    head = stored(aws, job["id"])
+    head = aws.job(job["id"])
     assert (NOW_MS + 60_000, NOW_MS + 60_000) == (head.reply_by_ms, head.wake_at_ms)
     ((agent, message),) = every_message(aws, "web-1")
     assert ("web-1", job["id"]) == (agent, message["job_id"])
@@ -61,7 +54,7 @@ def test_requeue_looks_at_it_at_an_earlier_deadline(aws: Cloud, api: Api):
     beat(aws, "web-1", NOW_MS)
     body = {"command": ["a"], "target": "host:web-1", "deadline": rfc3339(NOW_MS + 5_000)}
     _, job = api("POST", "/v1/jobs", {**body, "reply_timeout_s": 30})
-    head = stored(aws, job["id"])
+    head = aws.job(job["id"])
     assert (NOW_MS + 30_000, NOW_MS + 5_000) == (head.reply_by_ms, head.wake_at_ms)
 
 
@@ -98,7 +91,7 @@ def test_a_job_for_an_agent_that_takes_none_is_skipped_with_the_reason(
         job["reason"],
         job["assigned"],
     )
-    head = stored(aws, job["id"])
+    head = aws.job(job["id"])
     assert (None, True) == (head.wake_at_ms, head.expires_at is not None)
     assert [] == every_message(aws, "web-1")
 
@@ -122,12 +115,12 @@ def test_a_broadcast_becomes_a_job_for_each_agent_that_matches(aws: Cloud, api: 
         job["members"],
         job["group"],
     )
-    parent = stored(aws, job["id"])
+    parent = aws.job(job["id"])
     assert parent.group is not None
     assert (2, 2) == (parent.group.begun, parent.group.placed)
     assert NOW_MS + 60_000 == parent.wake_at_ms
     assert ("web-1", "web-3") == groups(aws).roster(parent.group, 0)
-    members = [stored(aws, parent.group.id_of(index)) for index in range(2)]
+    members = [aws.job(parent.group.id_of(index)) for index in range(2)]
     assert ["web-1", "web-3"] == [head.assigned for head in members]
     assert [MemberOf(job["id"], 0), MemberOf(job["id"], 1)] == [h.member_of for h in members]
     for head in members:
@@ -159,9 +152,9 @@ def test_members_are_tried_once_unless_the_submission_or_its_type_says_else(aws:
     ]
     for body, attempts in cases:
         _, job = api("POST", "/v1/jobs", {**body, "target": "_all"})
-        group = stored(aws, job["id"]).group
+        group = aws.job(job["id"]).group
         assert group is not None, job
-        assert attempts == stored(aws, group.first).spec.retry.max_attempts
+        assert attempts == aws.job(group.first).spec.retry.max_attempts
 
 
 @pytest.mark.parametrize(
@@ -202,7 +195,7 @@ def test_a_broadcast_that_matches_nobody_is_skipped(
         beat(aws, f"a-{number}", NOW_MS, **fields)
     status, job = api("POST", "/v1/jobs", {"command": ["a"], "target": "group:web"})
     assert (202, "skipped", reason, 0) == (status, job["state"], job["reason"], job["members"])
-    assert stored(aws, job["id"]).expires_at is not None
+    assert aws.job(job["id"]).expires_at is not None
 
 
 def test_members_of_a_long_submission_share_it(aws: Cloud, api: Api):
@@ -211,7 +204,7 @@ def test_members_of_a_long_submission_share_it(aws: Cloud, api: Api):
     for words in (["a", "x" * 999], ["a", *["x" * 100_000] * 3]):
         body = {"command": words, "target": "_all", "reply_timeout_s": 7}
         _, job = api("POST", "/v1/jobs", body)
-        parent = stored(aws, job["id"])
+        parent = aws.job(job["id"])
         assert parent.group is not None
         claimed = aws.jobs.claim(parent.group.id_of(1), "web-2", NOW_MS + 1)
         assert (job["id"], parent.payload, 7) == (
@@ -230,7 +223,7 @@ def test_with_max_concurrency_only_so_many_members_begin(aws: Cloud, api: Api):
         beat(aws, f"web-{number}", NOW_MS)
     body = {"command": ["a"], "target": "_all", "max_concurrency": 2, "max_failures": 1}
     _, job = api("POST", "/v1/jobs", body)
-    group = stored(aws, job["id"]).group
+    group = aws.job(job["id"]).group
     assert group is not None
     assert (5, 2, 2, {0, 1}) == (group.members, group.begun, group.placed, set(group.open))
     assert aws.jobs.get(group.id_of(1)) is not None
@@ -348,7 +341,7 @@ def test_a_group_and_a_job_for_one_agent_are_resubmitted_as_new_ones(aws: Cloud,
     )
     status, job = api("POST", f"/v1/jobs/{host['id']}/resubmit")
     assert (202, "pending", "web-1") == (status, job["state"], job["assigned"])
-    parent = stored(aws, group["id"])
+    parent = aws.job(group["id"])
     assert parent.group is not None
     status, problem = api("POST", f"/v1/jobs/{parent.group.first}/resubmit")
     assert 409 == status

@@ -15,7 +15,6 @@ from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.flight import Flight
 from ec2_agent.lanes.intake import FULL_PAUSE_S, Intake
 from ec2_agent.lanes.tenants import MOST_HELD, NOTE_AT, QUICK, RENEW_AT, TenantGate, away_s
-from joblane.aws.clients import Clients
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import LaneQueue
 from joblane.contract.job import job_view
@@ -41,14 +40,12 @@ class Agent:
 
     def __init__(self, aws: Cloud) -> None:
         self.aws = aws
-        session = aws.session()
         self.meter = Meter()
-        self.meter.attach(session, aws.clients.make("dynamodb"))
         sqs = aws.clients.make("sqs")
         self.flight = Flight(lambda: 1000.0, Queues(sqs).at)
         self.lane = LaneQueue(sqs, DESCRIPTOR.lane_url("default", "default"))
         self.shares = {"acme": 2}
-        jobs = JobStore(Clients(session).make("dynamodb"), DESCRIPTOR.jobs_table)
+        jobs = JobStore(self.meter.clients_of(aws).make("dynamodb"), DESCRIPTOR.jobs_table)
         self.gate = TenantGate("agent-1", self.allowance, jobs, self.flight)
         self.sent = 0
 
@@ -82,8 +79,7 @@ class Agent:
 
     def reason(self, delivery: Delivery) -> str:
         """What `joblane get` shows."""
-        head = self.aws.jobs.get(Message.decode(delivery.received.body).job_id)
-        assert head is not None
+        head = self.aws.job(Message.decode(delivery.received.body).job_id)
         return job_view(head).reason
 
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from ec2_agent.lanes.queue_limits import QueueLimits
 from functions.requeue.handler import Settings, build
-from joblane.aws.clients import Clients
 from joblane.aws.settings import SettingsStore
 from joblane.deployment.names import AGENT_NAME_PATTERN, table_name
 from joblane.job.lease import LEASE_S, Heartbeat
@@ -97,11 +96,9 @@ def allowed(store: SettingsStore, name: str, tenant: str = "acme", limit: int = 
 
 
 def test_requeue_shares_limits_out_anew_where_agents_have_come_or_gone(aws: Cloud, meter: Meter):
-    session = aws.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
     limits = '{"tenants":{"acme":{"jobs_running":5}}}'
     environment = {**FUNCTION_ENVIRONMENT, "JOBLANE_LIMITS": limits}
-    requeue = build(Settings.model_validate(environment), Clients(session), time.time)
+    requeue = build(Settings.model_validate(environment), meter.clients_of(aws), time.time)
     store = SettingsStore(aws.clients.make("dynamodb"), table_name(NAME, "settings"))
 
     def run() -> tuple[int, int]:
@@ -134,9 +131,7 @@ def test_a_slow_requeue_does_not_undo_a_later_one(aws: Cloud):
 
 
 def test_an_agent_reads_its_shares_in_the_request_that_it_makes_anyway(aws: Cloud, meter: Meter):
-    session = aws.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
-    store = SettingsStore(Clients(session).make("dynamodb"), table_name(NAME, "settings"))
+    store = SettingsStore(meter.clients_of(aws).make("dynamodb"), table_name(NAME, "settings"))
     settings, shares = store.get_for_agent(["default", "bulk"])
     assert (["default", "bulk"], TenantShares()) == (list(settings), shares)
     assert {"dynamodb.BatchGetItem": 1} == meter.calls

@@ -57,12 +57,6 @@ def _api(make: Make) -> Api:
     return make("submission")
 
 
-def stored(aws: Cloud, job_id: str) -> Head:
-    head = aws.jobs.get(job_id)
-    assert head is not None
-    return head
-
-
 def messages(aws: Cloud, name: str = lane_name(NAME, "default", "default")) -> list[dict[str, Any]]:
     """Messages of a queue with their attributes, in no order."""
     sqs = aws.clients.make("sqs")
@@ -88,7 +82,7 @@ def test_a_submission_takes_the_context_of_its_request_and_reads_back_with_it(aw
     assert (202, PARENT, STATE) == (status, job["traceparent"], job["tracestate"])
     status, again = api("GET", f"/v1/jobs/{job['id']}")
     assert (200, {**again, "admission": "accepted", "replaced": None}) == (status, job)
-    assert CALLER == stored(aws, job["id"]).caller_trace
+    assert CALLER == aws.job(job["id"]).caller_trace
     (message,) = messages(aws)
     assert HEADERS == carried(message)
     # Readers of earlier versions refuse unknown fields.
@@ -125,7 +119,7 @@ def test_without_a_valid_one_it_is_made_and_costs_no_byte(
     assert 202 == status
     made = job_trace(job["id"], None)
     assert (made.traceparent, None) == (job["traceparent"], job["tracestate"])
-    assert stored(aws, job["id"]).caller_trace is None
+    assert aws.job(job["id"]).caller_trace is None
     (message,) = messages(aws)
     assert {"traceparent": made.traceparent} == carried(message)
 
@@ -142,7 +136,7 @@ def test_a_long_tracestate_leaves_the_head_below_a_kilobyte(aws: Cloud, api: Api
     state = ",".join(f"k{n}={'v' * 97}" for n in range(5))
     headers = {"traceparent": PARENT, "tracestate": state}
     _, job = api("POST", "/v1/jobs", {"command": ["x" * 100]}, headers=headers)
-    assert state == stored(aws, job["id"]).trace.state
+    assert state == aws.job(job["id"]).trace.state
     key = {"job_id": {"S": job["id"]}, "sk": {"S": "DATA"}}
     dynamodb = aws.clients.make("dynamodb")
     assert "Item" in dynamodb.get_item(TableName=DESCRIPTOR.jobs_table, Key=key)
@@ -206,7 +200,7 @@ def test_the_context_is_there_after_every_move(aws: Cloud):
     blocked = aws.jobs.block(claimed, step, "app:x", AttemptFacts(Outcome.BLOCKED, exit_code=75))
     back = aws.jobs.unblock(JOB, "app:x", Step(State.PENDING, 4000, 0, "released"))
     ended = aws.jobs.move(back, Event.CANCEL, plan(back, Event.CANCEL, 5000, "why"))
-    heads = (claimed, blocked, back, ended, stored(aws, JOB))
+    heads = (claimed, blocked, back, ended, aws.job(JOB))
     assert {CALLER} == {each.caller_trace for each in heads}
 
 

@@ -105,9 +105,7 @@ class Deployment:
     def run(self, params: dict[str, Any], version: int = 1, **fields: Any) -> Head:
         """Run one attempt to its end; returns the job then."""
         asyncio.run(self.claim(params, version, **fields).run())
-        ended = self.aws.jobs.get(JOB)
-        assert ended is not None
-        return ended
+        return self.aws.job(JOB)
 
 
 @pytest.fixture(name="launcher", scope="module")
@@ -238,8 +236,7 @@ def test_a_disk_without_room_for_a_bundle_gives_the_job_back_and_takes_none_for_
         attempt = replace(here, cache=small).claim({"origin": "acme"})
         asyncio.run(attempt.run())
         assert {"boot", f"{shop[0]}.use"} == {entry.name for entry in small.directory.iterdir()}
-    head = here.aws.jobs.get(JOB)
-    assert head is not None
+    head = here.aws.job(JOB)
     assert (State.PENDING, 0) == (head.state, head.attempt)
     assert "its bundle could not be unpacked: [Errno 28] No space left" in head.timeline[-1].reason
     assert attempt.parts.starter.capacity.left <= 0

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from functions.submission.handler import Settings, build
-from joblane.aws.clients import Clients
 from joblane.job.fields import MAX_PARAMS_BYTES
 from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
 from tests.support.meter import Meter
@@ -15,11 +14,6 @@ from tests.support.requests import Api
 from tests.support.types import PARAMS, store_type, type_store
 
 GOOD = {"origin": "acme", "tickets": [1, 2, 3]}
-
-
-@pytest.fixture(name="api")
-def _api(aws: Cloud) -> Api:
-    return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time))
 
 
 def submit(api: Api, **fields: object) -> Any:
@@ -50,8 +44,7 @@ def test_a_typed_job_is_accepted_with_its_version_and_items(aws: Cloud, api: Api
         job["items"],
         job["command"],
     )
-    stored = aws.jobs.get(job["id"])
-    assert stored is not None
+    stored = aws.job(job["id"])
     assert (1, GOOD) == (stored.type_version, stored.spec.params)
     _, again = api("GET", f"/v1/jobs/{job['id']}")
     assert (1, GOOD, 3) == (again["type_version"], again["params"], again["items"])
@@ -241,10 +234,9 @@ def test_a_job_that_the_current_version_does_not_take_is_not_resubmitted(aws: Cl
 
 def test_a_batch_reads_the_number_of_a_type_once(aws: Cloud):
     store_type(aws)
-    meter, session = Meter(), aws.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
+    meter = Meter()
     settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    api = Api(build(settings, Clients(session), time.time))
+    api = Api(build(settings, meter.clients_of(aws), time.time))
     good, bad = {"type": "sync-tickets", "params": GOOD}, {"type": "sync-tickets", "params": {}}
     for reads in (3, 1):  # the limits' figures and the version are kept
         meter.reset()

@@ -295,9 +295,8 @@ def test_a_job_of_another_tenant_does_not_exist(aws: Cloud, api: Api):
 
 @pytest.fixture(name="meter")
 def _meter(aws: Cloud) -> tuple[Meter, Api]:
-    meter, session = Meter(), aws.session()
-    meter.attach(session, aws.clients.make("dynamodb"))
-    return meter, status(Clients(session))
+    meter = Meter()
+    return meter, status(meter.clients_of(aws))
 
 
 def test_a_job_in_a_lane_costs_the_same_however_much_there_is(

@@ -184,8 +184,7 @@ def test_an_attempt_ends_once(aws: Cloud, fate: Fate):
     put(aws)
     head = aws.jobs.claim(JOB, "agent-1", NOW_MS)
     with_jobs(aws, jobs_wire(aws, fate), lambda jobs, _: jobs.settle(head, ended(head), FACTS))
-    after = aws.jobs.get(JOB)
-    assert after is not None
+    after = aws.job(JOB)
     assert (State.COMPLETED, 0) == (after.state, after.exit_code)
     assert 1 == [step.state for step in after.timeline].count(State.COMPLETED)
 
