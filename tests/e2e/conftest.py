@@ -12,6 +12,7 @@ import httpx
 import pytest
 from botocore.config import Config
 
+from joblane import Client
 from joblane.aws.clients import QUICK, Clients
 from joblane.deployment.names import PLATFORM
 from joblane.job.lifecycle import ENDED
@@ -204,6 +205,31 @@ def _http(cloud: Cloud) -> Iterator[Http]:
     http = Http(cloud.url, cloud.token(machine="admin"))
     yield http
     http.close()
+
+
+@pytest.fixture(name="client")
+def _client(cloud: Cloud) -> Iterator[Client]:
+    """The SDK, as tenant `demo` in the role admin."""
+    with Client(cloud.url, cloud.token(machine="admin")) as client:
+        yield client
+
+
+@pytest.fixture(name="push", scope="module")
+def _push(project: Path, environment: dict[str, str]) -> Run:
+    """Push the types of a file's project as a person would; its folder is named as its package."""
+
+    def push(*options: str) -> "subprocess.CompletedProcess[bytes]":
+        return subprocess.run(
+            ["joblane", "types", "push", project.name, *options],
+            cwd=project,
+            # uv finds its cache and certificates as everywhere on this machine.
+            env={**os.environ, **environment},
+            capture_output=True,
+            timeout=110,
+            check=False,
+        )
+
+    return push
 
 
 @pytest.fixture(name="as_other")

@@ -18,10 +18,7 @@ from tests.support.paced import start_paced
 COUNT = "i=0; while [ $i -lt {n} ]; do i=$((i+1)); echo line $i; echo err $i >&2; sleep 0.1; done"
 
 
-@pytest.fixture(name="alone", autouse=True)
-def _alone(cloud: Cloud) -> None:
-    """Leave no other agent that could take the jobs."""
-    cloud.stop_agents()
+pytestmark = pytest.mark.usefixtures("quiet")  # no other agent could take the jobs
 
 
 def kill(cloud: Cloud, name: str) -> None:

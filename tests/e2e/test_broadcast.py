@@ -15,11 +15,7 @@ from tests.e2e.conftest import Http
 from tests.sandbox.running import STOPS, go_on, marker
 from tests.support.deployed import submit, until, wait_for, wait_until_started
 
-
-@pytest.fixture(name="alone", autouse=True)
-def _alone(cloud: Cloud) -> None:
-    """Leave no other agent; heartbeats of those of other tests match no label of these tests."""
-    cloud.stop_agents()
+pytestmark = pytest.mark.usefixtures("quiet")  # whose heartbeats match no label here
 
 
 @pytest.fixture(name="stopped")

@@ -15,10 +15,7 @@ HEARTBEAT_S = 10
 """A change that waited for the next heartbeat would be seen later than that."""
 
 
-@pytest.fixture(name="alone", autouse=True)
-def _alone(cloud: Cloud) -> None:
-    """Leave no other agent that could take the jobs."""
-    cloud.stop_agents()
+pytestmark = pytest.mark.usefixtures("quiet")  # no other agent could take the jobs
 
 
 def change(platform: Http, command: str) -> None:

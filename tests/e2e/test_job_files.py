@@ -28,10 +28,7 @@ PEAK_MB = 100
 """What an agent may use for transfers, beside what it uses itself."""
 
 
-@pytest.fixture(name="alone", autouse=True)
-def _alone(cloud: Cloud) -> None:
-    """Leave no other agent that could take the jobs."""
-    cloud.stop_agents()
+pytestmark = pytest.mark.usefixtures("quiet")  # no other agent could take the jobs
 
 
 class Bucket:

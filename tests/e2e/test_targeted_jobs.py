@@ -27,10 +27,7 @@ from tests.support.paced import start_paced
 names = count()
 
 
-@pytest.fixture(name="alone", autouse=True)
-def _alone(cloud: Cloud) -> None:
-    """Leave no other agent that could take the jobs."""
-    cloud.stop_agents()
+pytestmark = pytest.mark.usefixtures("quiet")  # no other agent could take the jobs
 
 
 @pytest.fixture(name="name")

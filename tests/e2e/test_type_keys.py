@@ -1,10 +1,8 @@
 """Keys of job types on the deployed stacks: what a full key answers, and changed segments."""
 
-import os
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,7 @@ from typing import Any
 import pytest
 
 from joblane import Client, KeyFullError
-from scripts.local.cloud import Cloud
-from tests.e2e.conftest import Http
+from tests.e2e.conftest import Http, Run
 from tests.support.deployed import wait_for
 
 KEYED = """
@@ -44,7 +41,6 @@ name = "keyedjobs"
 version = "1"
 """
 
-Push = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 pytestmark = pytest.mark.usefixtures("agent")
 
@@ -52,7 +48,7 @@ pytestmark = pytest.mark.usefixtures("agent")
 @pytest.fixture(name="project", scope="module")
 def _project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A project that this process can import as well."""
-    folder = tmp_path_factory.mktemp("keyed")
+    folder = tmp_path_factory.mktemp("keyedjobs", numbered=False)
     (folder / "keyedjobs.py").write_text(KEYED)
     (folder / "pyproject.toml").write_text(PYPROJECT)
     sys.path.insert(0, str(folder))
@@ -60,35 +56,12 @@ def _project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     sys.path.remove(str(folder))
 
 
-@pytest.fixture(name="push", scope="module")
-def _push(project: Path, environment: dict[str, str]) -> Push:
-    """Push the project's types as a person would."""
-
-    def push(*options: str) -> "subprocess.CompletedProcess[bytes]":
-        return subprocess.run(
-            ["joblane", "types", "push", "keyedjobs", *options],
-            cwd=project,
-            env={**os.environ, **environment},
-            capture_output=True,
-            timeout=110,
-            check=False,
-        )
-
-    return push
-
-
 @pytest.fixture(name="keyed", scope="module")
-def _keyed(push: Push) -> Any:
+def _keyed(push: Run) -> Any:
     """The module with the handlers, whose types have been pushed."""
     pushed = push()
     assert 0 == pushed.returncode, pushed.stderr.decode()
     return import_module("keyedjobs")
-
-
-@pytest.fixture(name="client")
-def _client(cloud: Cloud) -> Iterator[Client]:
-    with Client(cloud.url, cloud.token(machine="admin")) as client:
-        yield client
 
 
 def test_a_full_key_refuses(client: Client, http: Http, keyed: Any):
@@ -130,7 +103,7 @@ def test_a_full_key_coalesces(client: Client, keyed: Any):
 
 
 def test_segments_of_a_key_in_use_change_with_migrate_only(
-    client: Client, http: Http, keyed: Any, push: Push, project: Path
+    client: Client, http: Http, keyed: Any, push: Run, project: Path
 ):
     """The other type of the package is pushed all the same."""
     holder = client.create(keyed.alone, keyed.Params(origin="migrated"))

@@ -1,12 +1,11 @@
 """Job types on the deployed stacks: a real bundle, pushed by the command line, run by an agent."""
 
 import json
-import os
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module, reload
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from joblane.aws.clients import Clients
 from joblane.deployment.names import RESULTS, bucket_name
 from scripts.local.cloud import DEPLOYMENT, TENANT, Cloud
 from scripts.local.emulator import ACCOUNT, REGION
-from tests.e2e.conftest import Http
+from tests.e2e.conftest import Http, Run
 from tests.support.deployed import output, wait_for
 
 HERE = {"x86_64": "x86_64", "aarch64": "arm64"}[platform.machine()]
@@ -105,13 +104,11 @@ version = "1"
 dependencies = ["joblane"]
 """
 
-Push = Callable[..., "subprocess.CompletedProcess[bytes]"]
-
 
 @pytest.fixture(name="project", scope="module")
 def _project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A project that this process can import as well."""
-    folder = tmp_path_factory.mktemp("typed")
+    folder = tmp_path_factory.mktemp("typedjobs", numbered=False)
     (folder / "typedjobs").mkdir()
     (folder / "typedjobs/__init__.py").touch()
     (folder / "typedjobs/jobs.py").write_text(JOBS)
@@ -122,26 +119,8 @@ def _project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     sys.path.remove(str(folder))
 
 
-@pytest.fixture(name="push", scope="module")
-def _push(project: Path, environment: dict[str, str]) -> Push:
-    """Push the project's types as a person would."""
-
-    def push(*options: str) -> "subprocess.CompletedProcess[bytes]":
-        return subprocess.run(
-            ["joblane", "types", "push", "typedjobs", *options],
-            cwd=project,
-            # uv finds its cache and certificates as everywhere on this machine.
-            env={**os.environ, **environment},
-            capture_output=True,
-            timeout=110,
-            check=False,
-        )
-
-    return push
-
-
 @pytest.fixture(name="work", scope="module")
-def _work(push: Push) -> JobType[Any, Any]:
+def _work(push: Run) -> JobType[Any, Any]:
     """The handler, whose type has been pushed."""
     pushed = push()
     assert 0 == pushed.returncode, pushed.stderr.decode()
@@ -151,12 +130,6 @@ def _work(push: Push) -> JobType[Any, Any]:
     ]
     handler: JobType[Any, Any] = import_module("typedjobs.jobs").work
     return handler
-
-
-@pytest.fixture(name="client")
-def _client(cloud: Cloud) -> Iterator[Client]:
-    with Client(cloud.url, cloud.token(machine="admin")) as client:
-        yield client
 
 
 def params(work: JobType[Any, Any], **fields: object) -> Any:
@@ -254,7 +227,7 @@ def test_params_that_do_not_fit_are_named_by_field(client: Client, work: JobType
 
 
 def test_a_job_runs_with_the_version_that_it_was_accepted_with(
-    quiet: Cloud, client: Client, work: JobType[Any, Any], push: Push, project: Path
+    quiet: Cloud, client: Client, work: JobType[Any, Any], push: Run, project: Path
 ):
     """A job waits while a new version is pushed; pushed again, nothing changes."""
     earlier = client.create(work, params(work))
@@ -269,7 +242,7 @@ def test_a_job_runs_with_the_version_that_it_was_accepted_with(
 
 
 @pytest.mark.usefixtures("agent", "work")
-def test_a_bundle_for_another_architecture_only(client: Client, push: Push, project: Path):
+def test_a_bundle_for_another_architecture_only(client: Client, push: Run, project: Path):
     jobs = JOBS.replace('"work"', '"foreign"')
     (project / "typedjobs/jobs.py").write_text(jobs)
     pushed = push("--architecture", ELSEWHERE)
