@@ -13,9 +13,11 @@ import typer.main
 
 from joblane.client.cli.app import call
 from joblane.client.connection import RETRY_IDEMPOTENT, RETRY_READ, RETRY_UNSENT
+from joblane.client.files import storage
 from tests.support.client.clients import CONNECT, Connect
 from tests.support.client.command import MAIN, Joblane, Ran, Spawn
 from tests.support.client.fake_api import FakeApi
+from tests.support.client.fake_files import FakeFiles
 from tests.support.client.fake_issuer import FakeIssuer
 from tests.support.client.logins import answer
 from tests.support.warm import Warm, warm
@@ -103,6 +105,22 @@ def _starting(api: FakeApi, *program: str) -> Iterator[Spawn]:
     for process in started:
         with process:
             process.kill()
+
+
+@pytest.fixture(name="files")
+def _files(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> FakeFiles:
+    """Files of jobs, beside the fake API."""
+    monkeypatch.setattr(storage, "BACKOFF_S", 0.01)
+    return FakeFiles(api)
+
+
+@pytest.fixture(name="here")
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, empty."""
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    return here
 
 
 @pytest.fixture(scope="session", name="forked")

@@ -15,24 +15,11 @@ import pytest
 
 from joblane.client.cli import file_options
 from joblane.client.cli.each import Line
-from joblane.client.files import storage
 from tests.support.client.command import Joblane, Spawn, wait_until
 from tests.support.client.fake_api import FakeApi, FakeJob, ok
 from tests.support.client.fake_files import FakeFiles, digest
 
-
-@pytest.fixture(name="files")
-def _files(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> FakeFiles:
-    monkeypatch.setattr(storage, "BACKOFF_S", 0.01)
-    return FakeFiles(api)
-
-
-@pytest.fixture(name="here", autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    here = tmp_path / "here"
-    here.mkdir()
-    monkeypatch.chdir(here)
-    return here
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def submitted(api: FakeApi) -> dict[str, Any]:

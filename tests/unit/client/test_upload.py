@@ -10,25 +10,11 @@ import pytest
 
 from joblane import AsyncClient, Client
 from joblane.client.errors import AnswerError, FileError, UnreachableError
-from joblane.client.files import models, storage
+from joblane.client.files import models
 from joblane.client.files.reading import LocalFile
 from tests.support.client.clients import Connect
 from tests.support.client.fake_api import CUT, FakeApi, ok
 from tests.support.client.fake_files import EXPIRED, FakeFiles, digest, submitted
-
-
-@pytest.fixture(name="files")
-def _files(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> FakeFiles:
-    monkeypatch.setattr(storage, "BACKOFF_S", 0.01)
-    return FakeFiles(api)
-
-
-@pytest.fixture(name="here")
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    here = tmp_path / "here"
-    here.mkdir()
-    monkeypatch.chdir(here)
-    return here
 
 
 def test_a_submission_uploads_its_inputs(

@@ -9,24 +9,9 @@ import pytest
 
 from joblane import Client
 from joblane.client.errors import FileError, InputError
-from joblane.client.files import storage
 from tests.support.client.clients import Connect
 from tests.support.client.fake_api import FakeApi
 from tests.support.client.fake_files import FakeFiles, digest, submitted
-
-
-@pytest.fixture(name="files")
-def _files(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> FakeFiles:
-    monkeypatch.setattr(storage, "BACKOFF_S", 0.01)
-    return FakeFiles(api)
-
-
-@pytest.fixture(name="here")
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    here = tmp_path / "here"
-    here.mkdir()
-    monkeypatch.chdir(here)
-    return here
 
 
 class OneByOne(io.RawIOBase):
