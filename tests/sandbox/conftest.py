@@ -1,12 +1,18 @@
 """The launcher that tests of a job's view share."""
 
+import contextlib
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Limits
 from tests.sandbox.running import TidyLauncher, strongest
+
+if TYPE_CHECKING:
+    from tests.sandbox.shim_jobs import Room
 
 
 @pytest.fixture(name="shared_launcher", scope="session")
@@ -24,3 +30,12 @@ def launcher(shared_launcher: TidyLauncher) -> Iterator[Launcher]:
     """The launcher; what a test leaves running ends with the test."""
     yield shared_launcher
     shared_launcher.end_jobs()
+
+
+@pytest.fixture(name="room")
+def _room(tmp_path: Path) -> Iterator["Room"]:
+    """Starts jobs under shims."""
+    from tests.sandbox.shim_jobs import Room  # noqa: PLC0415 - imports take long in the machine
+
+    with contextlib.closing(Room(tmp_path)) as room:
+        yield room

@@ -107,8 +107,15 @@ def make_directory(jobs: Path, epoch: int) -> JobDirectory:
     return JobDirectory.make(jobs, replace(HEAD, epoch=epoch), delivery)
 
 
-def ended(directory: JobDirectory, shim: Any, sandbox: Any) -> Ending | None:
+def ended(directory: JobDirectory, shim: Any, sandbox: Any) -> Ending:
     """Wait for a job's end as an agent does."""
+    end = ended_or_lost(directory, shim, sandbox)
+    assert end is not None
+    return end
+
+
+def ended_or_lost(directory: JobDirectory, shim: Any, sandbox: Any) -> Ending | None:
+    """As `ended`; None if the shim has ended without a record."""
 
     async def wait() -> Ending | None:
         link = ShimConnection(shim)

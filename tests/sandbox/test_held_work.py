@@ -1,11 +1,10 @@
 """A shim holds the work directory of a job that has ended, for its agent and for the next one."""
 
 import asyncio
-import contextlib
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,12 +23,6 @@ from tests.sandbox.running import alive, marker
 from tests.sandbox.shim_jobs import HEAD, Room, job_starter, make_directory, wait_for
 
 T = TypeVar("T")
-
-
-@pytest.fixture(name="room")
-def _room(tmp_path: Path) -> Iterator[Room]:
-    with contextlib.closing(Room(tmp_path)) as room:
-        yield room
 
 
 def with_job(
