@@ -213,10 +213,23 @@ class Parts:
         found = LaneQueue(self.sqs, url).receive(1, 0)
         return Delivery("default", url, dead, found[0], self.clock()) if found else None
 
+    def take(self, lane: Lane = "default") -> Delivery:
+        """As `receive`, where there is a message."""
+        held = self.receive(lane)
+        assert held is not None
+        return held
+
     def claim(self, held: Delivery) -> Head | None:
         """Claim the job that a message names."""
         self.flight.add(held)
         return asyncio.run(self.claimer.claim(held))
+
+    def begin(self) -> Attempt:
+        """Take a message, and claim its job; returns the attempt, ready to run."""
+        held = self.take()
+        head = self.claim(held)
+        assert head is not None
+        return self.attempt(head, held)
 
     def attempt(self, head: Head, held: Delivery) -> Attempt:
         """A claimed job, ready to run in a real sandbox."""

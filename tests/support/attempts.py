@@ -34,11 +34,7 @@ def begin(
     )
     aws.jobs.put_new(head)
     parts = Parts(aws.clients, launcher, conditions=conditions, clock=clock, grace_s=grace_s)
-    held = parts.receive()
-    assert held is not None
-    claimed = parts.claim(held)
-    assert claimed is not None
-    return parts, parts.attempt(claimed, held)
+    return parts, parts.begin()
 
 
 async def wait_for_output(aws: Cloud, head: Head) -> None:
@@ -51,6 +47,19 @@ def run(aws: Cloud, launcher: Launcher, *command: str, **fields: Any) -> Head:
     """Run one attempt to its end; returns the job then."""
     _, attempt = begin(aws, launcher, command=list(command), **fields)
     asyncio.run(attempt.run())
+    return aws.job(JOB)
+
+
+def stopped(aws: Cloud, attempt: Attempt, stop: Callable[[], None]) -> Head:
+    """Run an attempt, and `stop` it once its command runs; returns the job then."""
+
+    async def scenario() -> None:
+        running = asyncio.create_task(attempt.run())
+        await wait_for_output(aws, attempt.head)
+        stop()
+        await running
+
+    asyncio.run(scenario())
     return aws.job(JOB)
 
 

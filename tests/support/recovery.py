@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from functions.recovery.handler import Settings, build
@@ -104,6 +105,11 @@ class World:
             self.function,
             self.clock,
         )
+
+    def recover(self, allow: int = 10, seconds: float = inf) -> None:
+        """Let tests of HTTP conditions allow so many jobs, and time pass."""
+        self.http.allow = allow
+        self.machine.run(seconds)
 
     def use(self, clients: Clients) -> None:
         """Let the function and the agent make their calls with other clients."""

@@ -8,8 +8,12 @@ from hypothesis.strategies import text
 
 from ec2_agent.sandbox.launcher import Launcher
 from joblane.aws.clients import Clients
+from joblane.aws.usage import UsageStore
+from joblane.deployment.names import table_name
+from joblane.service.count import Counting
 from tests.support.asked import write_notes
-from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
+from tests.support.job_stream import NOON
 from tests.support.keyed import Deployed
 from tests.support.memory import Memory
 from tests.support.meter import Meter
@@ -58,6 +62,27 @@ def _api(aws: Cloud) -> Api:
 
     settings = handler.Settings.model_validate(FUNCTION_ENVIRONMENT)
     return Api(handler.build(settings, aws.clients, time.time))
+
+
+@pytest.fixture(name="now")
+def _now() -> list[int]:
+    """What the clock of `projector` shows."""
+    return [NOON]
+
+
+@pytest.fixture(name="projector")
+def _projector(aws: Cloud, now: list[int]) -> Counting:
+    """The function that counts, with a clock of its own."""
+    from functions.projector import handler  # noqa: PLC0415 - few files of tests need it
+
+    settings = handler.Settings.model_validate(FUNCTION_ENVIRONMENT)
+    return handler.build(settings, aws.clients, lambda: now[0])
+
+
+@pytest.fixture(name="usage")
+def _usage(aws: Cloud) -> UsageStore:
+    """What the function counts."""
+    return UsageStore(aws.clients.make("dynamodb"), table_name(NAME, "counters"))
 
 
 @pytest.fixture(name="at")

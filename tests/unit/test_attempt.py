@@ -14,7 +14,7 @@ from joblane.job.lifecycle import Outcome, State
 from joblane.job.output import Cursor
 from joblane.service.log_pages import log_page
 from tests.support import recovery
-from tests.support.attempts import begin, lengths, output, run, wait_for_output
+from tests.support.attempts import begin, lengths, output, run, stopped
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB, submission
 
@@ -115,30 +115,14 @@ def test_what_the_launcher_refuses_fails_the_job_before_it_runs(aws: Cloud, laun
 
 def test_an_interrupted_attempt_goes_back_uncounted_and_at_once(aws: Cloud, launcher: Launcher):
     _, attempt = begin(aws, launcher, command=["/bin/sh", "-c", SLEEPER])
-
-    async def interrupted() -> None:
-        running = asyncio.create_task(attempt.run())
-        await wait_for_output(aws, attempt.head)
-        attempt.request_stop(StopReason.DRAIN)
-        await running
-
-    asyncio.run(interrupted())
-    head = aws.job(JOB)
+    head = stopped(aws, attempt, lambda: attempt.request_stop(StopReason.DRAIN))
     assert (State.PENDING, 0) == (head.state, head.attempt)
     assert (1, 0) == lengths(aws)
 
 
 def test_a_cancelled_job_ends_with_all_it_started(aws: Cloud, launcher: Launcher):
     _, attempt = begin(aws, launcher, grace_s=0.5, command=["/bin/sh", "-c", DEAF])
-
-    async def cancelled() -> None:
-        running = asyncio.create_task(attempt.run())
-        await wait_for_output(aws, attempt.head)
-        attempt.request_stop(StopReason.COMMAND)
-        await running
-
-    asyncio.run(cancelled())
-    head = aws.job(JOB)
+    head = stopped(aws, attempt, lambda: attempt.request_stop(StopReason.COMMAND))
     assert (State.CANCELLED, Outcome.CANCELLED) == (head.state, head.outcome)
     assert (0, 0) == lengths(aws)
 
@@ -167,15 +151,7 @@ def test_a_job_whose_end_was_asked_for_is_not_tried_again(aws: Cloud, launcher: 
 
 def test_an_abandoned_attempt_says_nothing(aws: Cloud, launcher: Launcher):
     _, attempt = begin(aws, launcher, command=["/bin/sh", "-c", SLEEPER])
-
-    async def abandoned() -> None:
-        running = asyncio.create_task(attempt.run())
-        await wait_for_output(aws, attempt.head)
-        attempt.abandon()
-        await running
-
-    asyncio.run(abandoned())
-    head = aws.job(JOB)
+    head = stopped(aws, attempt, attempt.abandon)
     assert State.ACTIVE is head.state
     assert (0, 1) == lengths(aws)
 

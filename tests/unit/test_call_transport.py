@@ -122,23 +122,21 @@ def test_an_answer_that_is_cut_is_none(cut: int):
     asyncio.run(work())
 
 
-def test_more_than_the_answer_is_none():
+@pytest.mark.parametrize(
+    ("received", "why"),
+    [
+        pytest.param(answer(b"abc") + b"H", "more than the answer", id="more"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nx: " + b"y" * MOST_HEAD_BYTES, "headers without an end", id="head"
+        ),
+    ],
+)
+def test_more_than_the_answer_or_a_head_without_an_end_is_none(received: bytes, why: str):
     async def work() -> None:
         connection, wire = made()
         waiting = await asking(connection)
-        connection.data_received(answer(b"abc") + b"H")
-        assert "more than the answer" == await refused(waiting)
-        assert wire.aborted
-
-    asyncio.run(work())
-
-
-def test_a_head_without_an_end_is_none():
-    async def work() -> None:
-        connection, wire = made()
-        waiting = await asking(connection)
-        connection.data_received(b"HTTP/1.1 200 OK\r\nx: " + b"y" * MOST_HEAD_BYTES)
-        assert "headers without an end" == await refused(waiting)
+        connection.data_received(received)
+        assert why == await refused(waiting)
         assert wire.aborted
 
     asyncio.run(work())

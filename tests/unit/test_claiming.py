@@ -50,9 +50,7 @@ def beat(aws: Cloud, name: str, at: float, since: float = 0, jobs: tuple[str, ..
 
 def claim(aws: Cloud, name: str = "agent-1", now: float = NOW) -> Head | None:
     parts = Parts(aws.clients, name=name, clock=lambda: now)
-    held = parts.receive()
-    assert held is not None
-    return parts.claim(held)
+    return parts.claim(parts.take())
 
 
 def state(aws: Cloud) -> tuple[int, int]:
@@ -102,15 +100,12 @@ def test_a_message_whose_job_never_came_is_given_back_and_after_a_minute_discard
     send(aws)
     clock = Clock(time.time())
     parts = Parts(aws.clients, clock=clock)
-    held = parts.receive()
-    assert held is not None
+    held = parts.take()
     assert parts.claim(held) is None
     assert (0, 1) == state(aws)  # hidden for a second
     LaneQueue(parts.sqs, held.lane_url).hide(held.received.receipt, 0)
     clock.now += 61
-    held = parts.receive()
-    assert held is not None
-    assert parts.claim(held) is None
+    assert parts.claim(parts.take()) is None
     assert (0, 0) == state(aws)
 
 
@@ -210,9 +205,7 @@ def test_an_agent_knows_itself_whether_it_runs_its_job(aws: Cloud, runs: bool, r
     send(aws)
     parts = Parts(aws.clients, clock=lambda: now)
     parts.claimer.own_jobs = lambda: [JOB] * (2 if runs else 1)
-    held = parts.receive()
-    assert held is not None
-    claimed = parts.claim(held)
+    claimed = parts.claim(parts.take())
     assert runs is (claimed is None)
     assert (0, 1) == state(aws)
     if claimed is not None:
@@ -300,9 +293,7 @@ def test_a_job_is_listed_while_it_is_claimed(aws: Cloud):
 
     aws.emitter().register("before-call.dynamodb.UpdateItem", look)
     parts = Parts(aws.clients)
-    held = parts.receive()
-    assert held is not None
-    assert parts.claim(held) is not None
+    assert parts.claim(parts.take()) is not None
     assert ([[JOB]], []) == (seen, parts.claimer.claiming)
 
 

@@ -70,8 +70,7 @@ def test_the_policy_is_that_of_the_kind(world: World):
 
 def test_a_condition_that_let_its_jobs_go_is_listed_no_more(world: World):
     world.submit_and_block(URL, 3)
-    world.http.allow = 10
-    world.machine.run()
+    world.recover()
     assert [] == entries(world)
 
 

@@ -67,8 +67,7 @@ def test_a_job_that_comes_back_gives_up_when_it_first_blocked_so_long_ago(world:
     """It is behind others in the list, which blocked later than it did first."""
     world.policies = {"http": {"policy": "constant", "every_s": 60, "most_s": 600}}
     (early,) = world.submit_and_block(URL)
-    world.http.allow = 1
-    world.machine.run(60)
+    world.recover(1, seconds=60)
     (message,) = world.received()
     world.http.allow = 0
     (late,) = world.submit_and_block(URL, first=1)
@@ -89,7 +88,6 @@ def test_a_list_of_an_earlier_version_is_released_and_emptied(world: World):
             time, job_id = int(item["first_at"]["N"]), item["sk"]["S"].rpartition("#")[2]
             old = {**item, "sk": {"S": f"JOB#{time:015d}#{job_id}"}}
             dynamodb.put_item(TableName=TABLE, Item=old)
-    world.http.allow = 2
-    world.machine.run()
+    world.recover(2)
     assert [State.PENDING] * 3 == world.states(jobs)
     assert [] == world.conditions.waiting(URL, 1)

@@ -12,7 +12,7 @@ from ec2_agent.sandbox.model import Ending, Usage
 from joblane.formats.times import rfc3339
 from joblane.job.head import submitted
 from joblane.job.lifecycle import Outcome, State
-from tests.support.attempts import begin, lengths, wait_for_output
+from tests.support.attempts import begin, lengths, stopped
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB, submission
 from tests.support.machine import Clock
@@ -31,18 +31,14 @@ def test_a_job_that_is_stopped_at_its_deadline_has_expired(
         aws, launcher, clock=clock, command=["/bin/sh", "-c", SLEEPER], deadline=soon
     )
 
-    async def passed() -> None:
-        running = asyncio.create_task(attempt.run())
-        await wait_for_output(aws, attempt.head)
+    def passed() -> None:
         if told:
             clock.now += 61
             attempt.request_stop(StopReason.COMMAND)
         else:
             clock.now += 1
-        await running
 
-    asyncio.run(passed())
-    head = aws.job(JOB)
+    head = stopped(aws, attempt, passed)
     assert (State.EXPIRED, Outcome.EXPIRED) == (head.state, head.outcome)
     assert f"its deadline {soon} passed" in head.timeline[-1].reason
     assert (0, 0) == lengths(aws)

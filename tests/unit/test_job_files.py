@@ -16,7 +16,7 @@ from joblane.deployment.names import file_key, manifest_key, output_key
 from joblane.files.models import Manifest
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
-from tests.support.attempts import begin, output, run, wait_for_output
+from tests.support.attempts import begin, output, run, stopped
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB
 
@@ -226,30 +226,22 @@ def test_each_object_is_put_with_its_digest(aws: Cloud, launcher: Launcher):
     assert base64.b64encode(hashlib.sha256(b"hello").digest()).decode() == put["ChecksumSHA256"]
 
 
-def stopped(aws: Cloud, launcher: Launcher, reason: StopReason) -> Head:
+def stopped_for(aws: Cloud, launcher: Launcher, reason: StopReason) -> Head:
     """Stop a job that has written a file; returns the job."""
     script = "echo x > partial; echo ready; exec sleep 60"
     _, attempt = begin(aws, launcher, command=["sh", "-c", script], outputs=["partial"])
-
-    async def scenario() -> None:
-        running = asyncio.create_task(attempt.run())
-        await wait_for_output(aws, attempt.head)
-        attempt.request_stop(reason)
-        await running
-
-    asyncio.run(scenario())
-    return aws.job(JOB)
+    return stopped(aws, attempt, lambda: attempt.request_stop(reason))
 
 
 def test_a_cancelled_job_leaves_its_files(aws: Cloud, launcher: Launcher):
-    head = stopped(aws, launcher, StopReason.COMMAND)
+    head = stopped_for(aws, launcher, StopReason.COMMAND)
     assert State.CANCELLED is head.state
     assert b"x\n" == stored(aws, "partial")
     assert head.output_files is not None
 
 
 def test_an_interrupted_attempt_leaves_none(aws: Cloud, launcher: Launcher):
-    head = stopped(aws, launcher, StopReason.DRAIN)
+    head = stopped_for(aws, launcher, StopReason.DRAIN)
     assert (State.PENDING, None) == (head.state, head.output_files)
     assert [] == objects(aws)
 

@@ -266,15 +266,20 @@ def test_a_job_whose_agent_is_gone_says_how_it_will_end(aws: Cloud, api: Api):
     assert "has no inbox any more; the job ends when its lease has ended" in job["note"]
 
 
-def test_a_job_that_starts_while_it_is_cancelled_is_told(aws: Cloud, api: Api):
-    job_id = submit(api)["id"]
+def claim_before(aws: Cloud, operation: str, job_id: str) -> None:
+    """Let an agent start a job just before the first such write from now on."""
     claimed: list[Head] = []
 
     def claim_first(**_: object) -> None:
         if not claimed:
             claimed.append(claim(aws, job_id))
 
-    aws.emitter().register("before-call.dynamodb.UpdateItem", claim_first)
+    aws.emitter().register(f"before-call.dynamodb.{operation}", claim_first)
+
+
+def test_a_job_that_starts_while_it_is_cancelled_is_told(aws: Cloud, api: Api):
+    job_id = submit(api)["id"]
+    claim_before(aws, "UpdateItem", job_id)
     _, job = make_api(aws)("POST", f"/v1/jobs/{job_id}/cancel")
     assert "active" == job["state"]
     assert job["cancel_requested"]
@@ -325,13 +330,7 @@ def test_what_cannot_be_retried_says_why(aws: Cloud, api: Api):
 
 def test_a_job_that_starts_while_it_is_deleted_is_not_deleted(aws: Cloud, api: Api):
     job_id = submit(api)["id"]
-    claimed: list[Head] = []
-
-    def claim_first(**_: object) -> None:
-        if not claimed:
-            claimed.append(claim(aws, job_id))
-
-    aws.emitter().register("before-call.dynamodb.DeleteItem", claim_first)
+    claim_before(aws, "DeleteItem", job_id)
     status, problem = make_api(aws)("DELETE", f"/v1/jobs/{job_id}")
     running = "a job that is active cannot be deleted; cancel it first"
     assert (409, running) == (status, problem["detail"])

@@ -156,8 +156,4 @@ def stored_now(aws: Cloud) -> int:
 
 
 def run_attempt(parts: Parts) -> None:
-    held = parts.receive()
-    assert held is not None
-    head = parts.claim(held)
-    assert head is not None
-    asyncio.run(parts.attempt(head, held).run())
+    asyncio.run(parts.begin().run())

@@ -36,9 +36,7 @@ def send(at: Deployed, letter: str) -> None:
 def receive(at: Deployed, now: float, name: str = "agent-2") -> Head | None:
     """An agent receives a message and claims its job."""
     parts = Parts(at.aws.clients, name=name, clock=lambda: now)
-    held = parts.receive()
-    assert held is not None
-    return parts.claim(held)
+    return parts.claim(parts.take())
 
 
 def lose(

@@ -27,8 +27,7 @@ def test_a_blocked_job_waits_and_goes_back_to_its_own_lane(world: World):
     world.machine.run(3 * 60)
     assert [State.BLOCKED] == world.states([urgent])
     assert [] == world.lane("high").receive(10, 0)
-    world.http.allow = 10
-    world.machine.run()
+    world.recover()
     assert [State.PENDING] == world.states([urgent])
     assert 1 == len(world.lane("high").receive(10, 0))
     assert [] == world.received()
@@ -45,8 +44,7 @@ def test_25_jobs_cost_one_test_a_round(world: World):
     assert 1 == len(world.machine.running())
     world.machine.run(2 * 10 + 10 * 20)
     assert 12 == world.http.asked
-    world.http.allow = 10
-    world.machine.run()
+    world.recover()
     assert [State.PENDING] * 25 == world.states(jobs)
     assert 12 + 3 == world.http.asked  # ten a round
     assert 25 == len(world.received())
@@ -55,18 +53,15 @@ def test_25_jobs_cost_one_test_a_round(world: World):
 
 def test_the_oldest_go_first_and_no_more_than_the_test_allows(world: World):
     jobs = world.submit_and_block(URL, 3)
-    world.http.allow = 2
-    world.machine.run(10)
+    world.recover(2, seconds=10)
     assert [State.PENDING, State.PENDING, State.BLOCKED] == world.states(jobs)
-    world.http.allow = 0
-    world.machine.run(60)
+    world.recover(0, seconds=60)
     assert [State.PENDING, State.PENDING, State.BLOCKED] == world.states(jobs)
 
 
 def test_a_large_allowance_goes_in_pages(world: World):
     jobs = world.submit_and_block(URL, 60)
-    world.http.allow = 1000
-    world.machine.run()
+    world.recover(1000)
     assert [State.PENDING] * 60 == world.states(jobs)
     (execution,) = world.machine.executions.values()
     assert ["begin", "test"] == execution.calls[:2]
@@ -90,8 +85,7 @@ def test_a_job_cancelled_while_blocked_stays_cancelled_and_takes_no_place(world:
     assert head is not None
     cancel = plan(head, Event.CANCEL, world.now_ms, "cancelled by an operator")
     world.jobs.move(head, Event.CANCEL, cancel, expires_at=9)
-    world.http.allow = 2
-    world.machine.run(10)
+    world.recover(2, seconds=10)
     assert [State.CANCELLED, State.PENDING, State.PENDING] == world.states(jobs)
     assert 2 == len(world.received())
 
@@ -161,8 +155,7 @@ def test_an_exit_75_that_nobody_explains_is_tried_later_and_later_and_then_fails
 def test_a_condition_that_was_well_for_long_starts_over(world: World):
     world.submit_and_block(URL)
     world.machine.run(400)
-    world.http.allow = 10
-    world.machine.run()
+    world.recover()
     world.clock.now += RELAPSE_S + 1
     world.http.allow = 0
     world.submit_and_block(URL, first=1)
@@ -213,8 +206,7 @@ def test_an_unknown_quota_or_capacity_fails_the_job_and_names_no_other(
 
 def test_jobs_that_join_while_a_condition_is_well_wait_for_its_next_test(world: World):
     first = world.submit_and_block(URL)
-    world.http.allow = 10
-    world.machine.run()
+    world.recover()
     second = world.submit_and_block(URL, first=1)
     world.machine.run()
     assert [State.PENDING] * 2 == world.states(first + second)
@@ -254,6 +246,5 @@ def test_a_condition_known_to_block_is_not_tested_for_every_start(world: World):
     for _ in range(25):
         assert URL == world.function({"do": "check", "conditions": [URL]})["blocking"]
     assert asked == world.http.asked
-    world.http.allow = 10
-    world.machine.run()
+    world.recover()
     assert None is world.function({"do": "check", "conditions": [URL]})["blocking"]

@@ -46,8 +46,7 @@ def run(world: World, number: int, *, blocked: int) -> None:
         world.http.allow = 0
         world.block(received, CONDITION)
         world.machine.run(60)
-        world.http.allow = 10
-        world.machine.run()
+        world.recover()
         (received,) = world.received()
     head = world.jobs.claim(job_id, "i-0123456789abcdef0", world.now_ms)
     step = Step(State.COMPLETED, world.now_ms, head.attempt, "exit code 0 after 0.0 s", records=0)

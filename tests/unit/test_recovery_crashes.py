@@ -86,8 +86,7 @@ def nothing_lost(world: World, jobs: list[str]) -> None:
 def becomes_well(world: World) -> list[str]:
     jobs = block(world, 2)
     world.machine.run(10)
-    world.http.allow = 1
-    world.machine.run()
+    world.recover(1)
     assert [State.PENDING] * 2 == world.states(jobs)
     return jobs
 
@@ -97,8 +96,7 @@ def one_is_cancelled(world: World) -> list[str]:
     head = world.aws.job(jobs[0])
     step = plan(head, Event.CANCEL, world.now_ms, "cancelled by an operator")
     world.aws.jobs.move(head, Event.CANCEL, step, expires_at=9)
-    world.http.allow = 10
-    world.machine.run()
+    world.recover()
     assert [State.CANCELLED, State.PENDING] == world.states(jobs)
     return jobs
 
@@ -124,8 +122,7 @@ def is_handed_over(world: World) -> list[str]:
     jobs = block(world, 1)
     world.machine.run(40)
     assert len(world.machine.executions) > 1
-    world.http.allow = 10
-    world.machine.run()
+    world.recover()
     assert [State.PENDING] == world.states(jobs)
     return jobs
 
@@ -188,8 +185,7 @@ def test_a_job_that_joins_between_any_two_calls_of_an_execution_is_let_go():
         with undisturbed(world):
             jobs += block(world, 1)
         wire.calls.clear()
-        world.http.allow = 10
-        world.machine.run()
+        world.recover()
         assert [State.PENDING] * len(jobs) == world.states(jobs)
         assert [] == store(world.aws.clients).waiting(URL, 1)
 

@@ -22,8 +22,7 @@ def test_an_execution_that_fails_is_followed_by_another(world: World):
     assert "FAILED" in [e.status for e in world.machine.executions.values()]
     assert 1 == len(world.machine.running())
     world.http.test = real  # type: ignore[method-assign]
-    world.http.allow = 10
-    world.machine.run()
+    world.recover()
     assert [State.PENDING] == world.states(jobs)
 
 
@@ -47,8 +46,7 @@ def test_an_execution_that_vanished_is_noticed_by_the_next_job(world: World):
     execution.status = "ABORTED"  # and EventBridge's notice of it is lost
     world.clock.now += OVERDUE_S + 11
     jobs += world.submit_and_block(URL, first=1)
-    world.http.allow = 10
-    world.machine.run()
+    world.recover()
     assert [State.PENDING] * 2 == world.states(jobs)
 
 
@@ -58,8 +56,7 @@ def test_a_superseded_execution_does_nothing(world: World):
     (old,) = world.machine.running()
     old.due = float("inf")
     world.function({"detail": {"input": json.dumps(old.input)}})
-    world.http.allow = 10
-    world.machine.run(600)
+    world.recover(seconds=600)
     assert [State.PENDING] == world.states(jobs)
     asked = world.http.asked
     old.due = 0
@@ -80,8 +77,7 @@ def test_a_job_that_blocks_on_something_else_is_not_let_go_by_the_first(world: W
     step = Step(State.BLOCKED, world.now_ms, 0, "exit code 75", records=0)
     blocked = world.jobs.block(claimed, step, OTHER, AttemptFacts(Outcome.BLOCKED))
     world.supervisor.join(OTHER, blocked, world.now_ms)
-    world.http.allow = 10
-    world.machine.run(600)
+    world.recover(seconds=600)
     assert [State.BLOCKED, State.PENDING] == world.states([job_id, *early])
     assert 1 == len(world.received())
     assert 1 == world.http.asked
@@ -102,8 +98,7 @@ def test_an_execution_hands_over_before_its_history_is_full(world: World):
     row = world.conditions.get(URL)
     assert row is not None
     assert row.tests > 40  # the policy goes on, it does not start over
-    world.http.allow = 10
-    world.machine.run()
+    world.recover()
     assert [State.PENDING] == world.states(jobs)
 
 
@@ -121,15 +116,13 @@ def test_who_died_while_closing_finds_the_job_that_joined_meanwhile(world: World
     if for_good:
         execution.status = "FAILED"
         world.function({"detail": {"input": json.dumps(execution.input)}})
-    world.http.allow = 10
-    world.machine.run()
+    world.recover()
     assert [State.PENDING] == world.states(jobs)
 
 
 def test_of_two_who_would_open_a_condition_one_does(world: World):
     world.submit_and_block(URL)
-    world.http.allow = 10
-    world.machine.run()
+    world.recover()
     closed = world.conditions.get(URL)
     assert closed is not None
     one = replace(closed, generation=closed.generation + 1, phase=Phase.OPENING, closed_ms=None)

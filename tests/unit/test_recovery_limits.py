@@ -67,8 +67,7 @@ def test_a_condition_whose_jobs_were_cancelled_before_its_turn_is_not_tested(wor
     jobs = block_each(world, SITES[:5])
     head = world.aws.job(jobs[3])
     world.aws.jobs.move(head, Event.CANCEL, plan(head, Event.CANCEL, world.now_ms, "cancelled"))
-    world.http.allow = 10
-    world.machine.run()
+    world.recover()
     expected = [State.PENDING] * 3 + [State.CANCELLED, State.PENDING]
     assert expected == world.states(jobs)
     block_each(world, SITES[:3], 10)
@@ -90,8 +89,7 @@ def over_the_limit(world: World) -> list[str]:
             world.block(received, condition)
         except (Killed, KilledForGood):
             world.block(received, condition)
-    world.http.allow = 10
-    world.machine.run()
+    world.recover()
     return jobs
 
 
@@ -132,8 +130,7 @@ def test_a_condition_that_joins_between_any_two_calls_of_the_last_execution_is_t
         with undisturbed(world):
             jobs += block_each(world, SITES[:1])
         wire.calls.clear()
-        world.http.allow = 10
-        world.machine.run()
+        world.recover()
         assert [State.PENDING] * len(jobs) == world.states(jobs)
 
 

@@ -113,25 +113,25 @@ def test_a_job_that_was_asked_to_end_before_its_deadline_is_not_asked_for_ever(a
     assert {} == run(aws, NOW + 60)
 
 
-def test_a_replay_that_died_before_its_message_is_finished(aws: Cloud):
+def put_replay(aws: Cloud) -> None:
+    """A job whose replay died before its message was sent."""
     put(aws)
     head = aws.jobs.claim(JOB, "agent-1", NOW_MS - 5_000)
     dead = aws.jobs.settle(
         head, Step(State.DEAD, NOW_MS - 4_000, 1, "exit code 1"), AttemptFacts(Outcome.FAILED)
     )
     aws.jobs.move(dead, Event.REPLAY, plan(dead, Event.REPLAY, NOW_MS - 1, "replayed"))
+
+
+def test_a_replay_that_died_before_its_message_is_finished(aws: Cloud):
+    put_replay(aws)
     assert {"Sent": 1} == run(aws)
     assert 1 == len(bodies(aws))
     assert {} == run(aws, NOW + 60)
 
 
 def test_a_row_of_a_job_that_started_meanwhile_rests(aws: Cloud):
-    put(aws)
-    head = aws.jobs.claim(JOB, "agent-1", NOW_MS - 5_000)
-    dead = aws.jobs.settle(
-        head, Step(State.DEAD, NOW_MS - 4_000, 1, "exit code 1"), AttemptFacts(Outcome.FAILED)
-    )
-    aws.jobs.move(dead, Event.REPLAY, plan(dead, Event.REPLAY, NOW_MS - 1, "replayed"))
+    put_replay(aws)
     aws.jobs.claim(JOB, "agent-1", NOW_MS)
     assert {"Rearmed": 1} == run(aws)
     assert [] == bodies(aws)

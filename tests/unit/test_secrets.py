@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ec2_agent.attempt.run import Attempt
 from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Limits, Spec
@@ -265,10 +267,15 @@ def test_trouble_of_aws_is_waited_out(aws: Cloud, launcher: Launcher):
 
 
 @pytest.mark.parametrize(
-    ("stop", "state"), [(StopReason.COMMAND, State.CANCELLED), (StopReason.DRAIN, State.PENDING)]
+    ("stop", "state"),
+    [
+        pytest.param(lambda it: it.request_stop(StopReason.COMMAND), State.CANCELLED, id="command"),
+        pytest.param(lambda it: it.request_stop(StopReason.DRAIN), State.PENDING, id="drain"),
+        pytest.param(Attempt.abandon, State.ACTIVE, id="its lease is lost"),
+    ],
 )
 def test_whoever_waits_for_a_secret_can_be_asked_to_end(
-    aws: Cloud, launcher: Launcher, stop: StopReason, state: State
+    aws: Cloud, launcher: Launcher, stop: Callable[[Attempt], None], state: State
 ):
     refused = refuse_with(aws, *[error("InternalServerError")] * 50)
     _, attempt = begin(aws, launcher, command=["true"], secret_env={"DB": "ssm:/joblane/acme/db"})
@@ -276,24 +283,8 @@ def test_whoever_waits_for_a_secret_can_be_asked_to_end(
     async def go() -> None:
         running = asyncio.create_task(attempt.run())
         await asyncio.to_thread(refused.wait)
-        attempt.request_stop(stop)
+        stop(attempt)
         await running
 
     asyncio.run(go())
-    head = aws.job(JOB)
-    assert state is head.state
-
-
-def test_who_lost_its_lease_while_waiting_says_nothing(aws: Cloud, launcher: Launcher):
-    refused = refuse_with(aws, *[error("InternalServerError")] * 50)
-    _, attempt = begin(aws, launcher, command=["true"], secret_env={"DB": "ssm:/joblane/acme/db"})
-
-    async def go() -> None:
-        running = asyncio.create_task(attempt.run())
-        await asyncio.to_thread(refused.wait)
-        attempt.abandon()
-        await running
-
-    asyncio.run(go())
-    head = aws.job(JOB)
-    assert State.ACTIVE is head.state
+    assert state is aws.job(JOB).state

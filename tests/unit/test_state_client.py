@@ -22,6 +22,11 @@ Say = Callable[[dict[str, Any]], Awaitable[dict[str, Any] | None]]
 DONE = {"results": ["done"]}
 
 
+async def confirm(request: dict[str, Any]) -> dict[str, Any]:
+    """Say of every record that it was written."""
+    return {"results": ["done"] * len(request["records"])}
+
+
 @asynccontextmanager
 async def scripted(path: Path, say: Say) -> AsyncIterator[list[dict[str, Any]]]:
     """A service that answers as it is told; None cuts the connection. Yields what it was asked."""
@@ -91,11 +96,8 @@ def test_a_thousand_operations_at_once_share_twenty_connections(
 
 
 def test_a_connection_is_used_again_and_counted(path: Path):
-    async def say(_: dict[str, Any]) -> dict[str, Any]:
-        return DONE
-
     async def test() -> None:
-        async with scripted(path, say):
+        async with scripted(path, confirm):
             client = StateClient(path, quick())
             for _ in range(5):
                 await client.create([record()])
@@ -113,11 +115,8 @@ def test_a_connection_is_used_again_and_counted(path: Path):
 
 
 def test_an_idle_agent_keeps_one_connection(path: Path):
-    async def say(_: dict[str, Any]) -> dict[str, Any]:
-        return DONE
-
     async def test() -> None:
-        async with scripted(path, say):
+        async with scripted(path, confirm):
             client = StateClient(path, quick())
             await asyncio.gather(*(client.create([record()]) for _ in range(4)))
             assert (4, 4) == (client.stats().creations, client.stats().available)
@@ -228,11 +227,8 @@ def test_nobody_there_is_said_with_the_sockets_path(path: Path):
 
 
 def test_more_than_a_batch_is_sent_in_batches_and_large_bodies_in_smaller_ones(path: Path):
-    async def say(request: dict[str, Any]) -> dict[str, Any]:
-        return {"results": ["done"] * len(request["records"])}
-
     async def test() -> None:
-        async with scripted(path, say) as asked:
+        async with scripted(path, confirm) as asked:
             client = StateClient(path, quick())
             await client.create([record(str(n)) for n in range(60)])
             await client.create([Record("k", str(n), 1, "x" * MAX_BODY) for n in range(2)])
@@ -242,11 +238,8 @@ def test_more_than_a_batch_is_sent_in_batches_and_large_bodies_in_smaller_ones(p
 
 
 def test_later_updates_are_gathered_and_only_the_newest_of_a_record_is_sent(path: Path):
-    async def say(request: dict[str, Any]) -> dict[str, Any]:
-        return {"results": ["done"] * len(request["records"])}
-
     async def test() -> None:
-        async with scripted(path, say) as asked:
+        async with scripted(path, confirm) as asked:
             client = StateClient(path, quick())
             for version in (1, 3, 2):
                 assert client.later(record("a", version))
@@ -271,10 +264,7 @@ def test_a_full_buffer_turns_new_records_away_and_still_takes_newer_versions(pat
         assert 3 == client.waiting
         await asyncio.sleep(0.1)  # nobody is there: they wait
 
-        async def say(request: dict[str, Any]) -> dict[str, Any]:
-            return {"results": ["done"] * len(request["records"])}
-
-        async with scripted(path, say) as asked:
+        async with scripted(path, confirm) as asked:
             await client.flush()
             versions = {e["id"]: e["version"] for r in asked for e in r["records"]}
             assert {"a": 2, "b": 1, "c": 1} == versions

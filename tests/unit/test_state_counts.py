@@ -4,7 +4,6 @@ import random
 from collections import Counter
 from typing import Any
 
-import pytest
 from aws_lambda_powertools.logging import Logger
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,21 +24,6 @@ from tests.support.meter import Meter
 
 MINUTE = NOON // 60
 COUNTERS = table_name(NAME, "counters")
-
-
-@pytest.fixture(name="now")
-def _now() -> list[float]:
-    return [NOON]
-
-
-@pytest.fixture(name="projector")
-def _projector(aws: Cloud, now: list[float]) -> Counting:
-    return build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, lambda: now[0])
-
-
-@pytest.fixture(name="usage")
-def _usage(aws: Cloud) -> UsageStore:
-    return UsageStore(aws.clients.make("dynamodb"), COUNTERS)
 
 
 def counted(usage: UsageStore, tenant: str = "acme") -> dict[State, int]:
@@ -101,19 +85,19 @@ def test_a_tenant_has_its_own_jobs(projector: Counting, usage: UsageStore):
 
 
 def test_what_was_counted_stays_after_the_counts_of_its_minutes_have_expired(
-    projector: Counting, usage: UsageStore, now: list[float], aws: Cloud
+    projector: Counting, usage: UsageStore, now: list[int], aws: Cloud
 ):
     stream = Stream()
     projector.handle([stream.write(f"j{n}", State.PENDING) for n in range(4)])
     key = {"series": {"S": "acme"}, "at_minute": {"N": str(MINUTE)}}
     aws.clients.make("dynamodb").delete_item(TableName=COUNTERS, Key=key)
     now[0] += 5 * 3600
-    projector.handle([stream.write("late", State.PENDING, int(now[0]))])
+    projector.handle([stream.write("late", State.PENDING, now[0])])
     assert {State.PENDING: 5} == counted(usage)
 
 
 def test_jobs_from_before_the_first_count_make_no_debt(
-    projector: Counting, usage: UsageStore, now: list[float]
+    projector: Counting, usage: UsageStore, now: list[int]
 ):
     """Ten jobs that were never counted end and expire: later ones count in full."""
     stream = Stream()
@@ -123,7 +107,7 @@ def test_jobs_from_before_the_first_count_make_no_debt(
     projector.handle([stream.write(f"old{n}", None) for n in range(10)])
     assert {} == counted(usage)
     now[0] += OPEN_MINUTES * 60 + 120
-    projector.handle([stream.write("new", State.ACTIVE, int(now[0]))])
+    projector.handle([stream.write("new", State.ACTIVE, now[0])])
     assert {State.ACTIVE: 1} == counted(usage)
 
 
@@ -300,7 +284,7 @@ def test_counts_of_a_late_call_that_died_are_found_by_later_ones():
     assert {State.PENDING: 31 + RESETTLE} == scene.counted.jobs.present.counts.by_state()
 
 
-def test_counts_by_state_take_no_further_write_unit(aws: Cloud, now: list[float]):
+def test_counts_by_state_take_no_further_write_unit(aws: Cloud, now: list[int]):
     """A shard delivers twelve batches a minute: each writes two counters and the accounts."""
     meter = Meter()
     settings = Settings.model_validate(FUNCTION_ENVIRONMENT)

@@ -2,34 +2,16 @@
 
 from typing import Any
 
-import pytest
-
-from functions.projector.handler import Settings, build
 from joblane.aws.usage import UsageStore
 from joblane.deployment.names import table_name
 from joblane.job.lifecycle import State
 from joblane.queue.usage import OPEN_MINUTES
 from joblane.service.count import Counting
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
+from tests.support.aws import NAME, Cloud
 from tests.support.job_stream import NOON, Stream
 
 MINUTE = NOON // 60
 COUNTERS = table_name(NAME, "counters")
-
-
-@pytest.fixture(name="now")
-def _now() -> list[float]:
-    return [NOON]
-
-
-@pytest.fixture(name="projector")
-def _projector(aws: Cloud, now: list[float]) -> Counting:
-    return build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, lambda: now[0])
-
-
-@pytest.fixture(name="usage")
-def _usage(aws: Cloud) -> UsageStore:
-    return UsageStore(aws.clients.make("dynamodb"), COUNTERS)
 
 
 def counted(usage: UsageStore, tenant: str = "acme") -> dict[State, int]:
@@ -109,18 +91,18 @@ def test_this_version_goes_on_with_the_account_of_the_one_before(
 
 
 def test_what_the_version_before_stores_in_between_takes_nothing_away(
-    projector: Counting, usage: UsageStore, aws: Cloud, now: list[float]
+    projector: Counting, usage: UsageStore, aws: Cloud, now: list[int]
 ):
     """It closes minutes of the figures; those of the states are closed by this version only."""
     stream, earlier = Stream(), Earlier(aws)
     projector.handle([stream.write(f"j{n}", State.PENDING) for n in range(3)])
     now[0] += (OPEN_MINUTES - 5) * 60
-    projector.handle([stream.write("j3", State.PENDING, int(now[0]))])
+    projector.handle([stream.write("j3", State.PENDING, now[0])])
     _, present, version = earlier.read()
     now[0] += 7 * 60
-    minute = int(now[0]) // 60
+    minute = now[0] // 60
     earlier.store([minute - OPEN_MINUTES - 1, 3, 0, 0], [minute, *present[1:]], version)
-    projector.handle([stream.write("k", State.DEAD, int(now[0]))])
+    projector.handle([stream.write("k", State.DEAD, now[0])])
     assert {State.PENDING: 4, State.DEAD: 1} == counted(usage)
     assert 4 == earlier.read()[1][1]
 

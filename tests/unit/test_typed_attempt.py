@@ -96,11 +96,7 @@ class Deployment:
         self.aws.jobs.put_new(head)
         parts = Parts(self.aws.clients, self.launcher, bundles=self.cache)
         parts.facts.host(facts)
-        held = parts.receive()
-        assert held is not None
-        claimed = parts.claim(held)
-        assert claimed is not None
-        return parts.attempt(claimed, held)
+        return parts.begin()
 
     def run(self, params: dict[str, Any], version: int = 1, **fields: Any) -> Head:
         """Run one attempt to its end; returns the job then."""

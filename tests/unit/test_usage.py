@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functions.projector.handler import Settings, build
 from joblane.aws.usage import Recounted, UsageStore
 from joblane.deployment.limits import TenantLimits
 from joblane.deployment.names import table_name
@@ -25,27 +24,12 @@ from joblane.queue.usage import (
     room,
 )
 from joblane.service.count import Counting
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
+from tests.support.aws import NAME, Cloud
 from tests.support.job_stream import NOON, Stream
 
 NOON_MS = NOON * 1000
 MINUTE = NOON // 60
 DAY = NOON // 86_400
-
-
-@pytest.fixture(name="now")
-def _now() -> list[int]:
-    return [NOON]
-
-
-@pytest.fixture(name="projector")
-def _projector(aws: Cloud, now: list[int]) -> Counting:
-    return build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, lambda: now[0])
-
-
-@pytest.fixture(name="usage")
-def _usage(aws: Cloud) -> UsageStore:
-    return UsageStore(aws.clients.make("dynamodb"), table_name(NAME, "counters"))
 
 
 def figures(usage: UsageStore, tenant: str = "acme") -> Figures:
