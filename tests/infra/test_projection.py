@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from infra.projection import MAX_AGE_S, patterns
 from infra.sequel import patterns as patterns_of_ends
 from joblane.aws.job_ends import read_end
@@ -48,9 +50,18 @@ def test_only_heads_are_looked_at(production: Deployment) -> None:
             assert json.loads(entry["Pattern"])["dynamodb"]["Keys"] == {"sk": {"S": ["JOB"]}}
 
 
-def test_a_batch_that_fails_is_cut_and_given_up_after_an_hour(production: Deployment) -> None:
-    mapping = reader(production, "Projector")
-    assert (1000, 5, True, 5, 3600) == tuple(
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        pytest.param("Projector", (1000, 5, True, 5, 3600), id="given up after an hour"),
+        pytest.param("Sequel", (100, 0, True, -1, 6 * 3600), id="at once and for hours"),
+    ],
+)
+def test_a_batch_that_fails_is_cut_and_given_up_in_time(
+    production: Deployment, function: str, expected: tuple[int, ...]
+) -> None:
+    mapping = reader(production, function)
+    assert expected == tuple(
         mapping[name]
         for name in (
             "BatchSize",
@@ -139,19 +150,3 @@ def test_what_a_job_notifies_about_passes_the_filter() -> None:
                 assert passing == (sk == "JOB" and after in NOTIFY_STATES), (before, after, sk)
                 assert passing or read_change(each) is None
                 assert not any(lets_pass(p, each) for p in patterns_of_ends(notifies=False))
-
-
-def test_ends_are_handled_at_once_and_for_hours(production: Deployment) -> None:
-    mapping = reader(production, "Sequel")
-    assert (100, 0, True, -1, 6 * 3600) == tuple(
-        mapping[name]
-        for name in (
-            "BatchSize",
-            "MaximumBatchingWindowInSeconds",
-            "BisectBatchOnFunctionError",
-            "MaximumRetryAttempts",
-            "MaximumRecordAgeInSeconds",
-        )
-    )
-    destination = mapping["DestinationConfig"]["OnFailure"]["Destination"]
-    assert "joblane-alternate" in str(destination)

@@ -76,11 +76,8 @@ def test_a_file_is_downloaded_once_for_all_jobs_and_after_a_restart(
     assert 0o600 == (tmp_path / "stage" / "0").stat().st_mode & 0o777
 
 
-def test_threads_that_need_the_same_file_download_it_once(
-    tmp_path: Path, bucket: Bucket, stage: int
-):
-    sha256 = bucket.add(b"x" * 100)
-    cache = FileCache(tmp_path / "cache", bucket.download)
+def held(bucket: Bucket) -> tuple[threading.Event, threading.Event]:
+    """Hold downloads up; returns what is set when one has begun, and what lets them go on."""
     entered, go = threading.Event(), threading.Event()
 
     def wait() -> None:
@@ -88,6 +85,15 @@ def test_threads_that_need_the_same_file_download_it_once(
         assert go.wait(10)
 
     bucket.before = wait
+    return entered, go
+
+
+def test_threads_that_need_the_same_file_download_it_once(
+    tmp_path: Path, bucket: Bucket, stage: int
+):
+    sha256 = bucket.add(b"x" * 100)
+    cache = FileCache(tmp_path / "cache", bucket.download)
+    entered, go = held(bucket)
     threads = [
         threading.Thread(target=cache.place, args=("acme", sha256, stage, str(n), go_on))
         for n in range(5)
@@ -143,13 +149,7 @@ def test_a_job_that_is_stopped_does_not_wait_for_the_download_of_another(
 ):
     sha256 = bucket.add(b"the data")
     cache = FileCache(tmp_path / "cache", bucket.download)
-    entered, go = threading.Event(), threading.Event()
-
-    def wait() -> None:
-        entered.set()
-        assert go.wait(10)
-
-    bucket.before = wait
+    entered, go = held(bucket)
     first = threading.Thread(target=cache.place, args=("acme", sha256, stage, "0", go_on))
     first.start()
     assert entered.wait(10)

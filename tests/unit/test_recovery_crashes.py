@@ -7,6 +7,7 @@ is chosen (tests/support/crash_points.py).
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -168,50 +169,6 @@ def test_killed_after_any_call_nothing_is_lost(scenario: Scenario, how: type[Exc
         nothing_lost(world, scenario(world))
 
 
-def test_a_job_that_joins_between_any_two_calls_of_an_execution_is_let_go():
-    """The race of `ConditionSupervisor.join`, from the side of the execution that ends."""
-    joining = Late()
-    for world, wire in points(joining, gaps):
-        jobs: list[str] = []
-
-        def join(world: World = world, jobs: list[str] = jobs) -> None:
-            jobs.append(world.submit(7))
-            with undisturbed(world):
-                for received in world.received():
-                    if jobs[-1] in received.body:
-                        world.block(received, URL)
-
-        joining.action = join
-        with undisturbed(world):
-            jobs += block(world, 1)
-        wire.calls.clear()
-        world.recover()
-        assert [State.PENDING] * len(jobs) == world.states(jobs)
-        assert [] == store(world.aws.clients).waiting(URL, 1)
-
-
-def test_an_execution_that_ends_between_any_two_calls_of_a_join_leaves_nobody_behind():
-    """The same race, from the side of the agent."""
-    running = Late()
-    for world, wire in points(running, gaps, least=5):
-        world.http.allow = 10
-        with undisturbed(world):
-            jobs = block(world, 1)
-        jobs.append(world.submit(8))
-        (received,) = world.received()
-
-        def run(world: World = world) -> None:
-            with undisturbed(world):
-                world.machine.run()
-
-        running.action = run
-        wire.calls.clear()
-        world.block(received, URL)
-        with undisturbed(world):
-            world.machine.run()
-        assert [State.PENDING] * 2 == world.states(jobs)
-
-
 class Late:
     """An action that is known only when the world for it is."""
 
@@ -221,6 +178,63 @@ class Late:
     def __call__(self) -> None:
         """Do it."""
         self.action()
+
+
+def join_meanwhile(
+    joining: Late, world: World, wire: Tripwire, url: str, first: Callable[[], list[str]]
+) -> None:
+    """Let a job join a condition between two calls of the execution that `first` began."""
+    jobs: list[str] = []
+
+    def join() -> None:
+        jobs.append(world.submit(7))
+        with undisturbed(world):
+            for received in world.received():
+                if jobs[-1] in received.body:
+                    world.block(received, url)
+
+    joining.action = join
+    with undisturbed(world):
+        jobs += first()
+    wire.calls.clear()
+    world.recover()
+    assert [State.PENDING] * len(jobs) == world.states(jobs)
+
+
+def end_meanwhile(
+    running: Late, world: World, wire: Tripwire, url: str, first: Callable[[], list[str]]
+) -> None:
+    """Let the execution that `first` began end between two calls of a job that joins."""
+    world.http.allow = 10
+    with undisturbed(world):
+        jobs = first()
+    jobs.append(world.submit(8))
+    (received,) = world.received()
+
+    def run() -> None:
+        with undisturbed(world):
+            world.machine.run()
+
+    running.action = run
+    wire.calls.clear()
+    world.block(received, url)
+    run()
+    assert [State.PENDING] * 2 == world.states(jobs)
+
+
+def test_a_job_that_joins_between_any_two_calls_of_an_execution_is_let_go():
+    """The race of `ConditionSupervisor.join`, from the side of the execution that ends."""
+    joining = Late()
+    for world, wire in points(joining, gaps):
+        join_meanwhile(joining, world, wire, URL, partial(block, world, 1))
+        assert [] == store(world.aws.clients).waiting(URL, 1)
+
+
+def test_an_execution_that_ends_between_any_two_calls_of_a_join_leaves_nobody_behind():
+    """The same race, from the side of the agent."""
+    running = Late()
+    for world, wire in points(running, gaps, least=5):
+        end_meanwhile(running, world, wire, URL, partial(block, world, 1))
 
 
 @contextmanager

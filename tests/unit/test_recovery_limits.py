@@ -1,5 +1,7 @@
 """Open executions of a tenant: up to its limit, and each further one when another one ends."""
 
+from functools import partial
+
 import pytest
 
 from joblane.deployment.limits import LimitOverrides, Limits, TenantLimits
@@ -7,7 +9,15 @@ from joblane.job.lifecycle import Event, State
 from joblane.job.moves import plan
 from tests.support.crash_points import gaps, kills
 from tests.support.recovery import World, in_memory
-from tests.unit.test_recovery_crashes import Killed, KilledForGood, Late, points, undisturbed
+from tests.unit.test_recovery_crashes import (
+    Killed,
+    KilledForGood,
+    Late,
+    end_meanwhile,
+    join_meanwhile,
+    points,
+    undisturbed,
+)
 
 SITES = [f"http:https://{name}.example.com/" for name in "abcdefgh"]
 NOTE = "the limit recovery_executions: its own is tested after another one ends"
@@ -117,40 +127,11 @@ def test_a_condition_that_joins_between_any_two_calls_of_the_last_execution_is_t
     joining = Late()
     for world, wire in points(joining, gaps):
         limited(world, 1)
-        jobs: list[str] = []
-
-        def join(world: World = world, jobs: list[str] = jobs) -> None:
-            jobs.append(world.submit(7))
-            with undisturbed(world):
-                for received in world.received():
-                    if jobs[-1] in received.body:
-                        world.block(received, SITES[1])
-
-        joining.action = join
-        with undisturbed(world):
-            jobs += block_each(world, SITES[:1])
-        wire.calls.clear()
-        world.recover()
-        assert [State.PENDING] * len(jobs) == world.states(jobs)
+        join_meanwhile(joining, world, wire, SITES[1], partial(block_each, world, SITES[:1]))
 
 
 def test_an_execution_that_ends_between_any_two_calls_of_a_join_leaves_no_condition_untested():
     running = Late()
     for world, wire in points(running, gaps, least=5):
         limited(world, 1)
-        world.http.allow = 10
-        with undisturbed(world):
-            jobs = block_each(world, SITES[:1])
-        jobs.append(world.submit(8))
-        (received,) = world.received()
-
-        def run(world: World = world) -> None:
-            with undisturbed(world):
-                world.machine.run()
-
-        running.action = run
-        wire.calls.clear()
-        world.block(received, SITES[1])
-        with undisturbed(world):
-            world.machine.run()
-        assert [State.PENDING] * 2 == world.states(jobs)
+        end_meanwhile(running, world, wire, SITES[1], partial(block_each, world, SITES[:1]))
