@@ -5,11 +5,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import botocore.session
 from botocore.config import Config
 from botocore.loaders import Loader, create_loader
+from pydantic import BaseModel
 
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import QUICK, Clients
@@ -29,6 +30,8 @@ from joblane.deployment.names import (
 from joblane.job.head import Head
 from joblane.job.retention import Retention
 from tests.support import schemas
+
+S = TypeVar("S", bound=BaseModel)
 
 NAME = schemas.NAME
 PREFIX = "https://sqs.us-east-1.amazonaws.com/123456789012/"
@@ -117,6 +120,11 @@ FUNCTION_ENVIRONMENT = {
         }
     ),
 }
+
+
+def configured(settings: type[S]) -> S:
+    """Return a function's settings, of its environment in this deployment."""
+    return settings.model_validate(FUNCTION_ENVIRONMENT)
 
 
 @dataclass

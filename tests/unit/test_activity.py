@@ -26,7 +26,7 @@ from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.queue.activity import Series, Tally, fold
 from joblane.service.count import Counting
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud
+from tests.support.aws import NAME, PREFIX, Cloud, configured
 from tests.support.jobs import submission
 from tests.support.meter import Meter
 from tests.support.requests import Api
@@ -76,7 +76,7 @@ def life(first: int, job: Head, end: State = State.COMPLETED) -> list[dict[str, 
 
 @pytest.fixture(name="projector")
 def _projector(aws: Cloud) -> Counting:
-    return build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time)
+    return build(configured(Settings), aws.clients, time.time)
 
 
 @pytest.fixture(name="counters")
@@ -145,9 +145,7 @@ def test_a_tenant_is_told_of_no_other(projector: Counting, aws: Cloud):
     now = int(time.time())
     projector.handle([record(1, head("a"), None, now), record(2, head("b", "other"), None, now)])
     for client_id in ("client-acme", "client-other"):
-        admin = build_admin(
-            AdminSettings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time
-        )
+        admin = build_admin(configured(AdminSettings), aws.clients, time.time)
         status, queue = Api(admin, client_id)("GET", "/v1/queues/default")
         assert 200 == status
         assert [{"jobs": 1, "items": 1}] * 3 == [w["submitted"] for w in queue["activity"]]
@@ -157,7 +155,7 @@ def test_a_tenant_is_told_of_no_other(projector: Counting, aws: Cloud):
 def test_the_role_platform_is_told_the_sum_of_all_tenants(projector: Counting, aws: Cloud):
     now = int(time.time())
     projector.handle([record(1, head("a"), None, now), record(2, head("b", "other"), None, now)])
-    settings = AdminSettings.model_validate(FUNCTION_ENVIRONMENT)
+    settings = configured(AdminSettings)
     platform = Api(build_admin(settings, aws.clients, time.time), "client-platform")
     (queue, _bulk) = platform("GET", "/v1/queues")[1]["entries"]
     assert [{"jobs": 2, "items": 2}] * 3 == [w["submitted"] for w in queue["activity"]]
@@ -235,9 +233,7 @@ def busy(jobs: int, dice: random.Random) -> Iterator[list[dict[str, Any]]]:
 
 def test_a_busy_queue_costs_three_thousandths_of_a_write_unit_a_change(aws: Cloud):
     meter = Meter()
-    projector = build(
-        Settings.model_validate(FUNCTION_ENVIRONMENT), meter.clients_of(aws), time.time
-    )
+    projector = build(configured(Settings), meter.clients_of(aws), time.time)
     for batch in busy(2000, random.Random(1)):
         projector.handle(batch)
     each = meter.write_units / 2000

@@ -14,7 +14,7 @@ from joblane.job.head import submitted
 from joblane.job.lease import LEASE_S, Heartbeat
 from joblane.job.message import Command, Message
 from joblane.target.facts import Facts
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
+from tests.support.aws import DESCRIPTOR, Cloud, configured
 from tests.support.jobs import JOB, submission
 from tests.support.meter import Meter
 from tests.support.requests import Api
@@ -22,13 +22,12 @@ from tests.support.requests import Api
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud) -> Api:
-    return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time))
+    return Api(build(configured(Settings), aws.clients, time.time))
 
 
 @pytest.fixture(name="platform")
 def _platform(aws: Cloud) -> Api:
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    return Api(build(settings, aws.clients, time.time), "client-platform")
+    return Api(build(configured(Settings), aws.clients, time.time), "client-platform")
 
 
 def beat(aws: Cloud, name: str, age_s: float = 0, jobs: tuple[str, ...] = ()) -> None:
@@ -160,8 +159,7 @@ def test_facts_of_a_page_of_agents_are_one_read(aws: Cloud):
         beat(aws, f"i-{number}")
         publish(aws, f"i-{number}")
     meter = Meter()
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    platform = Api(build(settings, meter.clients_of(aws), time.time), "client-platform")
+    platform = Api(build(configured(Settings), meter.clients_of(aws), time.time), "client-platform")
     query = {"limit": "20", "fact": "kernel"}
     entries = platform("GET", "/v1/agents", query=query)[1]["entries"]
     assert 20 * [{"kernel": "6.1"}] == [agent["facts"] for agent in entries]
@@ -191,7 +189,7 @@ def test_queues_show_their_lanes_in_serving_order(aws: Cloud, api: Api):
 
 
 def test_a_tenant_sees_only_the_queues_it_may_use(aws: Cloud):
-    other = build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time)
+    other = build(configured(Settings), aws.clients, time.time)
     entries = Api(other, "client-other")("GET", "/v1/queues")[1]["entries"]
     assert ["default"] == [queue["name"] for queue in entries]
 

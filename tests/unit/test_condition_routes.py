@@ -11,7 +11,7 @@ from joblane.condition.names import MOST_S, scoped
 from joblane.condition.waiting import waiting_job
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head, submitted
-from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
+from tests.support.aws import Cloud, configured
 from tests.support.jobs import JOB, submission
 from tests.support.recovery import World
 from tests.support.requests import Api
@@ -25,8 +25,7 @@ def _world(aws: Cloud) -> World:
 
 
 def api(world: World, client: str = "client-acme") -> Api:
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    return Api(build(settings, world.aws.clients, world.clock), client)
+    return Api(build(configured(Settings), world.aws.clients, world.clock), client)
 
 
 def entries(world: World, client: str = "client-acme") -> list[dict[str, Any]]:

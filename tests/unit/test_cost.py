@@ -24,7 +24,7 @@ from scripts.costs.output import output
 from scripts.costs.prices import dollars_per_million
 from scripts.costs.usage import JOB as USED
 from tests.support.agents import Parts
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, KEYS_TABLE, Cloud
+from tests.support.aws import DESCRIPTOR, KEYS_TABLE, Cloud, configured
 from tests.support.jobs import JOB, submission
 from tests.support.meter import Meter, item_size
 from tests.support.requests import Api
@@ -36,7 +36,7 @@ RunOne = Callable[[dict[str, object]], str]
 @pytest.fixture(name="api")
 def _api(meter: Meter, metered: Clients) -> Api:
     """The submission function, warm: it has read the figures of its tenant's limits."""
-    api = Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), metered, time.time))
+    api = Api(build(configured(Settings), metered, time.time))
     api("POST", "/v1/jobs/batch", {"jobs": [{"command": []}]})
     assert {"dynamodb.GetItem": 1} == meter.calls
     meter.reset()
@@ -321,8 +321,7 @@ def test_a_warm_function_reads_the_figures_of_limits_once_in_ten_seconds(
     meter: Meter, metered: Clients
 ):
     now = [time.time()]
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    api = Api(build(settings, metered, lambda: now[0]))
+    api = Api(build(configured(Settings), metered, lambda: now[0]))
     for reads in (1, 1, 2, 2):
         for _ in range(5):
             assert 202 == api("POST", "/v1/jobs", {"command": ["true"]})[0]

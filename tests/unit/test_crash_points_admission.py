@@ -21,7 +21,7 @@ from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.key.policy import KeyLimits
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT
+from tests.support.aws import DESCRIPTOR, configured
 from tests.support.crash_points import Killed, Process
 from tests.support.keyed import LANE, NOW, NOW_MS, Deployed
 from tests.support.keys import put_keyed, stored
@@ -71,7 +71,7 @@ def ended(state: State, path: str) -> tuple[Callable[[Deployed], object], Any]:
     made: list[str] = []
 
     def before(at: Deployed) -> None:
-        settings = submission.Settings.model_validate(FUNCTION_ENVIRONMENT)
+        settings = configured(submission.Settings)
         api = Api(submission.build(settings, at.aws.clients, lambda: NOW - 60))
         _, job = api("POST", "/v1/jobs", body(max_queued=9))
         end(at, job["id"], state)

@@ -26,7 +26,7 @@ from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts, plan
 from joblane.job.timeline import Step
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud
+from tests.support.aws import DESCRIPTOR, NAME, Cloud, configured
 from tests.support.crash_points import Killed, Process
 from tests.support.inline_calls import Inline
 from tests.support.jobs import JOB, submission
@@ -46,22 +46,19 @@ def post(path: str, body: object = None, method: str = "POST") -> Callable[[Clie
 
     def ask(clients: Clients, at: float) -> None:
         module: Any = submit if path.startswith("/v1/jobs") else admin
-        settings = module.Settings.model_validate(FUNCTION_ENVIRONMENT)
-        Api(module.build(settings, clients, lambda: at)).raw(method, path, body)
+        Api(module.build(configured(module.Settings), clients, lambda: at)).raw(method, path, body)
 
     return ask
 
 
 def tick(clients: Clients, at: float) -> None:
     """The requeue function's minute."""
-    settings = requeue.Settings.model_validate(FUNCTION_ENVIRONMENT)
-    requeue.build(settings, clients, lambda: at).run(lambda: 60.0)
+    requeue.build(configured(requeue.Settings), clients, lambda: at).run(lambda: 60.0)
 
 
 def next_tick(clients: Clients, at: float) -> None:
     """As `tick`, as far as jobs go: no limits are shared out, and no threads are started."""
-    settings = requeue.Settings.model_validate(FUNCTION_ENVIRONMENT)
-    function = requeue.build(settings, clients, lambda: at, pool=Inline)
+    function = requeue.build(configured(requeue.Settings), clients, lambda: at, pool=Inline)
     replace(function, share=lambda _now_ms: 0).run(lambda: 60.0)
 
 
@@ -70,8 +67,7 @@ def letter(body: str) -> Callable[[Clients, float], None]:
     record = {"messageId": "m-1", "body": body, "eventSourceARN": DLQ}
 
     def bring(clients: Clients, at: float) -> None:
-        settings = dead_letter.Settings.model_validate(FUNCTION_ENVIRONMENT)
-        dead_letter.build(settings, clients, lambda: at).handle([record])
+        dead_letter.build(configured(dead_letter.Settings), clients, lambda: at).handle([record])
 
     return bring
 

@@ -24,7 +24,7 @@ from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.service import group_expansion, group_members, group_settlement
 from joblane.target import group
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
+from tests.support.aws import DESCRIPTOR, Cloud, configured
 from tests.support.crash_points import Killed
 from tests.support.depth import spread
 from tests.support.fleet import beat, inbox
@@ -56,8 +56,7 @@ def post(body: dict[str, Any], key: str | None) -> Callable[[Clients, float], No
     headers = {} if key is None else {"idempotency-key": key}
 
     def ask(clients: Clients, at: float) -> None:
-        settings = submission.Settings.model_validate(FUNCTION_ENVIRONMENT)
-        api = Api(submission.build(settings, clients, lambda: at))
+        api = Api(submission.build(configured(submission.Settings), clients, lambda: at))
         api.raw("POST", "/v1/jobs", body, headers=headers)
 
     return ask

@@ -16,7 +16,7 @@ from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.service.kick import KICK
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, configured
 from tests.support.jobs import JOB, submission
 
 NOW = 1_800_000_000.0
@@ -50,8 +50,7 @@ def letter(body: str, arn: str = DLQ, reason: str | None = None) -> dict[str, An
 
 
 def deal(aws: Cloud, *records: dict[str, Any], clients: Clients | None = None) -> list[str]:
-    chosen = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    return build(chosen, clients or aws.clients, lambda: NOW).handle(list(records))
+    return build(configured(Settings), clients or aws.clients, lambda: NOW).handle(list(records))
 
 
 def put(aws: Cloud) -> Head:

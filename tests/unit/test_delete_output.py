@@ -19,7 +19,7 @@ from joblane.job.output import Record, stream_name
 from joblane.job.timeline import Step
 from joblane.service import delete as delete_module
 from joblane.service.delete import OUTPUT_CALLS
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
+from tests.support.aws import DESCRIPTOR, Cloud, configured
 from tests.support.jobs import JOB, submission
 from tests.support.requests import Api
 
@@ -30,8 +30,7 @@ NOISE = random.Random(12).randbytes(20_000)
 
 
 def api_of(aws: Cloud) -> Api:
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    return Api(build(settings, aws.clients, time.time))
+    return Api(build(configured(Settings), aws.clients, time.time))
 
 
 def ran(aws: Cloud, job_id: str, *attempts: int) -> Head:

@@ -17,7 +17,7 @@ from joblane.job.lifecycle import Outcome, State
 from joblane.job.spec import Submission
 from joblane.target.facts import Facts
 from tests.support.attempts import begin, output
-from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
+from tests.support.aws import Cloud, configured
 from tests.support.jobs import JOB, submission
 from tests.support.requests import Api
 
@@ -125,7 +125,7 @@ def test_a_job_without_references_is_neither_copied_nor_read_for_them(
 
 @pytest.mark.parametrize("reference", ["secretsmanager:joblane/acme/@fact.zone", "@fact.zone"])
 def test_a_secret_is_not_chosen_by_a_fact(aws: Cloud, reference: str):
-    api = Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, lambda: 2e9))
+    api = Api(build(configured(Settings), aws.clients, lambda: 2e9))
     body = {"command": ["x"], "secret_env": {"TOKEN": reference}}
     status, problem = api("POST", "/v1/jobs", body)
     assert 400 == status

@@ -16,7 +16,7 @@ from joblane.job.message import Command
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.service.follow import AGAIN_S, MOST_CLAIMS, FollowSender
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud
+from tests.support.aws import NAME, PREFIX, Cloud, configured
 from tests.support.events import EventSource
 from tests.support.jobs import JOB, submission
 from tests.support.requests import Api
@@ -48,12 +48,11 @@ class Host:
 
     def api(self) -> Api:
         """Another environment of the function."""
-        settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
         # The phase 0.5 closes the window of waiting at NOW, so that no request sleeps.
         phase = NOW % 9 / 9
         return Api(
             build(
-                settings,
+                configured(Settings),
                 self.aws.clients,
                 lambda: self.now,
                 random_bits=lambda n: int((0.5 + 1 - phase) % 1 * (1 << n)),

@@ -16,7 +16,7 @@ from functions.submission import handler as submission
 from joblane.contract.problems import field_problems
 from joblane.contract.route import Route
 from joblane.contract.routes import ROUTES
-from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
+from tests.support.aws import Cloud, configured
 from tests.support.depth import budget
 from tests.support.requests import Api
 
@@ -60,15 +60,9 @@ def test_nothing_but_a_problem_comes_of_a_model(model: type[BaseModel], data: st
 def _apis(aws: Cloud) -> dict[str, Api]:
     clients = aws.clients
     made = {
-        "admin": admin.build(
-            admin.Settings.model_validate(FUNCTION_ENVIRONMENT), clients, time.time
-        ),
-        "status": status.build(
-            status.Settings.model_validate(FUNCTION_ENVIRONMENT), clients, time.time
-        ),
-        "submission": submission.build(
-            submission.Settings.model_validate(FUNCTION_ENVIRONMENT), clients, time.time
-        ),
+        "admin": admin.build(configured(admin.Settings), clients, time.time),
+        "status": status.build(configured(status.Settings), clients, time.time),
+        "submission": submission.build(configured(submission.Settings), clients, time.time),
     }
     return {name: Api(application) for name, application in made.items()}
 

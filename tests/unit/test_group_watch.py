@@ -17,7 +17,7 @@ from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.service.requeue import Requeue
 from joblane.target.group import PAGE, Group, Stop, begin_page, stopped
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
+from tests.support.aws import DESCRIPTOR, Cloud, configured
 from tests.support.fleet import beat, every_message, inbox
 from tests.support.memory import Memory
 from tests.support.meter import Meter
@@ -33,8 +33,7 @@ def _aws() -> Cloud:
 
 
 def requeue(aws: Cloud, at: float, clients: Clients | None = None) -> Requeue:
-    settings = RequeueSettings.model_validate(FUNCTION_ENVIRONMENT)
-    return build_requeue(settings, clients or aws.clients, lambda: at)
+    return build_requeue(configured(RequeueSettings), clients or aws.clients, lambda: at)
 
 
 def run(aws: Cloud, at: float, clients: Clients | None = None) -> Counter[str]:
@@ -44,7 +43,7 @@ def run(aws: Cloud, at: float, clients: Clients | None = None) -> Counter[str]:
 
 
 def submit(aws: Cloud, at: float = NOW, **fields: object) -> str:
-    api = Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, lambda: at))
+    api = Api(build(configured(Settings), aws.clients, lambda: at))
     status, job = api("POST", "/v1/jobs", {"command": ["a"], **fields})
     assert 202 == status, job
     return str(job["id"])
@@ -126,7 +125,7 @@ def test_a_scheduled_broadcast_that_matches_nobody_is_skipped_and_of_too_many_fa
     head = aws.job(job_id)
     assert (State.FAILED, None) == (head.state, head.group)
     assert "its target matches 2 agents; a group has at most 1" in head.reason
-    api = Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, lambda: NOW))
+    api = Api(build(configured(Settings), aws.clients, lambda: NOW))
     status, problem = api("POST", f"/v1/jobs/{job_id}/retry")
     assert (409, True) == (status, "submit it again" in problem["detail"])
 

@@ -11,7 +11,7 @@ from joblane.aws import inboxes
 from joblane.aws.inboxes import EARLIER_KEPT_S, KEPT_S
 from joblane.deployment.names import inbox_name
 from joblane.job.lease import Heartbeat
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
+from tests.support.aws import NAME, Cloud, configured
 
 
 def make(aws: Cloud, agent: str, kept_s: int = KEPT_S) -> None:
@@ -30,7 +30,7 @@ def beat(aws: Cloud, agent: str, ago_s: int = 0) -> None:
 def sweep(aws: Cloud, *left_s: float) -> Counter[str]:
     """Run it with this much time left at each look at the clock, then with the last value."""
     times = list(left_s or [100.0])
-    made = sweep_of(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients))
+    made = sweep_of(build(configured(Settings), aws.clients))
     return made.run(lambda: times.pop(0) if len(times) > 1 else times[0])
 
 

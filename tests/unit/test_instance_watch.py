@@ -16,7 +16,7 @@ from joblane.aws.table import ConditionFailed
 from joblane.fleet.absence import NO_AGENT
 from joblane.job.lease import Heartbeat
 from joblane.service.instance_watch import InstanceWatch, rest_ms
-from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
+from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud, configured
 
 MINUTE = 60.0
 GROUP = "joblane-main"
@@ -55,9 +55,7 @@ class Scene:
     """Whether the agent of an instance works."""
 
     def __post_init__(self) -> None:
-        made = build(
-            Settings.model_validate(FUNCTION_ENVIRONMENT), self.aws.clients, lambda: self.now
-        )
+        made = build(configured(Settings), self.aws.clients, lambda: self.now)
         publish = lambda subject, text: self.told.append((subject, text))  # noqa: E731
         self.watch = InstanceWatch(
             made.agents,
@@ -125,7 +123,7 @@ def test_agents_that_work_cost_no_write_and_stay(scene: Scene):
     client.meta.events.register(
         "before-call.dynamodb.*", lambda model, **_: calls.append(model.name)
     )
-    made = build(Settings.model_validate(FUNCTION_ENVIRONMENT), scene.aws.clients, lambda: 0.0)
+    made = build(configured(Settings), scene.aws.clients, lambda: 0.0)
     scene.watch = InstanceWatch(
         made.agents,
         scene.groups,  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from joblane.key.policy import KeyLimits
 from joblane.service.key_clear import PAGE, Cleared, KeyClear
 from joblane.service.key_release import KeyRelease
 from joblane.service.operations import Operations
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME
+from tests.support.aws import DESCRIPTOR, NAME, configured
 from tests.support.keyed import NOW_MS, Deployed
 from tests.support.keys import KEY, job, keys_of, put_keyed, stored
 
@@ -28,7 +28,7 @@ def clear(at: Deployed, clients: Clients | None = None) -> Cleared:
     """Clear the queue of the key."""
     clients = clients or at.aws.clients
     dynamodb = clients.make("dynamodb")
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
+    settings = configured(Settings)
     keys, jobs = KeyStore(dynamodb, settings.keys_table), JobStore(dynamodb, settings.jobs_table)
     lanes = Lanes(clients.make("sqs"), DESCRIPTOR.queue_url_prefix, NAME)
     operations = Operations(jobs, lanes, Retention())

@@ -20,7 +20,7 @@ from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.key.policy import KeyLimits
 from tests.support.agents import Parts
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME
+from tests.support.aws import NAME, configured
 from tests.support.keyed import LANE, NOW, NOW_MS, Deployed
 from tests.support.keys import job, put_keyed, stored
 from tests.support.requests import Api
@@ -33,20 +33,18 @@ KEYED = {
 
 def api(at: Deployed, clients: Clients | None = None) -> Api:
     """The function of submissions."""
-    settings = submission.Settings.model_validate(FUNCTION_ENVIRONMENT)
+    settings = configured(submission.Settings)
     return Api(submission.build(settings, clients or at.aws.clients, lambda: at.now))
 
 
 def operator(at: Deployed) -> Api:
     """The function of operators."""
-    settings = admin.Settings.model_validate(FUNCTION_ENVIRONMENT)
-    return Api(admin.build(settings, at.aws.clients, lambda: at.now))
+    return Api(admin.build(configured(admin.Settings), at.aws.clients, lambda: at.now))
 
 
 def minute(at: Deployed) -> None:
     """The requeue function's minute."""
-    settings = requeue.Settings.model_validate(FUNCTION_ENVIRONMENT)
-    requeue.build(settings, at.aws.clients, lambda: at.now).run(lambda: 60.0)
+    requeue.build(configured(requeue.Settings), at.aws.clients, lambda: at.now).run(lambda: 60.0)
 
 
 def letter(at: Deployed, of: str) -> None:
@@ -54,7 +52,7 @@ def letter(at: Deployed, of: str) -> None:
     source = f"arn:aws:sqs:us-east-1:123456789012:{dead_letter_name(NAME, 'default', 'default')}"
     body = Message(job_id=job(of), tenant="acme").encode()
     record = {"messageId": "m-1", "body": body, "eventSourceARN": source}
-    settings = dead_letter.Settings.model_validate(FUNCTION_ENVIRONMENT)
+    settings = configured(dead_letter.Settings)
     dead_letter.build(settings, at.aws.clients, lambda: at.now).handle([record])
 
 
@@ -117,8 +115,7 @@ def test_the_end_of_an_instance_frees_the_slot_of_its_job_under_fail_stale(at: D
     at.aws.jobs.claim(job("A"), "i-1", NOW_MS)
     row = Heartbeat("i-1", 0, NOW_MS, 1, 1, ("default",), "full", "1", (job("A"),))
     at.aws.agents.beat(row)
-    settings = instance_end.Settings.model_validate(FUNCTION_ENVIRONMENT)
-    instance_end.build(settings, at.aws.clients).free("i-1")
+    instance_end.build(configured(instance_end.Settings), at.aws.clients).free("i-1")
     parts = Parts(at.aws.clients, name="agent-2", clock=lambda: NOW + 1)
     assert parts.claim(parts.take()) is None
     assert State.STALE is at.head("A").state

@@ -18,7 +18,7 @@ from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.key.decide import End, release
 from joblane.service import key_admission
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
+from tests.support.aws import DESCRIPTOR, Cloud, configured
 from tests.support.keys import START_MS, job, keys_of, put_keyed, stored
 from tests.support.requests import Api
 
@@ -27,7 +27,7 @@ NOW = START_MS / 1000
 
 
 def api(clients: Clients) -> Api:
-    return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), clients, lambda: NOW))
+    return Api(build(configured(Settings), clients, lambda: NOW))
 
 
 def before_write(aws: Cloud, act: Callable[[int], object], times: int = 1) -> Api:

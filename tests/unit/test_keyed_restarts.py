@@ -12,7 +12,7 @@ from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.key.decide import End, release
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
+from tests.support.aws import DESCRIPTOR, Cloud, configured
 from tests.support.keys import KEY, START_MS, job, keys_of, put_keyed, stored
 from tests.support.requests import Api
 
@@ -23,20 +23,18 @@ LATER = NOW + 3_600
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud) -> Api:
-    settings = submission_function.Settings.model_validate(FUNCTION_ENVIRONMENT)
+    settings = configured(submission_function.Settings)
     return Api(submission_function.build(settings, aws.clients, lambda: NOW))
 
 
 @pytest.fixture(name="operator")
 def _operator(aws: Cloud) -> Api:
-    settings = admin.Settings.model_validate(FUNCTION_ENVIRONMENT)
-    return Api(admin.build(settings, aws.clients, lambda: NOW))
+    return Api(admin.build(configured(admin.Settings), aws.clients, lambda: NOW))
 
 
 def minute(aws: Cloud, at: float = LATER) -> Counter[str]:
     """Run the requeue function."""
-    settings = requeue.Settings.model_validate(FUNCTION_ENVIRONMENT)
-    return requeue.build(settings, aws.clients, lambda: at).run(lambda: 60.0)
+    return requeue.build(configured(requeue.Settings), aws.clients, lambda: at).run(lambda: 60.0)
 
 
 def messages(aws: Cloud) -> int:

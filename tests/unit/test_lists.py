@@ -16,7 +16,7 @@ from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.service.search import EXAMINED_MAX
-from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
+from tests.support.aws import Cloud, configured
 from tests.support.jobs import submission
 from tests.support.meter import Meter
 from tests.support.requests import Api
@@ -35,8 +35,7 @@ def _clock() -> Iterator[float]:
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud, meter: Meter, clock: Iterator[float]) -> Api:
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    return Api(build(settings, meter.clients_of(aws), lambda: next(clock)))
+    return Api(build(configured(Settings), meter.clients_of(aws), lambda: next(clock)))
 
 
 def submit(api: Api, **fields: object) -> str:

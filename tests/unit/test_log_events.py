@@ -22,7 +22,7 @@ from joblane.job.moves import AttemptFacts, plan
 from joblane.job.output import Cursor, LogRecord, Record, Stream, stream_name
 from joblane.job.timeline import Step
 from joblane.service.output import AT_ONCE_MS, RETRY_MS, TROUBLE_MS, WAITS_S, JobOutput
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
+from tests.support.aws import DESCRIPTOR, Cloud, configured
 from tests.support.events import EventSource, data_of
 from tests.support.jobs import JOB, submission
 from tests.support.requests import Api
@@ -111,7 +111,7 @@ def _running(aws: Cloud) -> Running:
 
 
 def make_api(aws: Cloud) -> Api:
-    return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time))
+    return Api(build(configured(Settings), aws.clients, time.time))
 
 
 def two_attempts(job: Running) -> list[tuple[int, str, bytes]]:

@@ -13,7 +13,7 @@ from joblane.job.idempotency import WINDOW_S
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, PREFIX, Cloud
+from tests.support.aws import DESCRIPTOR, PREFIX, Cloud, configured
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
@@ -41,13 +41,13 @@ def _clock() -> Clock:
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud, clock: Clock, meter: Meter) -> Api:
-    return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), meter.clients_of(aws), clock))
+    return Api(build(configured(Settings), meter.clients_of(aws), clock))
 
 
 def hooked(aws: Cloud, clock: Clock, operation: str, hook: Callable[..., None]) -> Api:
     """The API by clients of its own that call `hook` before each call of an operation."""
     aws.emitter().register(f"provide-client-params.{operation}", hook)
-    return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, clock))
+    return Api(build(configured(Settings), aws.clients, clock))
 
 
 def is_new_job(params: Params) -> bool:
@@ -105,8 +105,7 @@ def test_a_key_that_was_used_with_another_request_is_refused(
 
 
 def test_keys_of_two_tenants_have_nothing_to_do_with_each_other(aws: Cloud, api: Api):
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    other = Api(build(settings, aws.clients, time.time), "client-other")
+    other = Api(build(configured(Settings), aws.clients, time.time), "client-other")
     mine, theirs = (each("POST", "/v1/jobs", JOB, headers=KEY)[1] for each in (api, other))
     assert mine["id"] != theirs["id"]
 

@@ -22,7 +22,7 @@ from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.spec import LISTED_CHARS, MAX_BODY_BYTES, MAX_EXEC_BYTES, exec_bytes
 from tests.support.agents import Parts
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
+from tests.support.aws import DESCRIPTOR, Cloud, configured
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
@@ -35,8 +35,7 @@ BIG_ENV = {"A": "y" * 100_000, "B": "z" * 100_000}
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud, meter: Meter) -> Api:
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    return Api(build(settings, meter.clients_of(aws), time.time))
+    return Api(build(configured(Settings), meter.clients_of(aws), time.time))
 
 
 def submit(api: Api, **fields: Any) -> Any:

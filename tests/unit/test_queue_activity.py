@@ -25,7 +25,7 @@ from joblane.queue.rollup import (
     spread,
 )
 from joblane.queue.usage import OPEN_MINUTES
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
+from tests.support.aws import NAME, Cloud, configured
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
@@ -46,13 +46,11 @@ def _counters(aws: Cloud) -> CounterStore:
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud, now: list[int], meter: Meter) -> Api:
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    return Api(build(settings, meter.clients_of(aws), lambda: now[0]))
+    return Api(build(configured(Settings), meter.clients_of(aws), lambda: now[0]))
 
 
 def platform(aws: Cloud) -> Api:
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    return Api(build(settings, aws.clients, lambda: NOW), "client-platform")
+    return Api(build(configured(Settings), aws.clients, lambda: NOW), "client-platform")
 
 
 def count(counters: CounterStore, minute: int, tally: Tally, tenant: str = "acme") -> None:
@@ -215,8 +213,7 @@ def test_the_role_platform_is_told_the_sum_and_a_tenant_its_own(
 
 
 def test_a_queue_of_others_is_not_there_and_a_span_is_one_of_two(api: Api, aws: Cloud):
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    other = Api(build(settings, aws.clients, lambda: NOW), "client-other")
+    other = Api(build(configured(Settings), aws.clients, lambda: NOW), "client-other")
     assert 404 == other("GET", "/v1/queues/bulk/activity")[0]
     assert 200 == api("GET", "/v1/queues/bulk/activity")[0]
     status, body = api("GET", "/v1/queues/default/activity", query={"span": "1w"})

@@ -21,7 +21,7 @@ from joblane.job.moves import AttemptFacts, plan
 from joblane.job.timeline import Step
 from joblane.service.search import EXAMINED_MAX, NEWEST, among, merged
 from joblane.target.group import Group, MemberOf
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
+from tests.support.aws import DESCRIPTOR, Cloud, configured
 from tests.support.depth import budget
 from tests.support.fleet import beat
 from tests.support.jobs import check_index, submission
@@ -49,8 +49,7 @@ def _aws(memory: Memory) -> Cloud:
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud, meter: Meter) -> Api:
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    return Api(build(settings, meter.clients_of(aws), lambda: float(NOW_S)))
+    return Api(build(configured(Settings), meter.clients_of(aws), lambda: float(NOW_S)))
 
 
 @pytest.fixture(name="table")

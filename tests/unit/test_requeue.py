@@ -17,7 +17,7 @@ from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.moves import AttemptFacts, plan
 from joblane.job.timeline import Step
 from joblane.service.requeue import PAGE
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud
+from tests.support.aws import NAME, PREFIX, Cloud, configured
 from tests.support.jobs import JOB, submission
 from tests.support.meter import Meter
 
@@ -32,8 +32,7 @@ def run(
     clients: Clients | None = None,
     left_s: Callable[[], float] = lambda: 60.0,
 ) -> Counter[str]:
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    return build(settings, clients or aws.clients, lambda: at).run(left_s)
+    return build(configured(Settings), clients or aws.clients, lambda: at).run(left_s)
 
 
 def put(aws: Cloud, job_id: str = JOB, **spec: object) -> Head:

@@ -25,7 +25,7 @@ from joblane.job.result import MAX_RESULT_BYTES
 from joblane.job.retention import Retention
 from joblane.job.timeline import Step
 from tests.support.attempts import begin, run, wait_for_output
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
+from tests.support.aws import DESCRIPTOR, Cloud, configured
 from tests.support.jobs import JOB
 from tests.support.meter import Meter
 from tests.support.requests import Api
@@ -37,8 +37,7 @@ LAMBDA_BYTES = 6_291_556
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud, meter: Meter) -> Api:
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    return Api(build(settings, meter.clients_of(aws), time.time))
+    return Api(build(configured(Settings), meter.clients_of(aws), time.time))
 
 
 def says(value: object, end: str = "") -> tuple[str, str, str]:

@@ -17,7 +17,7 @@ from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
-from tests.support.aws import AUDIT_TABLE, FUNCTION_ENVIRONMENT, Cloud
+from tests.support.aws import AUDIT_TABLE, FUNCTION_ENVIRONMENT, Cloud, configured
 from tests.support.fleet import beat, every_message
 from tests.support.memory import Memory
 from tests.support.meter import Meter
@@ -169,8 +169,7 @@ def test_a_job_that_an_agent_takes_meanwhile_is_left_alone(
     session.get_component("event_emitter").register(
         "provide-client-params.dynamodb.UpdateItem", take
     )
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    racing = Api(build(settings, Clients(session), lambda: next(clock)))
+    racing = Api(build(configured(Settings), Clients(session), lambda: next(clock)))
     query = {"label": "team=web"} | ({} if state is None else {"state": state})
     assert {"examined": 1, "cancelled": 0, "refused": [], "next": None} == page(
         racing, "cancel", **query
@@ -277,8 +276,7 @@ def test_the_audit_trail_says_what_was_asked(aws: Cloud, api: Api):
 
 
 def test_a_page_of_a_hundred_costs_a_write_each(aws: Cloud, meter: Meter, clock: Iterator[float]):
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    api = Api(build(settings, meter.clients_of(aws), lambda: next(clock)))
+    api = Api(build(configured(Settings), meter.clients_of(aws), lambda: next(clock)))
     for _ in range(101):
         submit(api)
     meter.reset()

@@ -17,7 +17,7 @@ from joblane.job.lifecycle import NOT_RUNNING, State
 from joblane.queue.state_counts import LETTERS, StateCounts, fold_states
 from joblane.queue.usage import OPEN_MINUTES, RESETTLE, Accounts, Use
 from joblane.service.count import Counting
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
+from tests.support.aws import NAME, Cloud, configured
 from tests.support.depth import budget
 from tests.support.job_stream import NOON, Stream
 from tests.support.meter import Meter
@@ -287,7 +287,7 @@ def test_counts_of_a_late_call_that_died_are_found_by_later_ones():
 def test_counts_by_state_take_no_further_write_unit(aws: Cloud, now: list[int]):
     """A shard delivers twelve batches a minute: each writes two counters and the accounts."""
     meter = Meter()
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
+    settings = configured(Settings)
     projector, stream = build(settings, meter.clients_of(aws), lambda: now[0]), Stream(10**25)
     for batch in range(12):
         jobs = [f"j{batch}-{n}" for n in range(3)]

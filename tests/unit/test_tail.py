@@ -24,7 +24,7 @@ from joblane.job.timeline import Step
 from joblane.service.log_pages import PAGE_BYTES, log_page
 from joblane.service.log_tail import MOST_CHUNKS, MOST_EPOCHS, tail_start
 from joblane.service.output import JobOutput, Tail
-from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud, output_store
+from tests.support.aws import Cloud, configured, output_store
 from tests.support.events import EventSource, data_of
 from tests.support.jobs import JOB, submission
 from tests.support.requests import Api
@@ -122,8 +122,7 @@ def test_attempts_without_output_are_passed_over():
 
 
 def api_of(aws: Cloud) -> Api:
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    return Api(build(settings, aws.clients, time.time))
+    return Api(build(configured(Settings), aws.clients, time.time))
 
 
 def store_job(aws: Cloud, head: Head) -> None:

@@ -29,7 +29,7 @@ from joblane.service.operations import Operations
 from joblane.service.requeue import GROUP_S
 from joblane.service.targets import Targets
 from joblane.target.group import PAGE
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud
+from tests.support.aws import DESCRIPTOR, NAME, Cloud, configured
 from tests.support.depth import budget
 from tests.support.dynamodb import Dynamo, Tables
 from tests.support.fleet import beat, heartbeat, inbox
@@ -59,7 +59,7 @@ def _aws() -> Cloud:
 @pytest.fixture(name="api")
 def _api(meter: Meter, metered: Clients) -> Api:
     """The submission function, warm: it has read the figures of its tenant's limits."""
-    api = Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), metered, lambda: NOW))
+    api = Api(build(configured(Settings), metered, lambda: NOW))
     api("POST", "/v1/jobs/batch", {"jobs": [{"command": []}]})
     meter.reset()
     return api

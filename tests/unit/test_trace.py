@@ -27,7 +27,7 @@ from joblane.job.moves import AttemptFacts, plan
 from joblane.job.timeline import Step
 from joblane.job.trace import TraceContext, job_trace, parse_trace
 from joblane.service.wake_up import wake_up_message
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud
+from tests.support.aws import DESCRIPTOR, NAME, PREFIX, Cloud, configured
 from tests.support.jobs import JOB, submission
 from tests.support.requests import Api
 
@@ -46,7 +46,7 @@ Make = Callable[..., Api]
 def _make(aws: Cloud) -> Make:
     def make(function: str, client_id: str = "client-acme", **claims: str) -> Api:
         module: Any = {"admin": admin, "submission": submission_function}[function]
-        settings = module.Settings.model_validate(FUNCTION_ENVIRONMENT)
+        settings = configured(module.Settings)
         return Api(module.build(settings, aws.clients, time.time), client_id, claims)
 
     return make
@@ -330,8 +330,7 @@ def test_a_dead_letters_notification_and_log_entry_have_the_trace_id(
     if there:
         aws.jobs.put_new(head)
     told: list[str] = []
-    settings = dead_letter.Settings.model_validate(FUNCTION_ENVIRONMENT)
-    function = dead_letter.build(settings, aws.clients, time.time)
+    function = dead_letter.build(configured(dead_letter.Settings), aws.clients, time.time)
     function = replace(function, publish=lambda _subject, text: told.append(text))
     assert [] == function.handle([letter(head)])
     (line,) = lines()

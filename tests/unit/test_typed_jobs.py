@@ -8,7 +8,7 @@ import pytest
 
 from functions.submission.handler import Settings, build
 from joblane.job.fields import MAX_PARAMS_BYTES
-from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
+from tests.support.aws import Cloud, configured
 from tests.support.meter import Meter
 from tests.support.requests import Api
 from tests.support.types import PARAMS, store_type, type_store
@@ -235,8 +235,7 @@ def test_a_job_that_the_current_version_does_not_take_is_not_resubmitted(aws: Cl
 def test_a_batch_reads_the_number_of_a_type_once(aws: Cloud):
     store_type(aws)
     meter = Meter()
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    api = Api(build(settings, meter.clients_of(aws), time.time))
+    api = Api(build(configured(Settings), meter.clients_of(aws), time.time))
     good, bad = {"type": "sync-tickets", "params": GOOD}, {"type": "sync-tickets", "params": {}}
     for reads in (3, 1):  # the limits' figures and the version are kept
         meter.reset()

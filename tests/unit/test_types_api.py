@@ -20,7 +20,7 @@ from joblane.job.type_changes import changes, names_other_keys
 from joblane.job.type_definition import MAX_BUNDLE_BYTES, TypeVersion
 from joblane.key.state import KeyState
 from joblane.service.types import MAX_TYPES, TRIES
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, KEYS_TABLE, Cloud
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, KEYS_TABLE, Cloud, configured
 from tests.support.requests import Api
 from tests.support.type_pushes import DIGEST, KEY, ZIP, body, hold_a_key, push, put_bundle, refused
 from tests.support.types import PARAMS, WHO, definition, described, store_type, type_store
@@ -29,7 +29,7 @@ from tests.support.types import PARAMS, WHO, definition, described, store_type, 
 @pytest.fixture(name="api")
 def _api(aws: Cloud) -> Api:
     put_bundle(aws)
-    return Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time))
+    return Api(build(configured(Settings), aws.clients, time.time))
 
 
 # --- push
@@ -106,8 +106,7 @@ def test_an_update_says_what_has_changed(aws: Cloud, api: Api):
 
 def test_a_type_of_another_tenant_is_not_there(aws: Cloud, api: Api):
     push(api)
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
-    other = Api(build(settings, aws.clients, time.time), "client-other")
+    other = Api(build(configured(Settings), aws.clients, time.time), "client-other")
     assert 404 == other("GET", "/v1/types/sync-tickets")[0]
     assert ["sleep"] == [entry["type"] for entry in other("GET", "/v1/types")[1]["entries"]]
     status, problem = other("PUT", "/v1/types/sync-tickets", body())
@@ -283,11 +282,7 @@ def test_pushes_that_always_come_second_are_asked_to_come_back(
 
 def test_a_removed_type_takes_no_jobs_and_is_not_there(aws: Cloud, api: Api):
     push(api)
-    jobs = Api(
-        submission.build(
-            submission.Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, time.time
-        )
-    )
+    jobs = Api(submission.build(configured(submission.Settings), aws.clients, time.time))
     typed = {"type": "sync-tickets", "params": {"origin": "acme"}}
     _, waits = jobs("POST", "/v1/jobs", typed)
     answer = api.raw("DELETE", "/v1/types/sync-tickets", {"reason": "unused"})
@@ -306,7 +301,7 @@ def test_a_removed_type_takes_no_jobs_and_is_not_there(aws: Cloud, api: Api):
 def test_a_bundle_is_uploaded_by_a_signed_request(aws: Cloud):
     """Its length, its digest and that it is absent are signed."""
     clients = Clients(aws.session())
-    api = Api(build(Settings.model_validate(FUNCTION_ENVIRONMENT), clients, time.time))
+    api = Api(build(configured(Settings), clients, time.time))
     wanted = {"sha256": DIGEST, "size": len(ZIP), "architecture": "arm64"}
     status, answer = api("POST", "/v1/bundles", wanted)
     assert (200, False) == (status, answer["exists"])

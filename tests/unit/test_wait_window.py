@@ -19,7 +19,7 @@ from joblane.service.output import (
     JobOutput,
     WaitWindow,
 )
-from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
+from tests.support.aws import Cloud, configured
 from tests.support.events import EventSource
 from tests.support.jobs import JOB, submission
 from tests.support.requests import Api
@@ -141,7 +141,7 @@ def test_a_reader_who_has_waited_for_long_enough_reconnects_soon(silent: Cloud):
 
 def test_the_handler_draws_the_phase_of_its_environment(silent: Cloud):
     """With the phase 0.5 the window is closed when a period begins: the answer comes at once."""
-    settings = Settings.model_validate(FUNCTION_ENVIRONMENT)
+    settings = configured(Settings)
     begins = NOW - NOW % PERIOD_S
     app = build(settings, silent.clients, lambda: begins, random_bits=lambda n: 1 << (n - 1))
     headers = {"accept": "text/event-stream"}

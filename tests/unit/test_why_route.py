@@ -30,7 +30,7 @@ from joblane.queue.shares import share_out
 from joblane.service import why as service
 from joblane.target.group import Group, begin_page, placed
 from joblane.target.member import member_job
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, configured
 from tests.support.jobs import JOB, submission
 from tests.support.meter import Meter
 from tests.support.recovery import World
@@ -62,8 +62,7 @@ def first(found: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud) -> Api:
-    settings = SubmissionSettings.model_validate(FUNCTION_ENVIRONMENT)
-    return Api(build_submission(settings, aws.clients, time.time))
+    return Api(build_submission(configured(SubmissionSettings), aws.clients, time.time))
 
 
 def submit(api: Api, **fields: Any) -> str:
@@ -223,7 +222,7 @@ def test_a_blocked_job_shows_its_condition_and_the_next_test(aws: Cloud):
     world = World(aws, aws.clients)
     (job_id,) = world.submit_and_block("http:https://api.example.com/health", 1)
     world.machine.run(15)
-    built = build(Settings.model_validate(FUNCTION_ENVIRONMENT), aws.clients, world.clock)
+    built = build(configured(Settings), aws.clients, world.clock)
     code, found = Api(built)("GET", f"/v1/jobs/{job_id}/why")
     assert 200 == code
     condition, test = found["reasons"][:2]
