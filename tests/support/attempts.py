@@ -46,6 +46,11 @@ async def wait_for_output(aws: Cloud, head: Head) -> None:
 def run(aws: Cloud, launcher: Launcher, *command: str, **fields: Any) -> Head:
     """Run one attempt to its end; returns the job then."""
     _, attempt = begin(aws, launcher, command=list(command), **fields)
+    return finished(aws, attempt)
+
+
+def finished(aws: Cloud, attempt: Attempt) -> Head:
+    """Run an attempt to its end; returns the job then."""
     asyncio.run(attempt.run())
     return aws.job(JOB)
 

@@ -30,7 +30,6 @@ class Promises:
     seen: dict[str, Head] = field(default_factory=dict)
     _items: dict[str, Item] = field(default_factory=dict)
     """The items of which `seen` was read."""
-    looked: int = 0
 
     def heads(self) -> dict[str, Head]:
         """Every job in the table; only those whose items were replaced are read again."""
@@ -73,7 +72,6 @@ class Promises:
         self._running(heads)
         self._slots(heads)
         self.seen = heads
-        self.looked += 1
 
     def _running(self, heads: dict[str, Head]) -> None:
         """What runs under a lease is what the table says: nobody else may end or have it."""

@@ -231,8 +231,7 @@ def busy(jobs: int, dice: random.Random) -> Iterator[list[dict[str, Any]]]:
         yield [records[n] for n in order[start : start + 1000]]
 
 
-def test_a_busy_queue_costs_three_thousandths_of_a_write_unit_a_change(aws: Cloud):
-    meter = Meter()
+def test_a_busy_queue_costs_three_thousandths_of_a_write_unit_a_change(aws: Cloud, meter: Meter):
     projector = build(configured(Settings), meter.clients_of(aws), time.time)
     for batch in busy(2000, random.Random(1)):
         projector.handle(batch)
@@ -247,7 +246,7 @@ def test_a_busy_queue_costs_three_thousandths_of_a_write_unit_a_change(aws: Clou
     )
 
 
-def test_ages_are_asked_for_all_lanes_at_once_and_once_a_minute(aws: Cloud):
+def test_ages_are_asked_for_all_lanes_at_once_and_once_a_minute(aws: Cloud, meter: Meter):
     cloudwatch = aws.clients.make("cloudwatch")
     now = [time.time()]
     metric = {
@@ -257,7 +256,6 @@ def test_ages_are_asked_for_all_lanes_at_once_and_once_a_minute(aws: Cloud):
         "Value": 72.0,
     }
     cloudwatch.put_metric_data(Namespace="AWS/SQS", MetricData=[metric])  # type: ignore[list-item]
-    meter = Meter()
     clients = meter.clients_of(aws)
     oldest = MessageAges(lambda: clients.make("cloudwatch"), ["a", "b"], lambda: now[0])
     assert {"b": 72} == {name: age.seconds for name, age in oldest.ages().items()}

@@ -154,11 +154,10 @@ def test_an_agent_shows_all_its_facts_and_a_list_those_asked_for(aws: Cloud, pla
     assert [{}] * 3 == [agent["facts"] for agent in page["entries"]]
 
 
-def test_facts_of_a_page_of_agents_are_one_read(aws: Cloud):
+def test_facts_of_a_page_of_agents_are_one_read(aws: Cloud, meter: Meter):
     for number in range(20):
         beat(aws, f"i-{number}")
         publish(aws, f"i-{number}")
-    meter = Meter()
     platform = Api(build(configured(Settings), meter.clients_of(aws), time.time), "client-platform")
     query = {"limit": "20", "fact": "kernel"}
     entries = platform("GET", "/v1/agents", query=query)[1]["entries"]

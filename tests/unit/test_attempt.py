@@ -14,7 +14,7 @@ from joblane.job.lifecycle import Outcome, State
 from joblane.job.output import Cursor
 from joblane.service.log_pages import log_page
 from tests.support import recovery
-from tests.support.attempts import begin, lengths, output, run, stopped
+from tests.support.attempts import begin, finished, lengths, output, run, stopped
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB, submission
 
@@ -133,8 +133,7 @@ def test_a_job_that_ended_by_itself_before_it_could_be_cancelled_has_ended_by_it
     _, attempt = begin(aws, launcher, command=["true"])
     attempt.request_stop(StopReason.COMMAND)
     attempt.request_stop(StopReason.DRAIN)  # the first who asks says why
-    asyncio.run(attempt.run())
-    head = aws.job(JOB)
+    head = finished(aws, attempt)
     assert head.state in {State.CANCELLED, State.COMPLETED}
 
 
@@ -142,8 +141,7 @@ def test_a_job_whose_end_was_asked_for_is_not_tried_again(aws: Cloud, launcher: 
     """Its attempt failed before the agent heard of it."""
     _, attempt = begin(aws, launcher, command=["false"], retry={"backoff_s": [0]})
     aws.jobs.request_cancel(JOB, "asked at noon")
-    asyncio.run(attempt.run())
-    head = aws.job(JOB)
+    head = finished(aws, attempt)
     assert (State.CANCELLED, 1) == (head.state, head.exit_code)
     assert "cancelled; exit code 1" in head.timeline[-1].reason
     assert (0, 0) == lengths(aws)
@@ -161,8 +159,7 @@ def test_a_late_finisher_is_refused_and_the_owner_stays(
 ):
     parts, attempt = begin(aws, launcher, command=["true"])
     parts.jobs.take_over(attempt.head, "agent-2", int(time.time() * 1000))
-    asyncio.run(attempt.run())
-    head = aws.job(JOB)
+    head = finished(aws, attempt)
     assert (State.ACTIVE, "agent-2") == (head.state, head.agent)
     assert "stale_completion_ignored" in caplog.text
 
@@ -185,8 +182,7 @@ def say(aws: Cloud, launcher: Launcher, script: str, **fields: Any) -> tuple[Hea
     conditions = recovery.supervisor(aws.clients)
     command = ["/bin/sh", "-c", script]
     _, attempt = begin(aws, launcher, conditions, command=command, **fields)
-    asyncio.run(attempt.run())
-    head = aws.job(JOB)
+    head = finished(aws, attempt)
     return head, "".join(text or "" for _, text in output(aws, head))
 
 

@@ -338,8 +338,7 @@ def test_a_stranger_claim_is_not_answered_by_guessing(aws: Cloud):
     assert aws.jobs.get(JOB) is None
 
 
-def test_messages_in_flight_are_extended_in_batches(aws: Cloud):
-    meter = Meter()
+def test_messages_in_flight_are_extended_in_batches(aws: Cloud, meter: Meter):
     parts = Parts(meter.clients_of(aws))
     for _ in range(12):
         send(aws)

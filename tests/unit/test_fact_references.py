@@ -16,9 +16,9 @@ from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.spec import Submission
 from joblane.target.facts import Facts
-from tests.support.attempts import begin, output
+from tests.support.attempts import begin, finished, output
 from tests.support.aws import Cloud, configured
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import submission
 from tests.support.requests import Api
 
 FACTS: Facts = {"kernel": "6.1", "cpus": 8, "nul": "a\0b", "long": "v" * 256}
@@ -29,8 +29,7 @@ def run(aws: Cloud, launcher: Launcher, facts: Facts = FACTS, **fields: Any) -> 
     """Run an attempt on an agent with these facts; returns the job then."""
     parts, attempt = begin(aws, launcher, **fields)
     parts.facts.host(facts)
-    asyncio.run(attempt.run())
-    return aws.job(JOB)
+    return finished(aws, attempt)
 
 
 def test_a_command_and_its_environment_have_the_facts_of_their_agent(

@@ -16,7 +16,7 @@ from joblane.deployment.names import file_key, manifest_key, output_key
 from joblane.files.models import Manifest
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
-from tests.support.attempts import begin, output, run, stopped
+from tests.support.attempts import begin, finished, output, run, stopped
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB
 
@@ -256,8 +256,7 @@ def test_an_abandoned_attempt_stops_uploading_and_records_nothing(aws: Cloud, la
             raise ClientError({"Error": {"Code": "SlowDown"}}, "PutObject")
 
     emitter.register("provide-client-params.s3.PutObject", abandon)
-    asyncio.run(attempt.run())
-    head = aws.job(JOB)
+    head = finished(aws, attempt)
     assert State.ACTIVE is head.state
     assert [] == objects(aws)
 
@@ -274,8 +273,7 @@ def test_a_job_that_is_stopped_while_its_files_are_fetched_is_not_started(
         doing.append(attempt.progress.message if attempt.progress else None)
 
     emitter.register("provide-client-params.s3.GetObject", stop)
-    asyncio.run(attempt.run())
-    head = aws.job(JOB)
+    head = finished(aws, attempt)
     assert State.PENDING is head.state
     assert not attempt.started
     assert ["fetching input files: 0 of 1"] == doing

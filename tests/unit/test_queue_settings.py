@@ -264,8 +264,7 @@ def test_an_agent_sees_a_change_and_tells_those_who_wait(
     assert [2, 0, 8] == [line["threads"] for line in told]
 
 
-def test_reading_all_queues_is_one_request(aws: Cloud):
-    meter = Meter()
+def test_reading_all_queues_is_one_request(aws: Cloud, meter: Meter):
     store = SettingsStore(meter.clients_of(aws).make("dynamodb"), TABLE)
     assert dict.fromkeys(("default", "bulk"), UNSET) == store.get_all(["default", "bulk"])
     assert {"dynamodb.BatchGetItem": 1} == meter.calls
@@ -284,8 +283,7 @@ def test_a_job_that_waits_in_a_paused_queue_says_so(aws: Cloud, store: SettingsS
     assert "for an agent" in jobs("GET", f"/v1/jobs/{job_id}")[1]["reason"]
 
 
-def test_a_job_that_does_not_wait_costs_no_read_of_settings(aws: Cloud):
-    meter = Meter()
+def test_a_job_that_does_not_wait_costs_no_read_of_settings(aws: Cloud, meter: Meter):
     jobs = Api(build_submission(configured(SubmissionSettings), meter.clients_of(aws), time.time))
     job_id = jobs("POST", "/v1/jobs", {"command": ["true"]})[1]["id"]
     aws.jobs.claim(job_id, "agent-1", int(time.time() * 1000))

@@ -24,7 +24,7 @@ from joblane.job.moves import AttemptFacts
 from joblane.job.result import MAX_RESULT_BYTES
 from joblane.job.retention import Retention
 from joblane.job.timeline import Step
-from tests.support.attempts import begin, run, wait_for_output
+from tests.support.attempts import begin, finished, run, wait_for_output
 from tests.support.aws import DESCRIPTOR, Cloud, configured
 from tests.support.jobs import JOB
 from tests.support.meter import Meter
@@ -171,8 +171,7 @@ def test_an_abandoned_attempt_stores_no_result_and_reports_nothing(aws: Cloud, l
 
     store = Cut(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket)
     attempt.parts = replace(attempt.parts, results=store)
-    asyncio.run(attempt.run())
-    head = aws.job(JOB)
+    head = finished(aws, attempt)
     assert State.ACTIVE is head.state
     job = attempt.job
     assert job is not None

@@ -284,9 +284,8 @@ def test_counts_of_a_late_call_that_died_are_found_by_later_ones():
     assert {State.PENDING: 31 + RESETTLE} == scene.counted.jobs.present.counts.by_state()
 
 
-def test_counts_by_state_take_no_further_write_unit(aws: Cloud, now: list[int]):
+def test_counts_by_state_take_no_further_write_unit(aws: Cloud, now: list[int], meter: Meter):
     """A shard delivers twelve batches a minute: each writes two counters and the accounts."""
-    meter = Meter()
     settings = configured(Settings)
     projector, stream = build(settings, meter.clients_of(aws), lambda: now[0]), Stream(10**25)
     for batch in range(12):

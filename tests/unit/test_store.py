@@ -107,12 +107,11 @@ def test_a_large_submission_is_found_by_claims_and_refusals(aws: Cloud):
     assert refusal.value.head == claimed
 
 
-def test_a_page_costs_two_requests_however_many_jobs_there_are(aws: Cloud):
+def test_a_page_costs_two_requests_however_many_jobs_there_are(aws: Cloud, meter: Meter):
     alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
     ids = [f"{JOB[:24]}{alphabet[n // 32]}{alphabet[n % 32]}" for n in range(150)]
     for job_id in ids:
         aws.jobs.put_new(submitted(job_id, "acme", submission(), 1_000))
-    meter = Meter()
     metered = type(aws.jobs)(meter.clients_of(aws).make("dynamodb"), "joblane-jobs")
     heads, following = metered.page("acme", limit=10, before=None)
     assert ids[:-11:-1] == [head.job_id for head in heads]

@@ -142,8 +142,7 @@ def test_a_sample_has_the_first_agents_of_each_partition_and_says_if_there_are_m
     assert (every, False) == exact
 
 
-def test_a_summary_costs_no_more_however_many_agents_there_are(aws: Cloud):
-    meter = Meter()
+def test_a_summary_costs_no_more_however_many_agents_there_are(aws: Cloud, meter: Meter):
     for n in range(SHARDS * PER_SHARD * 2):
         aws.agents.beat(agent(f"agent-{n}"))
     built = build(configured(Settings), meter.clients_of(aws), time.time)

@@ -232,9 +232,8 @@ def test_a_job_that_the_current_version_does_not_take_is_not_resubmitted(aws: Cl
     assert (400, "params.since") == (status, problem["errors"][0]["field"])
 
 
-def test_a_batch_reads_the_number_of_a_type_once(aws: Cloud):
+def test_a_batch_reads_the_number_of_a_type_once(aws: Cloud, meter: Meter):
     store_type(aws)
-    meter = Meter()
     api = Api(build(configured(Settings), meter.clients_of(aws), time.time))
     good, bad = {"type": "sync-tickets", "params": GOOD}, {"type": "sync-tickets", "params": {}}
     for reads in (3, 1):  # the limits' figures and the version are kept
