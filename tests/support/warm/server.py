@@ -2,19 +2,22 @@
 
 The descriptor is a socket that listens. The server ends when its standard input closes.
 
-For each request there is a process in between, which tells the id and, at the end, the exit code;
-so whoever asked need not be the parent.
+It tells whoever asked the id of the process and, at its end, the exit code.
 """
 
+import atexit
 import gc
 import importlib
 import os
 import pkgutil
 import runpy
 import select
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 STREAMS = 3
 
@@ -54,35 +57,48 @@ PROGRAMS = {"joblane": _joblane, "aws": _aws, "agent": _agent}
 
 def next_request(listener: socket.socket) -> list[bytes]:
     """Return in a process that is to run the program: the parts of what was asked."""
-    running = 0
+    running: dict[int, socket.socket] = {}
+    woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    before = signal.set_wakeup_fd(wake), signal.signal(signal.SIGCHLD, lambda *_: None)
     while True:
-        ends = sys.stdin in select.select([listener, sys.stdin], [], [])[0]
-        while running and os.waitpid(-1, os.WNOHANG)[0]:
-            running -= 1
-        if ends:
+        ready, _, _ = select.select([listener, sys.stdin, woken], [], [])
+        if woken in ready:
+            os.read(woken, select.PIPE_BUF)
+            tell_ends(running)
+        if sys.stdin in ready:
             sys.exit()
+        if listener not in ready:
+            continue
         connection, _ = listener.accept()
-        if not os.fork():
+        _, streams, _, _ = socket.recv_fds(connection, 1, STREAMS)
+        parts = b"".join(iter(lambda: connection.recv(1 << 16), b"")).split(b"\0")  # noqa: B023
+        if not (child := os.fork()):
             break
-        running += 1
-        connection.close()
-    listener.close()
-    _, streams, _, _ = socket.recv_fds(connection, 1, STREAMS)
-    parts = b"".join(iter(lambda: connection.recv(1 << 16), b"")).split(b"\0")
-    if child := os.fork():
-        for stream in (*range(STREAMS), *streams):
+        for stream in streams:
             os.close(stream)
-        try:
-            connection.sendall(child.to_bytes(4, sys.byteorder))
-            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            connection.sendall(code.to_bytes(4, sys.byteorder, signed=True))
-        finally:  # also if who asked has gone
-            os._exit(0)
-    connection.close()
+        connection.sendall(child.to_bytes(4, sys.byteorder))
+        running[child] = connection
+    signal.set_wakeup_fd(before[0])
+    signal.signal(signal.SIGCHLD, before[1])
+    for each in (listener, connection, *running.values()):
+        each.close()
+    for descriptor in (woken, wake):
+        os.close(descriptor)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
     return parts
+
+
+def tell_ends(running: dict[int, socket.socket]) -> None:
+    """Tell whoever asked for a process that has ended its exit code."""
+    while running:
+        child, status = os.waitpid(-1, os.WNOHANG)
+        if not child:
+            return
+        code = os.waitstatus_to_exitcode(status)
+        with running.pop(child) as connection, suppress(OSError):  # who asked may have gone
+            connection.sendall(code.to_bytes(4, sys.byteorder, signed=True))
 
 
 def become(session: bytes, place: bytes, number: bytes, *rest: bytes) -> None:
@@ -98,6 +114,30 @@ def become(session: bytes, place: bytes, number: bytes, *rest: bytes) -> None:
     os.environb.update(own)
 
 
+def end(run: Callable[[], object]) -> None:
+    """Run the program and end as `sys.exit(run())`, but without taking Python apart.
+
+    That would touch, and so copy, each page of what was imported before the fork.
+    """
+    code = 1
+    try:
+        sys.exit(run())  # type: ignore[arg-type] # as the program's own script does
+    except SystemExit as exit_:
+        code = exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
+        if not isinstance(exit_.code, int | None):
+            print(exit_.code, file=sys.stderr)
+    except BaseException:  # noqa: BLE001 - Python's own words of it
+        sys.excepthook(*sys.exc_info())
+    threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001 - waits for threads
+    atexit._run_exitfuncs()  # noqa: SLF001 - which Python would do after that
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # nobody reads it, or the program has closed it
+            code = code or 120  # Python's own
+    os._exit(code)
+
+
 if __name__ == "__main__":
     waiting, program = socket.socket(fileno=int(sys.argv.pop())), sys.argv.pop()
     before = dict(os.environb)
@@ -106,4 +146,4 @@ if __name__ == "__main__":
     gc.collect()
     gc.freeze()
     become(*next_request(waiting))
-    sys.exit(run())  # type: ignore[arg-type] # as the program's own script does
+    end(run)
