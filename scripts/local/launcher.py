@@ -88,15 +88,15 @@ class Polls:
         self._receive = receive
         self._longest_s = longest_s
         self._open: set[asyncio.Future[object]] = set()
-        self._short_until = 0.0
+        self._heard_at = 0.0
 
     async def receive(self, data: dict[str, Any], url: str, wait_s: int) -> object:
         """Answer a request that would wait for `wait_s`."""
-        if time.monotonic() < self._short_until:
-            wait_s = 0
         data = {**data, "WaitTimeSeconds": min(wait_s, self._longest_s)}
         poll = asyncio.ensure_future(self._receive(data, url))
         self._open.add(poll)
+        if (left_s := self._heard_at - time.monotonic()) > 0:
+            asyncio.get_running_loop().call_later(left_s, self._end, poll)
         try:
             return await poll
         except asyncio.CancelledError:
@@ -107,10 +107,18 @@ class Polls:
             self._open.discard(poll)
 
     def end(self) -> None:
-        """Answer those that are open. What an agent asks before it hears of its end is short."""
-        self._short_until = time.monotonic() + HEARD_S
-        while self._open:
-            self._open.pop().cancel()
+        """Answer those that are open, and at `HEARD_S` what is asked until then.
+
+        Not at once: the other agents would ask again and again.
+        """
+        self._heard_at = time.monotonic() + HEARD_S
+        for poll in tuple(self._open):
+            self._end(poll)
+
+    def _end(self, poll: asyncio.Future[object]) -> None:
+        if poll in self._open:
+            self._open.remove(poll)
+            poll.cancel()
 
 
 def shorten_polls(longest_s: int) -> None:
