@@ -114,7 +114,8 @@ def test_what_it_leaves_behind_does_not_hold_it_up(launcher: Launcher) -> None:
         ("kill -9 $$", "signal 9 killed it"),
         ("yes", "it printed more than 4096 bytes"),
         ("head -c 4097 /dev/zero", "it printed more than 4096 bytes"),
-        ("yes >&2 & sleep 0.1; exit 4", "exit code 4: "),
+        # It ends when tee has written to standard error, and then to the pipe.
+        ("mkfifo p; yes | tee p >&2 & read y <p; exit 4", "exit code 4: "),
         ("exec >&- 2>&-; sleep 60", "it did not end within its timeout_s of 1"),
     ],
 )
