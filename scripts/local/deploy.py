@@ -127,7 +127,7 @@ def synthesized(run_dir: Path) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if assembly.exists():
             return assembly
-        # Another process may be deploying the newest one.
+        # Another process may be deploying the newest one, or its functions have their layer there.
         for old in sorted(BUILD.glob("assembly-*"), key=lambda path: path.stat().st_mtime)[:-1]:
             shutil.rmtree(old)
         fresh = run_dir / "cdk.out"

@@ -107,9 +107,9 @@ class Polls:
             self._open.discard(poll)
 
     def end(self) -> None:
-        """Answer those that are open, and at `HEARD_S` what is asked until then.
+        """Answer the open polls now, and those that come within `HEARD_S` when it is over.
 
-        Not at once: the other agents would ask again and again.
+        If those were answered at once, all other agents would ask again and again until then.
         """
         self._heard_at = time.monotonic() + HEARD_S
         for poll in tuple(self._open):

@@ -1,8 +1,7 @@
 """Imports a program once, and forks it for each request: `server.py PROGRAM DESCRIPTOR`.
 
-The descriptor is a socket that listens. The server ends when its standard input closes.
-
-It tells whoever asked the id of the process and, at its end, the exit code.
+The descriptor is a socket that listens. The server answers a request with the id of the process,
+and with its exit code when it has ended. It ends when its standard input closes.
 """
 
 import atexit
@@ -59,7 +58,7 @@ def next_request(listener: socket.socket) -> list[bytes]:
     """Return in a process that is to run the program: the parts of what was asked."""
     running: dict[int, socket.socket] = {}
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    before = signal.set_wakeup_fd(wake), signal.signal(signal.SIGCHLD, lambda *_: None)
+    descriptor, handler = signal.set_wakeup_fd(wake), signal.signal(signal.SIGCHLD, lambda *_: None)
     while True:
         ready, _, _ = select.select([listener, sys.stdin, woken], [], [])
         if woken in ready:
@@ -76,14 +75,15 @@ def next_request(listener: socket.socket) -> list[bytes]:
             break
         for stream in streams:
             os.close(stream)
-        connection.sendall(child.to_bytes(4, sys.byteorder))
+        with suppress(OSError):  # who asked may have been killed
+            connection.sendall(child.to_bytes(4, sys.byteorder))
         running[child] = connection
-    signal.set_wakeup_fd(before[0])
-    signal.signal(signal.SIGCHLD, before[1])
+    signal.set_wakeup_fd(descriptor)
+    signal.signal(signal.SIGCHLD, handler)
     for each in (listener, connection, *running.values()):
         each.close()
-    for descriptor in (woken, wake):
-        os.close(descriptor)
+    for end_of_pipe in (woken, wake):
+        os.close(end_of_pipe)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
@@ -97,7 +97,7 @@ def tell_ends(running: dict[int, socket.socket]) -> None:
         if not child:
             return
         code = os.waitstatus_to_exitcode(status)
-        with running.pop(child) as connection, suppress(OSError):  # who asked may have gone
+        with running.pop(child) as connection, suppress(OSError):  # as above
             connection.sendall(code.to_bytes(4, sys.byteorder, signed=True))
 
 
