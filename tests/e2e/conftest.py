@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import IO, Any
@@ -20,7 +20,7 @@ from scripts.local.cloud import TENANT, Cloud, running_cloud
 from scripts.local.deploy import BIN, deploy_directly
 from scripts.local.emulator import NO_TLS
 from scripts.local.processes import RUN_MARK
-from tests.support.deployed import unfinished, wait_for
+from tests.support.deployed import errors_logged, unfinished, wait_for
 from tests.support.permissions import record
 from tests.support.warm import Forked, warm
 
@@ -59,6 +59,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     order = {f"test_{name}.py": at for at, name in enumerate(FIRST)}
     order["test_permissions.py"] = len(items)
     items.sort(key=lambda item: order.get(item.path.name, len(FIRST)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Function, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show with a failure what functions logged as errors during it: an answer says less."""
+    report = yield
+    if report.failed and "cloud" in item.funcargs:
+        errors = errors_logged(KeptClients().make("logs"), call.start)
+        report.sections.append(("errors that functions logged", "\n".join(errors)))
+    return report
 
 
 @pytest.fixture(name="cloud", scope="session")

@@ -23,7 +23,7 @@ from tests.support.proxy import FAULTS, Fault, proxy
 
 LONG = os.environ.get("JOBLANE_FAULT_S")
 FAULT_S = float(LONG or budget(2, 3))
-JOBS = 6
+JOBS = budget(5, 6)
 """Submitted for each fault: two before it, which then end in it, and the rest during it."""
 TICKS, TICK_S = 14, 0.05
 RESTED_S = 200

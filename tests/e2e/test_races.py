@@ -18,11 +18,12 @@ from joblane.job.lifecycle import Event, State
 from joblane.job.moves import plan
 from joblane.job.spec import Submission
 from scripts.local.cloud import DEPLOYMENT
+from tests.support.depth import budget
 
 SPEC = Submission(command=("true",), queue="default")
 
 
-ROUNDS = 20
+ROUNDS = budget(8, 20)
 WRITERS = 15
 
 

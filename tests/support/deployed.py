@@ -27,7 +27,7 @@ def until(found: Callable[[], Any], timeout_s: float = 40) -> Any:
     while not (there := found()):
         waited_s = time.monotonic() - began
         assert waited_s < timeout_s, f"still {there!r}"
-        time.sleep(min(0.3, 0.05 + waited_s / 10))
+        time.sleep(min(0.5, 0.1 + waited_s / 5))
     return there
 
 
@@ -114,6 +114,23 @@ def empty_lanes(clients: Clients) -> None:
     sqs = clients.make("sqs")
     for url in sqs.list_queues(QueueNamePrefix=f"{DEPLOYMENT}-lane-")["QueueUrls"]:
         sqs.purge_queue(QueueUrl=url)
+
+
+def errors_logged(logs: Any, since_s: float) -> list[str]:
+    """Lines that functions logged as errors, each behind the name of its log group.
+
+    `logs` is a client of CloudWatch Logs, `since_s` Unix time in seconds.
+    """
+    groups = logs.get_paginator("describe_log_groups").paginate().search("logGroups[].logGroupName")
+    return [
+        f"{group}: {event['message']}"
+        for group in groups
+        for page in logs.get_paginator("filter_log_events").paginate(
+            logGroupName=group, startTime=int(since_s * 1000)
+        )
+        for event in page["events"]
+        if '"ERROR"' in event["message"]
+    ]
 
 
 def unfinished(clients: Clients) -> dict[str, list[str]]:
