@@ -170,7 +170,7 @@ MS = {
 }
 """Milliseconds of a call as a Lambda function in the same region sees them, rather slow ones."""
 
-MEMBERS = budget(6_000, 10_000)
+MEMBERS = budget(3_000, 10_000)
 
 
 class World:

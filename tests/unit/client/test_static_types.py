@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+from tests.support.programs import MYPY_CACHE
 
 PROGRAM = """
 from collections.abc import Sequence
@@ -129,7 +129,7 @@ def test_mypy_refuses_what_cannot_be(tmp_path: Path):
     ran = subprocess.run(
         [
             *(sys.executable, "-m", "mypy", "--strict", "--no-error-summary"),
-            *("--config-file=", "--cache-dir", str(ROOT / ".mypy_cache/program"), "program.py"),
+            *("--config-file=", "--cache-dir", str(MYPY_CACHE), "program.py"),
         ],
         cwd=tmp_path,
         capture_output=True,

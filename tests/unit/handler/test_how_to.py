@@ -13,6 +13,7 @@ import pytest
 from joblane.handler.collect import collect
 from joblane.job.type_definition import TypeContract
 from tests.support.client.fake_api import FakeApi
+from tests.support.programs import MYPY_CACHE
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/how-to/write-a-typed-job.md"
@@ -71,6 +72,5 @@ def test_it_is_submitted_and_its_result_is_typed(project: Path):
 
 
 def test_mypy_accepts_it(project: Path):
-    cache = str(ROOT / ".mypy_cache/program")
-    options = ("--strict", "--config-file=", "--cache-dir", cache)
+    options = ("--strict", "--config-file=", "--cache-dir", str(MYPY_CACHE))
     run(project, "-m", "mypy", *options, "tickets", "submit.py", "test_jobs.py", PYTHONPATH="")
