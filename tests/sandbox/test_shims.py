@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from ec2_agent.settings import CannotStart
 from ec2_agent.shim import files
 from tests.sandbox.running import REPOSITORY, STOPS, alive, go_on, marker
 from tests.sandbox.shim_jobs import Room, ended, ended_or_lost, output, records, wait_for
+from tests.support.pauses import replace_sleep
 
 NOBODY: Any = None
 
@@ -313,7 +313,7 @@ def test_a_shim_that_has_not_said_yet_who_it_is_is_waited_for(
         if len(pauses) == 3:
             aside.rename(told)
 
-    monkeypatch.setattr(time, "sleep", pause)
+    replace_sleep(monkeypatch, reconnecting, pause)
     (end,) = find(room.jobs)
     assert end is not None
     assert 3 == len(pauses)

@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from ec2_agent.jobs import reconnect as reconnecting
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.reconnect import ShimUnreachable, reconnect
 from ec2_agent.shim import files
+from tests.support.pauses import replace_sleep
 
 
 @dataclass
@@ -63,7 +63,7 @@ def test_a_shim_that_is_about_to_let_go_is_waited_for(
         if len(looks) == 3:
             found.let_go()
 
-    monkeypatch.setattr(time, "sleep", pause)
+    replace_sleep(monkeypatch, reconnecting, pause)
     assert None is reconnect(found.directory)
     assert 3 == len(looks)
 

@@ -18,12 +18,13 @@ from infra.config import load_config
 from joblane.contract.access import AnyRole
 from joblane.contract.route import Route
 from joblane.contract.routes import ROUTES
-from scripts.smokes import access
+from scripts.smokes import access, account
 from scripts.smokes.account import CONFIG, AccountSite, trail
 from scripts.smokes.command import price
 from scripts.smokes.runner import Failure, Smoke, Step
 from scripts.smokes.site import LABEL, Load, Site
 from scripts.smokes.steps import REMOVAL, STEPS
+from tests.support.pauses import replace_sleep
 from tests.unit.test_costs import RESOURCES
 
 ROOT = Path(__file__).parents[2]
@@ -277,7 +278,7 @@ def event(role: str, code: str | None) -> dict[str, Any]:
 def test_cloudtrails_refusals_of_our_roles_fail_and_those_of_others_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    replace_sleep(monkeypatch, account, lambda _seconds: None)
     ours, other = "smoke-012abc-fleet-main-Role1", "somebody"
     for code in ("AccessDenied", "AccessDeniedException", "Client.UnauthorizedOperation"):
         with pytest.raises(Failure, match=f"{ours}: GetParameter: {code}"):

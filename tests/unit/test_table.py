@@ -1,14 +1,15 @@
 """Writes of single items that meet a transaction of the same item."""
 
-import time
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, ParamValidationError
 
+from joblane.aws import table
 from joblane.aws.table import Table
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.memory import Memory
+from tests.support.pauses import replace_sleep
 
 KEY = {"job_id": "a", "sk": "JOB"}
 
@@ -32,7 +33,7 @@ def busy(memory: Memory, times: int) -> Table:
 
 def test_a_write_that_meets_a_transaction_is_made_again(monkeypatch: pytest.MonkeyPatch):
     pauses: list[float] = []
-    monkeypatch.setattr(time, "sleep", pauses.append)
+    replace_sleep(monkeypatch, table, pauses.append)
     memory = Memory()
     busy(memory, 3).put({**KEY, "state": "pending"}, "attribute_not_exists(job_id)")
     assert [0.02, 0.05, 0.1] == pauses
@@ -40,7 +41,7 @@ def test_a_write_that_meets_a_transaction_is_made_again(monkeypatch: pytest.Monk
 
 
 def test_a_write_that_meets_transactions_all_the_time_fails(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(time, "sleep", lambda _: None)
+    replace_sleep(monkeypatch, table, lambda _: None)
     with pytest.raises(ClientError, match="TransactionConflict"):
         busy(Memory(), 9).put({**KEY, "state": "pending"})
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from joblane.client.cli import top
+from joblane.client.cli import live, top
 from joblane.client.cli.attention import points
 from joblane.client.cli.tables import Screen
 from joblane.client.cli.top_text import overview
@@ -21,6 +21,7 @@ from tests.support.client.top_answers import (
     page,
     queue,
 )
+from tests.support.pauses import replace_sleep
 
 
 def found(**more: Any) -> list[tuple[str, str]]:
@@ -270,7 +271,7 @@ def test_an_interval_of_less_than_two_seconds_is_refused(joblane: Joblane):
 def test_without_a_terminal_it_prints_one_page_after_the_other(
     api: FakeApi, joblane: Joblane, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("time.sleep", lambda _s: None)
+    replace_sleep(monkeypatch, live, lambda _s: None)
     api.answers["/v1/queues"] = ok(EMPTY)
     api.faults.extend([ok(SUMMARY), ok(EMPTY), *[problem(503, "away")] * 5])
     api.faults.extend([ok(SUMMARY), ok(EMPTY), problem(401, "Unauthorized")])

@@ -1,18 +1,25 @@
-"""Completion of states, queues, types, labels and ids, and the command that prints its script.
+r"""Completion of states, queues, types, labels and ids, and the command that prints its script.
 
 What only the API knows is asked for with a short limit of time; without an answer there is nothing
 to complete, and nothing is printed.
+
+A shell evaluates what it is offered, the help beside a value too: zsh ran `\$(id)` of a job's name
+when somebody pressed TAB. So no free text is offered, and no value with a character that any
+shell reads as more than itself.
 """
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from datetime import UTC, datetime
 from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
 from joblane.client.cli import terminal
+from joblane.client.cli.formats import age
 from joblane.job.lifecycle import State
 
 if TYPE_CHECKING:
@@ -26,6 +33,9 @@ TIMEOUT_S = 1.5
 
 MOST_S = 60.0
 """The longest time of JOBLANE_COMPLETION_S."""
+
+HARMLESS = re.compile(r"[A-Za-z0-9_.=:@/+-]+")
+"""What no shell reads as more than it is: names, labels, ids and states are of it."""
 
 NEWEST = 50
 """Jobs that are offered, and looked at for labels."""
@@ -61,13 +71,13 @@ def labels(ctx: typer.Context, incomplete: str) -> Found:
 
 
 def job_ids(ctx: typer.Context, incomplete: str) -> Found:
-    """The newest jobs, with their states and names."""
+    """The newest jobs, with their states and ages."""
 
     def ask(api: "Client") -> Iterable[tuple[str, str]]:
-        from joblane.client.cli.job_text import command  # noqa: PLC0415 - few ask for it
-
+        now = datetime.now(UTC)
         for job in api.list_page(limit=NEWEST)["entries"]:
-            yield job["id"], f"{job['state']} {job.get('name') or command(job)}"[:60]
+            if HARMLESS.fullmatch(job["state"]):
+                yield job["id"], f"{job['state']} {age(job.get('created_at'), now)}"
 
     return _asked(ctx, incomplete.upper(), ask)
 
@@ -91,7 +101,13 @@ def _asked(
     thread = Thread(target=run, daemon=True)
     thread.start()
     thread.join(limit_s(os.environ.get("JOBLANE_COMPLETION_S", "")))
-    return list(dict.fromkeys(each for each in found[:] if each[0].startswith(incomplete)))
+    return list(
+        dict.fromkeys(
+            (value, shown)
+            for value, shown in found[:]
+            if value.startswith(incomplete) and HARMLESS.fullmatch(value)
+        )
+    )
 
 
 def limit_s(told: str) -> float:
