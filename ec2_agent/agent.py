@@ -295,6 +295,9 @@ class Agent:
             # again, and the next claim is refused if so.
             events.claim_failed(message_of(delivery), error)
             await parts.flight.give_back(delivery, CLAIM_AGAIN_S)
+        except Exception as defect:  # noqa: BLE001 - nobody else would let its message go
+            events.claim_broke(message_of(delivery), type(defect).__name__, defect)
+            await parts.flight.give_back(delivery, CLAIM_AGAIN_S)
         finally:
             parts.tenants.release(delivery)
             parts.ahead.freed(delivery.queue)

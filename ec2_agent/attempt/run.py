@@ -40,6 +40,9 @@ SHIP_TIMEOUT_S = 10.0
 """How long an outcome waits for the job's output to arrive, so that a reader who sees the end finds
 all of the output. After that the outcome is recorded first, and the output follows."""
 
+AGAIN_S = 60
+"""Pause before a message whose outcome could not be recorded is received again."""
+
 GONE_S = 5.0
 """How long a slot stays taken at most while the shim writes its exit record and ends."""
 
@@ -120,6 +123,8 @@ class Attempt:
         """Run the job to its end and record the outcome; AWS errors are retried, not raised.
 
         It is stopped at its deadline: at once, and whether or not the control plane can be reached.
+        An error that no step expects is logged and becomes the outcome: nobody else would end the
+        job, or let its message go.
         """
         with self._deadline_kept():
             await self._run()
@@ -150,16 +155,21 @@ class Attempt:
         except ShimLost as lost:
             result = AttemptResult(Outcome.LOST, str(lost), self.parts.recorder.now_ms(), records=0)
             self._abandoned |= isinstance(lost, LeaseOver)
+        except Exception as defect:  # noqa: BLE001 - see `run`
+            why = f"not started: {self._told(defect)}"
+            result = not_started(Outcome.FAILED, why, self.parts.recorder.now_ms())
         else:
             try:
                 await self._follow(job)
+            except Exception as defect:  # noqa: BLE001 - see `run`
+                await self._lose(job, self._told(defect))
             finally:
                 job.shim.close()
             return
         if self._abandoned:
             self._give_up()
             return
-        await self.parts.recorder.record(self.head, self.delivery, result)
+        await self._record(result)
 
     async def _follow(self, job: RunningJob) -> None:
         """Ship the output of a running job, wait for its end, and record it."""
@@ -190,14 +200,49 @@ class Attempt:
         if stored is None:
             await self._discard(job, shipper)
             return
-        await self.parts.recorder.record(head, self.delivery, stored)
+        await self._record(stored)
         if not (shipper.complete and job.reuse_shim()):
             shipper.then(job.remove)  # if killed before that, the next agent ships and removes
             await job.gone(GONE_S)
 
-    async def _discard(self, job: RunningJob, shipper: OutputShipper) -> None:
+    async def _lose(self, job: RunningJob, why: str) -> None:
+        """Kill a job that cannot be followed, and record it as lost.
+
+        Not before all of it is dead: another agent may start it at once.
+        """
+        shipper = self._shipper
+        job.shim.kill()
+        await job.dead()
+        if job.sandbox is not None:
+            job.sandbox.release(killed=True)
+        if self._abandoned:
+            await self._discard(job, shipper)
+            return
+        if shipper is not None:
+            await shipper.finish(SHIP_TIMEOUT_S)
+        now_ms, stored = self.parts.recorder.now_ms(), job.directory.log_bytes
+        await self._record(AttemptResult(Outcome.LOST, why, now_ms, stored_bytes=stored))
+        job.remove()
+        await job.gone(GONE_S)
+
+    async def _record(self, result: AttemptResult) -> None:
+        """Record the result; its message is given back if even that cannot be done."""
+        try:
+            await self.parts.recorder.record(self.head, self.delivery, result)
+        except Exception as defect:  # noqa: BLE001 - see `run`
+            self._told(defect)
+            await self.parts.flight.give_back(self.delivery, AGAIN_S)
+
+    def _told(self, defect: Exception) -> str:
+        """Log an error that no step expects; returns what a user reads of it."""
+        kind = type(defect).__name__
+        events.attempt_broke(self.head, kind, defect)
+        return f"agent {self.head.agent} met an unexpected {kind}, which its log explains"
+
+    async def _discard(self, job: RunningJob, shipper: OutputShipper | None) -> None:
         """Report nothing about a job whose lease is lost, and remove its directory."""
-        await shipper.abandon()
+        if shipper is not None:
+            await shipper.abandon()
         job.remove()
         await job.gone(GONE_S)
         self._give_up()

@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from ec2_agent.calls import NoThread, in_thread
 from ec2_agent.host.processes import kill_process
@@ -30,6 +31,14 @@ class RunningJob:
 
     async def end(self) -> Ending | None:
         """Wait for the end; None if the shim was killed. All processes of the job are dead then."""
+        record = await self.dead()
+        ending = None if record is None else Ending.decode(record)
+        if self.sandbox is not None:
+            self.sandbox.release(killed=ending is None or ending.killed)
+        return ending
+
+    async def dead(self) -> dict[str, Any] | None:
+        """Wait until all processes of the job are dead; returns its exit record, if it has one."""
         record = await self.shim.ended
         while record is None:
             try:
@@ -39,10 +48,7 @@ class RunningJob:
                 break
             except (OSError, NoThread):
                 await asyncio.sleep(RETRY_S)
-        ending = None if record is None else Ending.decode(record)
-        if self.sandbox is not None:
-            self.sandbox.release(killed=ending is None or ending.killed)
-        return ending
+        return record
 
     async def gone(self, timeout_s: float) -> None:
         """Let the shim end, and wait for that, `timeout_s` at most."""

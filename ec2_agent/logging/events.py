@@ -240,6 +240,11 @@ def claim_failed(job: Traced | None, error: Exception) -> None:
     """Or it succeeded and the answer was lost; the next claim finds that out."""
 
 
+@event(ERROR, "an unexpected {kind} met a message, which is given back")
+def claim_broke(job: Traced | None, kind: str, defect: Exception) -> None:
+    """A bug, with its stack trace; its job is claimed again."""
+
+
 @event(WARNING, "job {job_id}: {why}; taken over")
 def taken_over(job: Traced, why: str) -> None:
     """From an agent whose lease has expired."""
@@ -298,6 +303,11 @@ def attempt_ended(job: Traced, span_id: str, attempt: int, state: str, why: str)
 @event(WARNING, "job {job_id}: stale_completion_ignored, {error}")
 def stale_completion_ignored(job: Traced, error: Exception) -> None:
     """The job has ended, or belongs to another agent; this outcome changes nothing."""
+
+
+@event(ERROR, "job {job_id}: its attempt met an unexpected {kind}")
+def attempt_broke(job: Traced, kind: str, defect: Exception) -> None:
+    """A bug, with its stack trace; a job that runs is killed, and counts as lost."""
 
 
 @event(ERROR, "job {job_id}: killed, the lease could not be renewed")
