@@ -4,6 +4,7 @@ import base64
 import hashlib
 import io
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -98,7 +99,10 @@ class S3:
         self._objects.pop(request["Key"], None)
 
     def delete_objects(self, **request: Any) -> None:
-        """Delete many objects."""
+        """Delete many objects, whose names are sent in XML."""
+        names = "".join(each["Key"] for each in request["Delete"]["Objects"])
+        if re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", names):
+            raise _refusal("MalformedXML", "DeleteObjects")
         for each in request["Delete"]["Objects"]:
             self.delete_object(**each)
 

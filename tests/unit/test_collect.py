@@ -106,7 +106,12 @@ def test_what_is_no_file_is_skipped_with_its_kind(work: Path, fd: int):
 
 @pytest.mark.parametrize(
     ("name", "shown"),
-    [(b"new\nline", "new\ufffdline"), (b"esc\x1b[2J", "esc\ufffd[2J"), (b"bad\xff", "bad\ufffd")],
+    [
+        (b"new\nline", "new\ufffdline"),
+        (b"esc\x1b[2J", "esc\ufffd[2J"),
+        (b"bad\xff", "bad\ufffd"),
+        ("no\uffff".encode(), "no\ufffd"),
+    ],
 )
 def test_names_that_would_lie_to_a_reader_are_skipped(work: Path, fd: int, name: bytes, shown: str):
     (work / "out").mkdir()

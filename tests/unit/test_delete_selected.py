@@ -5,14 +5,17 @@ from collections.abc import Iterator
 from itertools import count
 
 import pytest
+from botocore.exceptions import ClientError
 
 from joblane.aws.audit import AuditStore, Wanted
 from joblane.contract.cursors import encode_cursor
 from joblane.contract.queries import SelectJobs
 from joblane.job.chunk import Chunk
+from joblane.job.head import Head
 from joblane.job.lifecycle import ENDED, State
 from joblane.job.output import Record, stream_name
 from joblane.service import delete_selected
+from joblane.service.delete import JobDeleter
 from tests.support.aws import AUDIT_TABLE, Cloud
 from tests.support.fleet import beat
 from tests.support.memory import Memory
@@ -96,6 +99,28 @@ def test_a_job_with_much_output_takes_more_requests_and_those_after_it_follow(
     # the page of eight without the large one, once for a part of it, once for its rest, the others
     assert [7, 0, 1, 4] == [part["deleted"] for part in found]
     assert [] == there(aws, *jobs)
+
+
+def test_a_job_that_cannot_be_deleted_is_listed_and_the_others_are(
+    aws: Cloud, api: Api, monkeypatch: pytest.MonkeyPatch
+):
+    jobs = [submit(api) for _ in range(12)]
+    for job_id in jobs:
+        end(aws, job_id)
+    delete, stuck = JobDeleter.delete, jobs[5]
+
+    def refuse_one(deleter: JobDeleter, head: Head, *, exact: bool) -> None:
+        if head.job_id == stuck:
+            said = "arn:aws:iam::1:role/x is not allowed"
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": said}}, "Delete")
+        delete(deleter, head, exact=exact)
+
+    monkeypatch.setattr(JobDeleter, "delete", refuse_one)
+    found = pages(api, "delete", state="failed")
+    assert 11 == sum(part["deleted"] for part in found)
+    told = {"id": stuck, "detail": "a service behind this API refused it: AccessDenied"}
+    assert [told] == [each for part in found for each in part["refused"]]
+    assert [stuck] == there(aws, *jobs)
 
 
 def test_a_group_is_deleted_with_its_members_and_counts_as_one(aws: Cloud, api: Api):

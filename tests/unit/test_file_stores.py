@@ -4,13 +4,15 @@ import hashlib
 import io
 import time
 from collections.abc import Iterable
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
+from botocore.exceptions import ClientError
 
 from joblane.aws.clients import Clients
 from joblane.aws.file_store import FileGone, FileStore
-from joblane.aws.output_file_store import PAGE, OutputFileStore
+from joblane.aws.output_file_store import APART, PAGE, OutputFileStore
 from joblane.aws.signed_uploads import SIGNING
 from joblane.files.models import Manifest, OutputFile, OutputSummary, SkippedFile
 from joblane.job.head import Head, submitted
@@ -114,6 +116,27 @@ def test_deletion_takes_all_attempts_of_one_job_by_pages(aws: Cloud, outputs: Ou
     assert [False, True, True] == [outputs.delete("acme", JOB) for _ in range(3)]
     left = s3.list_objects_v2(Bucket=DESCRIPTOR.bucket)["Contents"]
     assert sorted(others) == [entry["Key"] for entry in left]
+
+
+def test_names_that_xml_cannot_carry_are_deleted_one_by_one(aws: Cloud, outputs: OutputFileStore):
+    """S3 refuses a list with one of the first two, and takes a line end for another one."""
+    s3 = aws.clients.make("s3")
+    odd = ["\ufffe", "\x01", "a\r", "\x85", *(f"\uffff{n}" for n in range(APART))]
+    for name in (*odd, "plain", "\U0001f600"):
+        s3.put_object(Bucket=DESCRIPTOR.bucket, Key=f"outputs/acme/{JOB}/1/f/{name}", Body=b"")
+    assert [False, True, True] == [outputs.delete("acme", JOB) for _ in range(3)]
+    assert "Contents" not in s3.list_objects_v2(Bucket=DESCRIPTOR.bucket)
+
+
+def test_an_object_that_s3_does_not_delete_is_an_error(outputs: OutputFileStore, aws: Cloud):
+    """Or the request, and each after it, would try until its time is up."""
+    key = f"outputs/acme/{JOB}/1/f/a"
+    aws.clients.make("s3").put_object(Bucket=DESCRIPTOR.bucket, Key=key, Body=b"")
+    told = {"Errors": [{"Key": key, "Code": "AccessDenied", "Message": "locked"}]}
+    refuse: Any = lambda **_: (type("Response", (), {"status_code": 200})(), told)  # noqa: E731
+    aws.clients.make("s3").meta.events.register("before-call.s3.DeleteObjects", refuse)
+    with pytest.raises(ClientError, match="AccessDenied"):
+        outputs.delete("acme", JOB)
 
 
 def ended(aws: Cloud, head: Head, files: OutputSummary | None, state: State) -> Head:

@@ -17,9 +17,14 @@ MAX_NAME_BYTES: Final = 255
 MAX_DEPTH: Final = 100
 """Most components of a path."""
 
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""Characters that end lines or control terminals, and bytes that are no UTF-8: Python decodes them
-as surrogates."""
+_NONCHARACTERS = "\ufdd0-\ufdef" + "".join(
+    f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0, 0x110000, 0x10000)
+)
+"""Code points that Unicode will never assign: XML, by which S3 lists and deletes, has two not."""
+
+_REFUSED = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{_NONCHARACTERS}]")
+"""Characters that end lines or control terminals, those that are none, and bytes that are no UTF-8:
+Python decodes them as surrogates."""
 
 
 def check_path(path: str, most: int = MAX_PATH_BYTES) -> str:
@@ -29,8 +34,8 @@ def check_path(path: str, most: int = MAX_PATH_BYTES) -> str:
     """
     if not path:
         raise ValueError("must not be empty")
-    if _CONTROL.search(path):
-        raise ValueError("must be UTF-8 without control characters")
+    if _REFUSED.search(path):
+        raise ValueError("must be UTF-8 without control characters and noncharacters")
     if path.startswith("/"):
         raise ValueError("must be relative to the work directory, without a leading slash")
     parts = path.split("/")

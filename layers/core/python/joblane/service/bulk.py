@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from joblane.aws.jobs import JobStore, KeyBusy, Refused
 from joblane.aws.lanes import Lanes
 from joblane.contract.problems import Problem
@@ -49,6 +51,16 @@ class BulkResult:
     """Jobs that could not be restarted, each with the reason."""
     following: str | None
     """Where to continue; None at the end."""
+
+
+def not_now(error: ClientError | BotoCoreError) -> str:
+    """Why AWS did not let a job be changed: told with the job, the others go on.
+
+    Without the message of AWS, which names what is the deployment's.
+    """
+    if isinstance(error, ClientError):
+        return f"a service behind this API refused it: {error.response['Error'].get('Code')}"
+    return "a service behind this API did not answer; try again in a moment"
 
 
 @dataclass(frozen=True)
@@ -138,6 +150,8 @@ class BulkOperations:
                 refused[head.job_id] = str(refusal)
             except (Gone, Refused):
                 continue  # it changed meanwhile
+            except (ClientError, BotoCoreError) as error:
+                refused[head.job_id] = not_now(error)
             else:
                 done += 1
         following = f"{state}:{older}" if older else None

@@ -11,13 +11,15 @@ from dataclasses import KW_ONLY, dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from joblane.aws.jobs import Refused
 from joblane.contract.problems import Problem
 from joblane.contract.queries import SelectJobs
 from joblane.job.head import Head
 from joblane.job.lifecycle import ENDED, State
 from joblane.job.moves import NotAllowed
-from joblane.service.bulk import BulkResult
+from joblane.service.bulk import BulkResult, not_now
 from joblane.service.delete import JobDeleter
 from joblane.service.operations import Gone
 from joblane.service.search import JobSearch
@@ -98,6 +100,8 @@ class SelectedDeletion:
             if problem.status is not HTTPStatus.SERVICE_UNAVAILABLE:
                 raise
             return _Deletion(head.job_id, partly=True)
+        except (ClientError, BotoCoreError) as error:
+            return _Deletion(head.job_id, not_now(error))
         return _Deletion(head.job_id)
 
 

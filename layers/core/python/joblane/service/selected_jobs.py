@@ -15,12 +15,14 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from joblane.aws.jobs import GroupChanged, KeyBusy, Refused
 from joblane.contract.queries import SelectJobs
 from joblane.job.head import Head
 from joblane.job.lifecycle import OPEN, RETRIABLE, Event, State
 from joblane.job.moves import NotAllowed
-from joblane.service.bulk import BulkResult
+from joblane.service.bulk import BulkResult, not_now
 from joblane.service.group_cancel import AT_ONCE
 from joblane.service.operations import Gone, Operations
 from joblane.service.search import JobSearch
@@ -140,6 +142,8 @@ def _of_group(
         return BulkResult(1, 0, {head.job_id: said}, following)
     except Gone:
         return BulkResult(1, 0, {}, following)
+    except (ClientError, BotoCoreError) as error:
+        return BulkResult(1, 0, {head.job_id: not_now(error)}, following)
     if swept.following is not None:
         following = f"{head.job_id}:{swept.following}"
     return BulkResult(swept.examined, swept.done, swept.refused, following)
@@ -153,4 +157,6 @@ def _try(head: Head, one: Change) -> tuple[Head, str | None]:
         return head, str(refusal)
     except (Gone, Refused):
         return head, ""
+    except (ClientError, BotoCoreError) as error:
+        return head, not_now(error)
     return head, None
