@@ -98,7 +98,8 @@ PRINTED: dict[str, list[str | None]] = {
 
 def printed(aws: Cloud, head: Head) -> list[tuple[int, int, str | None]]:
     """A job's output: attempt, number and text of each record; a dead agent's may be missing."""
-    now_ms = int(time.time() * 1000) + SETTLE_MS + 1000 * (LEASE_S + 1)
+    # The clock of the agent that survives is a lease and a second ahead: more than that is over.
+    now_ms = int(time.time() * 1000) + SETTLE_MS + 1000 * (LEASE_S + 2)
     page = log_page(aws.output, head, Cursor(), limit=1000, now_ms=now_ms)
     assert page.complete
     return [(record.attempt, record.seq, record.text) for record in page.records]
