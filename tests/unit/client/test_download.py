@@ -10,6 +10,7 @@ import pytest
 
 from joblane.client.errors import AnswerError, FileError, NotFoundError, UnreachableError
 from joblane.client.files import storage
+from joblane.client.files.destination import Destination
 from tests.support.client.clients import Connect
 from tests.support.client.fake_api import CUT, FakeApi
 from tests.support.client.fake_files import EXPIRED, FakeFiles
@@ -236,7 +237,9 @@ def test_a_link_in_place_of_the_file_is_replaced_and_its_target_stays(
     for name in "abc":
         files.leave(name, b"new")
     with connect(api.url) as client:
-        client.download("01J", home)
+        kept = client.download("01J", home).kept
+        assert [(name, "it is here already") for name in "abc"] == kept
+        client.download("01J", home, replace=True)
     assert "kept" == target.read_text()
     assert dict.fromkeys("abc", (0o644, b"new")) == tree(home)
     assert not any(path.is_symlink() for path in home.iterdir())
@@ -266,7 +269,7 @@ def test_what_is_in_the_way_is_named(  # noqa: PLR0913, PLR0917 - fixtures and c
     make(home)
     files.leave("out/x", b"x")
     with connect(api.url) as client, pytest.raises(FileError, match=said):
-        client.download("01J", home)
+        client.download("01J", home, replace=True)
     assert not list(home.rglob(".joblane-*"))
 
 
@@ -290,7 +293,7 @@ def test_other_content_than_the_list_says_replaces_nothing(
     files.leave("a", b"content")
     files.content["a"] = arrives
     with connect(api.url) as client, pytest.raises(AnswerError, match="a is not what the job has"):
-        client.download("01J", home)
+        client.download("01J", home, replace=True)
     assert {"a": (0o644, b"old")} == tree(home)
 
 
@@ -327,8 +330,72 @@ def test_a_transfer_is_given_up(  # noqa: PLR0913, PLR0917 - fixtures and cases
     files.leave("a", b"content")
     files.faults.extend([fault] * 20)
     with connect(api.url) as client, pytest.raises(kind, match=said):
-        client.download("01J", home)
+        client.download("01J", home, replace=True)
     assert {"a": (0o644, b"old")} == tree(home)
+
+
+def test_what_is_there_stays(api: FakeApi, files: FakeFiles, home: Path, connect: Connect) -> None:
+    """But for what the job got from here, as long as it is unchanged, and what is the same."""
+    before = {"got": b"got", "changed": b"mine", "same": b"new", "other": b"other", "fifo": None}
+    for name, content in before.items():
+        files.leave(name, b"new", "0600")
+        os.mkfifo(home / name) if content is None else (home / name).write_bytes(content)
+    got = [{"path": name, "sha256": sha256(b"got").hexdigest()} for name in ("got", "changed")]
+    with connect(api.url) as client:
+        found = client.download("01J", home, submitted={"inputs": got, "outputs": ["*"]})
+    assert ["got", "same"] == [file.path for file in found.files]
+    assert ["changed", "fifo", "other"] == [path for path, _ in found.kept]
+    new, old = (0o600, b"new"), {name: (0o644, before[name]) for name in ("changed", "other")}
+    assert {"got": new, "same": new, **old} == tree(home)
+
+
+def test_what_comes_while_a_file_is_written_stays(
+    api: FakeApi, files: FakeFiles, home: Path, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = Destination.digest
+
+    def look_and_write(to: Destination, path: str) -> str | None:
+        found = digest(to, path)
+        (home / path).write_text("mine")
+        return found
+
+    monkeypatch.setattr(Destination, "digest", look_and_write)
+    files.leave("a", b"new")
+    with connect(api.url) as client:
+        assert [("a", "it is here already")] == client.download("01J", home).kept
+    assert {"a": (0o644, b"mine")} == tree(home)
+
+
+@pytest.mark.parametrize(
+    ("paths", "outputs", "written"),
+    [
+        ([], ["**"], ["a"]),
+        ([], [], ["a"]),
+        ([], ["**", ".env", "x/.cache/**"], [".env", "a", "x/.cache/c"]),
+        (["**"], [], ["a"]),
+        (["x/.cache", ".env", ".git/hooks/pre-commit"], [], [".env", "x/.cache/c"]),
+        ([], [".git/**", "sub/.GIT/config", ".*"], []),
+    ],
+)
+def test_names_that_begin_with_a_dot_are_written_if_they_were_given(  # noqa: PLR0913, PLR0917 - cases
+    api: FakeApi,
+    files: FakeFiles,
+    home: Path,
+    connect: Connect,
+    paths: list[str],
+    outputs: list[str],
+    written: list[str],
+) -> None:
+    """A job's `**` would put a hook into the repository in which it was submitted."""
+    every = (".env", ".git/hooks/pre-commit", "sub/.GIT/config", "x/.cache/c", "x/.d/.cache/c")
+    for path in (*every, *(["a"] if "a" in written else [])):
+        files.leave(path, b"x", "0755")
+    with connect(api.url) as client:
+        found = client.download("01J", home, paths, replace=True, submitted={"outputs": outputs})
+    assert written == sorted(tree(home))
+    assert ".git/hooks/pre-commit" not in dict(found.kept) or (
+        "nothing is written below .git" == dict(found.kept)[".git/hooks/pre-commit"]
+    )
 
 
 def test_an_answer_that_is_no_redirection_is_refused(

@@ -90,7 +90,36 @@ def test_json_has_a_line_of_outputs(api: FakeApi, files: FakeFiles, joblane: Job
         "unmatched": [],
         "skipped": [],
         "skipped_count": 0,
+        "kept": [],
     } == lines[-1]
+
+
+def test_run_replaces_what_it_brought_and_nothing_else_of_the_users_own(
+    api: FakeApi, files: FakeFiles, here: Path, joblane: Joblane
+) -> None:
+    """A job that was given `data` leaves another one, and a hook for the repository around it."""
+    own = {"data": "1", "notes": "mine", ".git/hooks/pre-commit": "mine", ".env": "mine"}
+    (here / ".git" / "hooks").mkdir(parents=True)
+    for path, text in own.items():
+        (here / path).write_text(text)
+        files.leave(path, b"of the job", "0755")
+    api.on_submit = ended()
+    ran = joblane("run", "-i", "data", "-o", "**", "--", "true")
+    assert 0 == ran.code
+    assert ran.said == (
+        "joblane: .env was not written: it begins with a dot, and no path that was given has that"
+        " name\n"
+        "joblane: .git/hooks/pre-commit was not written: nothing is written below .git\n"
+        "joblane: notes was not written: it is here already\n"
+        "joblane: --replace replaces what is here\n"
+    )
+    assert own | {"data": "of the job"} == {path: (here / path).read_text() for path in own}
+    ran = joblane("run", "-i", "data", "-o", "**", "-o", ".env", "--replace", "--", "true")
+    assert "joblane: .git/hooks/pre-commit was not written: nothing is written below .git\n" == (
+        ran.said
+    )
+    replaced = dict.fromkeys(("data", "notes", ".env"), "of the job")
+    assert own | replaced == {path: (here / path).read_text() for path in own}
 
 
 def test_a_job_that_never_ran_has_no_files_to_take_home(api: FakeApi, joblane: Joblane) -> None:
@@ -321,6 +350,12 @@ def test_download_writes(files: FakeFiles, here: Path, joblane: Joblane) -> None
     assert ["there/out/a"] == [
         path.relative_to(here).as_posix() for path in (here / "there").rglob("a")
     ]
+    (here / "b").write_text("mine")
+    ran = joblane("download", "01J", "--json")
+    assert [{"path": "b", "why": "it is here already"}] == json.loads(ran.stdout)["kept"]
+    assert "mine" == (here / "b").read_text()
+    assert 0 == joblane("download", "01J", "--replace").code
+    assert b"b" * 2048 == (here / "b").read_bytes()
     ran = joblane("download", "01J", "none", "--json")
     assert (64, b"") == (ran.code, ran.stdout)
     assert ran.said == (

@@ -105,9 +105,11 @@ class JobRef(JobValues["Client"], Generic[R]):
         """Read the list of the job's output files, see `Client.outputs`."""
         return self._client.outputs(self.id)
 
-    def download(self, to: str | PathLike[str], paths: Sequence[str] = ()) -> "Outputs":
+    def download(
+        self, to: str | PathLike[str], paths: Sequence[str] = (), *, replace: bool = False
+    ) -> "Outputs":
         """Write output files of the job below a directory, see `Client.download`."""
-        return self._client.download(self.id, to, paths)
+        return self._client.download(self.id, to, paths, replace=replace)
 
     def of(self, handler: JobType[Any, S]) -> "JobRef[S]":
         """Return a handle of the same job, which a program has submitted as `handler` before."""
@@ -137,9 +139,11 @@ class AsyncJobRef(JobValues["AsyncClient"], Generic[A]):
         """Read the list of the job's output files, see `Client.outputs`."""
         return await self._client.outputs(self.id)
 
-    async def download(self, to: str | PathLike[str], paths: Sequence[str] = ()) -> "Outputs":
+    async def download(
+        self, to: str | PathLike[str], paths: Sequence[str] = (), *, replace: bool = False
+    ) -> "Outputs":
         """Write output files of the job below a directory, see `Client.download`."""
-        return await self._client.download(self.id, to, paths)
+        return await self._client.download(self.id, to, paths, replace=replace)
 
     def of(self, handler: JobType[Any, S]) -> "AsyncJobRef[S]":
         """Return a handle of the same job, which a program has submitted as `handler` before."""

@@ -49,6 +49,14 @@ class Glob:
         """Whether it selects the file with a path."""
         return path == self.text or self._matches(path.split("/"))
 
+    def spells(self, path: str) -> bool:
+        """Whether it selects the file with a path and has each name that begins with a dot.
+
+        As in a shell, where `*` stands for no such name.
+        """
+        dots = {name for name in path.split("/") if name.startswith(".")}
+        return self.matches(path) and dots <= set(self.text.split("/"))
+
     def may_match_below(self, directory: str) -> bool:
         """Whether it may select files below a directory; `""` is the work directory."""
         if not directory:

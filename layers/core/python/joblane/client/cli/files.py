@@ -1,6 +1,6 @@
 """The commands `files`, `outputs` and `download`, and what `run` does with output files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 To = Annotated[Path, typer.Option("--to", metavar="DIR", help="Directory to write to.")]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace files that are there.")]
+
+MOST_KEPT = 20
+"""Files that were not written, of which each has a line."""
 
 
 @commands.command("files")
@@ -64,7 +68,7 @@ def outputs(ctx: typer.Context, job_id: JobId, *, json: Json = False) -> None:
 
 
 @commands.command("download")
-def download(
+def download(  # noqa: PLR0913 - the command's options
     ctx: typer.Context,
     job_id: JobId,
     paths: Annotated[
@@ -73,24 +77,38 @@ def download(
     ] = None,
     *,
     to: To = Path(),
+    replace: Replace = False,
     json: Json = False,
 ) -> None:
     """Download output files of a job into a directory.
 
-    Files there are replaced, each when its content has arrived and its SHA-256 is right. Nothing
-    is written outside of the directory, and links in it are not followed.
+    Each appears when its content has arrived and its SHA-256 is right. Nothing is written outside
+    of the directory, and links in it are not followed. What is there stays without --replace, and
+    so does what begins with a dot, unless a PATH has that name; nothing is written below .git. A
+    line on stderr says what was not written.
     """
     client = connect(ctx)
-    found = _download(client, full_id(client, job_id), to, paths or ())
+    found = _download(client, full_id(client, job_id), to, paths or (), replace=replace)
     if json:
-        terminal.document(_document(found))
+        terminal.document(_written(found))
     else:
         terminal.text(_summary(found, to))
         _note_missing(found)
 
 
-def take_home(client: "Client", job: "JobRef", to: Path, *, as_json: bool) -> None:
-    """Download what a job of `run` has left, and say what it has not. Raises `JoblaneError`."""
+def take_home(  # noqa: PLR0913 - whose files, where to, and how
+    client: "Client",
+    job: "JobRef",
+    to: Path,
+    submitted: Mapping[str, Any],
+    *,
+    replace: bool,
+    as_json: bool,
+) -> None:
+    """Download what a job of `run` has left, and say what it has not. Raises `JoblaneError`.
+
+    `submitted` are the fields of its submission.
+    """
     if is_group(job.data):
         terminal.note(
             "each job of the group has its own output files; joblane get"
@@ -99,16 +117,26 @@ def take_home(client: "Client", job: "JobRef", to: Path, *, as_json: bool) -> No
         return
     if job.data.get("output_files") is None:
         return  # no attempt came so far
-    found = _download(client, job.id, to, ())
+    found = _download(client, job.id, to, (), submitted, replace=replace)
     if as_json:
-        terminal.json_line(_document(found))
+        terminal.json_line(_written(found))
     _note_missing(found)
 
 
-def _download(client: "Client", job_id: str, to: Path, paths: Sequence[str]) -> "Outputs":
+def _download(  # noqa: PLR0913 - as `take_home`
+    client: "Client",
+    job_id: str,
+    to: Path,
+    paths: Sequence[str],
+    submitted: Mapping[str, Any] | None = None,
+    *,
+    replace: bool,
+) -> "Outputs":
     from joblane.client.cli.progress_bar import ProgressBar  # noqa: PLC0415 - see above
 
-    return client.download(job_id, to, paths, progress=ProgressBar())
+    return client.download(
+        job_id, to, paths, replace=replace, submitted=submitted, progress=ProgressBar()
+    )
 
 
 def _document(found: "Outputs") -> dict[str, Any]:
@@ -118,6 +146,11 @@ def _document(found: "Outputs") -> dict[str, Any]:
         "skipped": [{"path": path, "why": why} for path, why in found.skipped],
         "skipped_count": found.skipped_count,
     }
+
+
+def _written(found: "Outputs") -> dict[str, Any]:
+    kept = [{"path": path, "why": why} for path, why in found.kept]
+    return {**_document(found), "kept": kept}
 
 
 def _summary(found: "Outputs", to: Path) -> str:
@@ -133,3 +166,11 @@ def _note_missing(found: "Outputs") -> None:
         terminal.note(f"{path} was not collected: {why}")
     if more := found.skipped_count - len(found.skipped):
         terminal.note(f"{more} more files were not collected")
+    for path, why in found.kept[:MOST_KEPT]:
+        terminal.note(f"{path} was not written: {why}")
+    if more := len(found.kept[MOST_KEPT:]):
+        terminal.note(f"{more} more files were not written")
+    from joblane.client.files.models import IS_HERE  # noqa: PLC0415 - see above
+
+    if any(why == IS_HERE for _, why in found.kept):
+        terminal.note("--replace replaces what is here")

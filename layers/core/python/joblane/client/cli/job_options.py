@@ -241,14 +241,19 @@ class JobOptions(FileOptions):
 
     idempotency_key: IdempotencyKey = None
 
-    def submit(self, client: "Client", *, attempts: int | None = None) -> "JobRef":
-        """Submit the job; `attempts` is the default of --attempts. Raises `JoblaneError`."""
+    def submit(
+        self, client: "Client", *, attempts: int | None = None
+    ) -> tuple["JobRef", dict[str, Any]]:
+        """Submit the job; `attempts` is the default of --attempts. Raises `JoblaneError`.
+
+        Returns it with the fields that it was submitted with.
+        """
         try:
             values = self._fields(attempts)
             self._check_command()
             typed = self._params() if self.job_type is not None else None
             values |= self.upload(client, read_stdin=typed is None)
-            return self._submitted(client, values, typed)
+            return self._submitted(client, values, typed), values
         except (UnreachableError, ServerError, AnswerError) as error:
             if not isinstance(error, UnreachableError) or error.sent:
                 terminal.note("the job may have been accepted; check with: joblane ls")

@@ -2,7 +2,8 @@
 
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,6 +40,9 @@ def run(  # noqa: PLR0913 - the command's options
     output_dir: Annotated[
         Path, typer.Option(metavar="DIR", help="With -o: where to write the files.")
     ] = Path(),
+    replace: Annotated[
+        bool, typer.Option("--replace", help="With -o: replace files that are there.")
+    ] = False,
     raw: Raw = False,
     json: Json = False,
     give_up_s: GiveUp = 300,
@@ -47,7 +51,9 @@ def run(  # noqa: PLR0913 - the command's options
     """Submit a job, follow its output, exit with its exit code.
 
     Standard input is the job's unless it is a terminal: `joblane run -- bash -s < my.sh` runs a
-    local script. -i brings files, and -o takes files home when the job has ended, however it did.
+    local script. -i brings files, and -o takes files home when the job has ended, however it did:
+    a file that is there is replaced if it is one of -i that has not changed, or by --replace; what
+    begins with a dot is written if -o has that name, and nothing is below .git.
 
     The output is printed byte for byte; a terminal shows control characters other than colours
     escaped unless --raw is given. Ctrl-C asks whether to cancel the job; a second Ctrl-C, or
@@ -70,7 +76,7 @@ def run(  # noqa: PLR0913 - the command's options
         return
     client = connect(ctx)
     try:
-        job = options.submit(client, attempts=1)
+        job, submitted = options.submit(client, attempts=1)
     except KeyboardInterrupt as error:
         terminal.note("interrupted while submitting; check with: joblane ls")
         raise typer.Exit(exit_codes.INTERRUPTED) from error
@@ -87,15 +93,16 @@ def run(  # noqa: PLR0913 - the command's options
         raise typer.Exit(exit_codes.of_error(error)) from error
     code = exit_codes.of_job(job.data)
     if options.outputs:
-        code = _take_home(client, job, output_dir, as_json=json) or code
+        home = partial(take_home, client, job, output_dir, submitted, replace=replace, as_json=json)
+        code = _take_home(job, home) or code
     raise typer.Exit(code)
 
 
-def _take_home(client: "Client", job: "JobRef", to: Path, *, as_json: bool) -> int:
+def _take_home(job: "JobRef", home: Callable[[], None]) -> int:
     """Download the output files. Returns the exit code of an error, 0 without one."""
     code = exit_codes.INTERRUPTED
     try:
-        take_home(client, job, to, as_json=as_json)
+        home()
     except JoblaneError as error:
         terminal.explain(error)
         code = exit_codes.of_error(error)
@@ -206,7 +213,7 @@ def submit(
 
         submit_each(_each(ctx, options, each, attempts=None, as_json=json))
         return
-    job = options.submit(connect(ctx))
+    job, _ = options.submit(connect(ctx))
     _note_admission(job)
     terminal.show(job.data, lambda: job.id, as_json=json)
 

@@ -64,20 +64,29 @@ class FileCalls:
         return listed(job_id)
 
     @ApiCall
-    def download(
+    def download(  # noqa: PLR0913 - what, where to, and what may be replaced
         self,
         job_id: str,
         to: str | os.PathLike[str],
         paths: Sequence[str] = (),
         *,
+        replace: bool = False,
+        submitted: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
     ) -> Call[Outputs]:
         """Write output files of a job below the directory `to`, and return their list.
 
         `paths` are paths or globs of output files; without any, all are written. The directory is
-        made; files there are replaced, each when its content has arrived and its SHA-256 is right.
-        Nothing is written outside of it, and links below it are not followed. Raises
-        `NotFoundError`; `FileError` when a path selects nothing or a file cannot be written.
+        made; each file appears when its content has arrived and its SHA-256 is right. Nothing is
+        written outside of it, and links below it are not followed. The job chose the names, so
+        what is there stays unless `replace` is set, and so does what begins with a dot unless one
+        of `paths` has that name; nothing is written below `.git`. `kept` of the result names what
+        was not written.
+
+        `submitted` is what this program submitted the job with: its `outputs` count as `paths` do,
+        and files that are as its `inputs` has them are replaced.
+
+        Raises `NotFoundError`; `FileError` when a path selects nothing or a file cannot be written.
         """
         from joblane.client.files import download as files  # noqa: PLC0415 - as above
 
@@ -86,17 +95,24 @@ class FileCalls:
         outputs = yield from files.listed(job_id)
         chosen = files.selected(outputs.files, paths)
         told, stop = progress or NoProgress(), threading.Event()
+        care, kept = files.Care.of(paths, submitted or {}, replace=replace), dict[str, str]()
 
         def run(send: Send) -> None:
             try:
                 every = len(chosen) == len(outputs.files)
                 links = files.Links(job_id, send, all_files=every)
-                files.download(chosen, to, links, stop, told)
+                kept.update(files.download(chosen, to, links, stop, told, care))
             finally:
                 told.end()
 
         yield Work(run, stop.set)
-        return Outputs(chosen, outputs.unmatched, outputs.skipped, outputs.skipped_count)
+        return Outputs(
+            [file for file in chosen if file.path not in kept],
+            outputs.unmatched,
+            outputs.skipped,
+            outputs.skipped_count,
+            sorted(kept.items()),
+        )
 
 
 def with_uploads(fields: Mapping[str, Any]) -> Call[dict[str, Any]]:

@@ -4,14 +4,16 @@ import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Self
 from urllib.parse import quote
 
 from joblane.client.answers import as_object, rows
 from joblane.client.calls import LIST_MAX, Call, Request, Send, get
 from joblane.client.errors import AnswerError, FileError
-from joblane.client.files.destination import Destination
-from joblane.client.files.models import OutputFile, Outputs, Progress
+from joblane.client.files.destination import Destination, InTheWay
+from joblane.client.files.models import IS_HERE, OutputFile, Outputs, Progress
 from joblane.client.files.storage import SignatureExpired, Storage
 from joblane.client.files.threads import for_each
 from joblane.client.log_calls import job_path
@@ -79,23 +81,65 @@ class Links:
         self._more = bool(self._cursor)
 
 
-def download(
+@dataclass(frozen=True, slots=True)
+class Care:
+    """What of a machine a job's files may replace, and which names they may have."""
+
+    spelled: Sequence[str]
+    """Paths and globs that the caller gave: only these name what begins with a dot."""
+    got: Mapping[str, str]
+    """SHA-256 by path of what the job got from the caller: a file that is still so is no loss."""
+    replace: bool
+    """Whether to replace whatever is there."""
+
+    @classmethod
+    def of(cls, paths: Sequence[str], submitted: Mapping[str, Any], *, replace: bool) -> Self:
+        """The care for the caller of a download; `submitted` as there."""
+        inputs = submitted.get("inputs") or ()
+        got = {entry["path"]: entry["sha256"] for entry in inputs if isinstance(entry, Mapping)}
+        return cls([*paths, *(submitted.get("outputs") or ())], got, replace)
+
+    def hides(self, file: OutputFile) -> str | None:
+        """Why a file is not written whatever is there; None if it may be."""
+        names = [name for name in file.path.split("/") if name.startswith(".")]
+        if any(name.lower() == ".git" for name in names):
+            return "nothing is written below .git"
+        if names and not any(_spells(text, file.path) for text in self.spelled):
+            return "it begins with a dot, and no path that was given has that name"
+        return None
+
+    def keeps(self, file: OutputFile, there: str | None) -> bool:
+        """Whether the file with the digest `there` stays; None stands for no file."""
+        mine = there in {None, file.sha256, self.got.get(file.path)}
+        return not (self.replace or mine)
+
+
+def download(  # noqa: PLR0913, PLR0917 - what, where to, and how
     files: Sequence[OutputFile],
     to: str | os.PathLike[str],
     links: Links,
     stop: threading.Event,
     progress: Progress,
-) -> None:
+    care: Care,
+) -> dict[str, str]:
     """Write files of a job below `to`. Raises `FileError`, `AnswerError`, `UnreachableError`.
 
-    Nothing is written if one of the paths is not allowed.
+    Nothing is written if one of the paths is not allowed. Returns why files were not written, by
+    their paths.
     """
     check(files)
+    kept = {file.path: why for file in files if (why := care.hides(file)) is not None}
+    files = [file for file in files if file.path not in kept]
     progress.start("downloading", len(files), sum(file.size for file in files))
     storage, destination = Storage(stop, progress), Destination(to)
 
     def fetch(file: OutputFile) -> None:
-        begin = destination.begin(file.path, int(file.mode, 8))
+        there = destination.digest(file.path)
+        if care.keeps(file, there):
+            kept[file.path] = IS_HERE
+            progress.add(file.size, 1)
+            return
+        begin = destination.begin(file.path, int(file.mode, 8), replace=there is not None)
         url = links.first(file)
         for left in reversed(range(SIGNED)):
             try:
@@ -104,6 +148,9 @@ def download(
                 if not left:
                     raise AnswerError(f"cannot download {file.path}: {error}") from error
                 url = links.another(file)
+            except InTheWay:  # it came while this was written
+                kept[file.path] = IS_HERE
+                return
             else:
                 progress.add(0, 1)
                 return
@@ -113,6 +160,13 @@ def download(
     finally:
         storage.close()
         destination.close()
+    return kept
+
+
+def _spells(text: str, path: str) -> bool:
+    with suppress(ValueError):
+        return Glob.parse(text.removeprefix("./").rstrip("/")).spells(path)
+    return False
 
 
 def _quoted(path: str) -> str:

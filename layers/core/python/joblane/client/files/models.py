@@ -18,6 +18,10 @@ BATCH = 100
 """Most files in a request."""
 
 
+IS_HERE = "it is here already"
+"""Why a file is not written that would replace another one."""
+
+
 @dataclass(frozen=True, slots=True)
 class InputFile:
     """A file that was uploaded, and its place in the work directory of a job."""
@@ -71,6 +75,8 @@ class Outputs:
     """Paths that matched and were not collected, at most 20, each with the reason."""
     skipped_count: int = 0
     """Number of all paths that were not collected."""
+    kept: Sequence[tuple[str, str]] = ()
+    """Files that a download has not written, each with the reason."""
 
     @property
     def size(self) -> int:
