@@ -16,10 +16,10 @@ from collections.abc import Callable
 from typing import BinaryIO, cast
 
 from ec2_agent.files.beneath import open_regular
-from ec2_agent.files.collect import Collected, FoundFile
+from ec2_agent.files.collect import CannotCollect, Collected, FoundFile
 from ec2_agent.files.transfers import CHUNK, Proceed, Stopped, Transfers
 from ec2_agent.sandbox.model import SHORT
-from joblane.aws.output_file_store import OutputFileStore
+from joblane.aws.output_file_store import ListTooLong, OutputFileStore
 from joblane.files.models import Manifest, OutputFile, OutputSummary
 from joblane.job.head import Head
 
@@ -69,8 +69,8 @@ class Upload:
     def run(self, work: int, proceed: Proceed) -> OutputSummary:
         """Upload all files, several at once, and the manifest; `work` is the work directory.
 
-        Blocking; may be repeated after an error, and goes on where it was. Raises Stopped, OSError
-        if this process lacks descriptors or memory, and AWS's errors.
+        Blocking; may be repeated after an error, and goes on where it was. Raises Stopped,
+        CannotCollect, OSError if this process lacks descriptors or memory, and AWS's errors.
         """
         missing = [file for file in self._found.files if file.path not in self._done]
         self._transfers.each(missing, lambda file: self._one(work, file, proceed), proceed)
@@ -80,7 +80,10 @@ class Upload:
             self._head.epoch, files, found.unmatched, found.skipped, found.skipped_count
         )
         head, manifest = self._head, Manifest(summary=summary, files=tuple(files))
-        self._store.put_manifest(head.tenant, head.job_id, head.epoch, manifest)
+        try:
+            self._store.put_manifest(head.tenant, head.job_id, head.epoch, manifest)
+        except ListTooLong as long:
+            raise CannotCollect(f"its output files have {long}") from None
         return summary
 
     def _one(self, work: int, file: FoundFile, proceed: Proceed) -> None:

@@ -1,26 +1,43 @@
 """Files in S3: inputs by their digest, outputs of an attempt and their manifest (moto)."""
 
+import gzip
 import hashlib
 import io
+import random
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 from botocore.exceptions import ClientError
 
+from joblane.aws.bounded import Unreadable
 from joblane.aws.clients import Clients
 from joblane.aws.file_store import FileGone, FileStore
-from joblane.aws.output_file_store import APART, PAGE, OutputFileStore
+from joblane.aws.output_file_store import (
+    APART,
+    MAX_LIST_BYTES,
+    PAGE,
+    ListTooLong,
+    OutputFileStore,
+)
+from joblane.aws.payload_store import PayloadLost, PayloadStore
+from joblane.aws.result_store import ResultStore
 from joblane.aws.signed_uploads import SIGNING
+from joblane.deployment.names import manifest_key
 from joblane.files.models import Manifest, OutputFile, OutputSummary, SkippedFile
-from joblane.job.head import Head, submitted
+from joblane.job.chunk import READ_MAX_BYTES, Chunk
+from joblane.job.head import Head, PayloadObject, submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
+from joblane.job.output import Record
+from joblane.job.result import MAX_RESULT_BYTES, ResultObject
 from joblane.job.timeline import Step
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import submission
+from tests.support.services import Body
 
 CONTENT = b"a,b\n1,2\n"
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
@@ -116,6 +133,63 @@ def test_deletion_takes_all_attempts_of_one_job_by_pages(aws: Cloud, outputs: Ou
     assert [False, True, True] == [outputs.delete("acme", JOB) for _ in range(3)]
     left = s3.list_objects_v2(Bucket=DESCRIPTOR.bucket)["Contents"]
     assert sorted(others) == [entry["Key"] for entry in left]
+
+
+@pytest.mark.parametrize(
+    ("stored", "why"),
+    [
+        (gzip.compress(b"[" * (MAX_LIST_BYTES + 1), 1), "holds more than"),
+        (gzip.compress(b"{}"), "no list of files"),
+        (gzip.compress(b"{}")[:-9], "cut"),
+        (b"plain", "incorrect header"),
+    ],
+)
+def test_a_list_of_files_that_is_none_is_refused(
+    aws: Cloud, outputs: OutputFileStore, stored: bytes, why: str
+):
+    """Whoever is root on an instance may put it: 150 kB of gzip would become 1.2 GB."""
+    key = f"outputs/acme/{JOB}/1/manifest"
+    aws.clients.make("s3").put_object(Bucket=DESCRIPTOR.bucket, Key=key, Body=stored)
+    with pytest.raises(Unreadable, match=why):
+        outputs.manifest("acme", JOB, 1)
+
+
+def test_objects_are_read_up_to_their_bound_and_no_further(
+    aws: Cloud, outputs: OutputFileStore, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[int | None] = []
+
+    def read(_: Body, size: int | None = None) -> bytes:
+        asked.append(size)
+        return b""
+
+    monkeypatch.setattr(Body, "read", read)
+    s3 = aws.clients.make("s3")
+    aws.jobs.put_new(submitted(JOB, "acme", submission(), 500))
+    head = replace(
+        aws.job(JOB),
+        payload=PayloadObject("payloads/x", 1000, DIGEST),
+        result_object=ResultObject(1 << 40, DIGEST),
+        epoch=1,
+    )
+    for key in (manifest_key("acme", JOB, 1), "payloads/x", f"results/acme/{JOB}/1"):
+        s3.put_object(Bucket=DESCRIPTOR.bucket, Key=key, Body=b"x")
+    with pytest.raises(Unreadable):
+        outputs.manifest("acme", JOB, 1)
+    with pytest.raises(PayloadLost):
+        PayloadStore(lambda: s3, DESCRIPTOR.bucket).whole(head)
+    assert None is ResultStore(lambda: s3, DESCRIPTOR.bucket).read(head)
+    noise = [Record(n, "stdout", 0, random.Random(n).randbytes(30_000)) for n in range(1, 30)]
+    aws.output.write("acme/x/1", Chunk.of(noise))
+    assert [] == aws.output.read("acme/x/1", 0, 0, 9, 1 << 20).entries
+    assert [MAX_LIST_BYTES + 1, 1001, MAX_RESULT_BYTES + 1, READ_MAX_BYTES] == asked
+
+
+def test_a_list_that_is_too_long_is_not_stored(outputs: OutputFileStore):
+    files = [OutputFile(path="x" * 900, size=1, sha256=DIGEST)] * (MAX_LIST_BYTES // 900)
+    manifest = Manifest(summary=summary_of(files[:1]), files=tuple(files))
+    with pytest.raises(ListTooLong, match=f"allowed are {MAX_LIST_BYTES}"):
+        outputs.put_manifest("acme", JOB, 1, manifest)
 
 
 def test_names_that_xml_cannot_carry_are_deleted_one_by_one(aws: Cloud, outputs: OutputFileStore):

@@ -121,6 +121,8 @@ def test_what_is_no_plain_url_is_refused_without_repeating_it(url: str):
         ("acme", {"url": "https://10.0.0.1/"}, "notify.url", "must have a public address"),
         ("acme", {"url": "https://169.254.169.254/"}, "notify.url", "must have a public address"),
         ("acme", {"url": "https://[::ffff:10.0.0.1]/"}, "notify.url", "must have a public"),
+        ("acme", {"url": "https://[fec0::1]/"}, "notify.url", "must have a public address"),
+        ("acme", {"url": "https://[2600:1f18::1]/"}, None, ""),
         ("acme", {"sns": JOBS_TOPIC}, None, ""),
         ("acme", {"sns": f"{JOBS_TOPIC}-2"}, "notify.sns", f"joblane.toml: {JOBS_TOPIC}"),
         ("acme", {"eventbridge": True}, None, ""),

@@ -18,7 +18,9 @@ import re
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from botocore.exceptions import ClientError
+from pydantic import ValidationError
 
+from joblane.aws.bounded import Unreadable, gunzip, read
 from joblane.aws.signed_uploads import ABSENT, digest_base64
 from joblane.deployment.names import manifest_key, output_key, outputs_prefix
 from joblane.files.models import Manifest
@@ -40,6 +42,15 @@ APART: Final = 100
 
 _IN_XML = re.compile("[\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
 """What XML 1.0 carries unchanged: it has no other characters but line ends, which it changes."""
+
+
+MAX_LIST_BYTES: Final = 32 << 20
+"""Bytes of the list of an attempt's files: 100,000 with paths of some 150 bytes. A function that
+reads one page of it parses all of it."""
+
+
+class ListTooLong(ValueError):
+    """The names of output files take too much; the text has the figures."""
 
 
 class OutputFileStore:
@@ -68,18 +79,22 @@ class OutputFileStore:
     def put_manifest(self, tenant: str, job_id: str, epoch: int, manifest: Manifest) -> None:
         """Store the list of an attempt's files; may be repeated.
 
-        Raises ClientError and BotoCoreError.
+        Raises ListTooLong, ClientError and BotoCoreError.
         """
-        body = gzip.compress(manifest.model_dump_json().encode(), mtime=0)
-        key = manifest_key(tenant, job_id, epoch)
+        text = manifest.model_dump_json().encode()
+        if len(text) > MAX_LIST_BYTES:
+            raise ListTooLong(f"a list of {len(text)} bytes; allowed are {MAX_LIST_BYTES}")
         self._client().put_object(
-            Bucket=self._bucket, Key=key, Body=body, ContentType="application/gzip"
+            Bucket=self._bucket,
+            Key=manifest_key(tenant, job_id, epoch),
+            Body=gzip.compress(text, mtime=0),
+            ContentType="application/gzip",
         )
 
     def manifest(self, tenant: str, job_id: str, epoch: int) -> Manifest | None:
         """Read the list of an attempt's files; None if it is gone: it has expired.
 
-        Raises ClientError and BotoCoreError.
+        Raises Unreadable if it is none, ClientError and BotoCoreError.
         """
         key = manifest_key(tenant, job_id, epoch)
         try:
@@ -88,7 +103,11 @@ class OutputFileStore:
             if error.response["Error"]["Code"] in ABSENT:
                 return None
             raise
-        return Manifest.model_validate_json(gzip.decompress(answer["Body"].read()))
+        text = gunzip(read(answer["Body"], MAX_LIST_BYTES), MAX_LIST_BYTES)
+        try:
+            return Manifest.model_validate_json(text)
+        except ValidationError:
+            raise Unreadable("it is no list of files") from None
 
     def link(self, tenant: str, job_id: str, epoch: int, path: str) -> str:
         """Sign the download of a file; sends no request.

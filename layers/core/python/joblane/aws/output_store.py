@@ -27,7 +27,7 @@ from botocore.exceptions import ClientError
 
 from joblane.aws.table import ConditionFailed, Row, Store
 from joblane.deployment.names import OUTPUT
-from joblane.job.chunk import Chunk, DamagedChunk, belongs_in_s3, decode_chunk
+from joblane.job.chunk import READ_MAX_BYTES, Chunk, DamagedChunk, belongs_in_s3, decode_chunk
 from joblane.job.output import SEQ_MAX, Record
 
 if TYPE_CHECKING:
@@ -197,7 +197,8 @@ class OutputStore(Store):
         data = row.get("data")
         if data is None:
             key = object_key(row["stream"], row["seq"], row["last"])
-            data = self._s3().get_object(Bucket=self._bucket, Key=key)["Body"].read()
+            found = self._s3().get_object(Bucket=self._bucket, Key=key)
+            data = found["Body"].read(READ_MAX_BYTES)  # as decompressed; what is cut is damaged
         try:
             return decode_chunk(data, row["seq"], row["last"])
         except DamagedChunk:

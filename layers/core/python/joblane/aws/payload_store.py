@@ -89,7 +89,8 @@ class PayloadStore:
             return head
         where = f"s3://{self._bucket}/{stored.object}"
         try:
-            body = self._client().get_object(Bucket=self._bucket, Key=stored.object)["Body"].read()
+            found = self._client().get_object(Bucket=self._bucket, Key=stored.object)
+            body = found["Body"].read(stored.size + 1)
         except ClientError as error:
             why = _ABSENT.get(error.response["Error"]["Code"])
             if why is None:

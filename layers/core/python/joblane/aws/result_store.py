@@ -21,7 +21,7 @@ from botocore.exceptions import ClientError
 
 from joblane.deployment.names import RESULTS
 from joblane.job.head import Head
-from joblane.job.result import ResultObject
+from joblane.job.result import MAX_RESULT_BYTES, ResultObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,7 @@ class ResultStore:
             if error.response["Error"]["Code"] in _ABSENT:
                 return None
             raise
-        result = answer["Body"].read()
+        result = answer["Body"].read(MAX_RESULT_BYTES + 1)
         return result if hashlib.sha256(result).hexdigest() == stored.sha256 else None
 
     def delete(self, head: Head) -> None:

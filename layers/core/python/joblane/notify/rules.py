@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from joblane.deployment.names import Name
+from joblane.formats.addresses import is_public
 from joblane.job.secret_names import parse
 from joblane.notify.addresses import WebhookUrl, parse_url
 from joblane.notify.request import Notify, Topic
@@ -110,6 +111,6 @@ def _of_url(
         return "notify.url", "must begin with https://"
     if url.port not in PORTS:
         return "notify.url", f"must use port {' or '.join(map(str, PORTS))}"
-    if address is not None and not address.is_global:
+    if address is not None and not is_public(address):
         return "notify.url", "must have a public address"
     return None

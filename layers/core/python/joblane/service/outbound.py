@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from joblane.condition.names import Address
+from joblane.formats.addresses import is_public
 
 IpAddress = IPv4Address | IPv6Address
 IpNetwork = IPv4Network | IPv6Network
@@ -82,7 +83,7 @@ class Guard:
             return False
         if any(ip in network for network in self.networks):
             return True
-        return listed and ip.is_global and not ip.is_multicast and not ip.is_reserved
+        return listed and is_public(ip)
 
 
 def _inner(ip: IpAddress) -> IpAddress:

@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import NamedTuple, Self
 from urllib.parse import unquote
 
+from joblane.aws.bounded import Unreadable
 from joblane.aws.output_file_store import OutputFileStore
 from joblane.contract.output_files import ListedFile, OutputPage
 from joblane.contract.problems import Problem
@@ -83,7 +84,11 @@ class OutputFiles:
         raise Problem(HTTPStatus.NOT_FOUND, "the job has no such output file")
 
     def _manifest(self, head: Head, epoch: int) -> Manifest:
-        manifest = self.store.manifest(head.tenant, head.job_id, epoch)
+        try:
+            manifest = self.store.manifest(head.tenant, head.job_id, epoch)
+        except Unreadable as damaged:
+            why = f"the list of the job's output files cannot be read: {damaged}"
+            raise Problem(HTTPStatus.NOT_FOUND, why) from None
         if manifest is None:
             raise Problem(HTTPStatus.NOT_FOUND, "the output files of the job have expired")
         return manifest

@@ -1,0 +1,45 @@
+"""Reading objects of S3 that other programs may have written, up to a bound.
+
+Instances write results, output and lists of files, and a job that took over an agent writes there
+what it likes: an object may have terabytes, and gzip makes a gigabyte of a megabyte.
+"""
+
+import zlib
+from typing import Protocol
+
+_GZIP = 31
+"""`wbits` of zlib for a gzip header and the largest window."""
+
+
+class Unreadable(ValueError):
+    """An object that is not what its name says; the text says why."""
+
+
+class Body(Protocol):
+    """The content of an object, as botocore gives it."""
+
+    def read(self, amt: int, /) -> bytes:
+        """Read so many bytes at most, and fewer at the end only."""
+        ...
+
+
+def read(body: Body, most: int) -> bytes:
+    """Read all of an object. Raises Unreadable if it has more than `most` bytes."""
+    data = body.read(most + 1)
+    if len(data) > most:
+        raise Unreadable(f"it has more than {most} bytes")
+    return data
+
+
+def gunzip(data: bytes, most: int) -> bytes:
+    """Decompress gzip. Raises Unreadable if it is damaged, or holds more than `most` bytes."""
+    inflater = zlib.decompressobj(_GZIP)
+    try:
+        raw = inflater.decompress(data, most + 1)
+    except zlib.error as error:
+        raise Unreadable(str(error)) from None
+    if len(raw) > most:
+        raise Unreadable(f"it holds more than {most} bytes")
+    if not inflater.eof:
+        raise Unreadable("it is cut")
+    return raw
