@@ -75,6 +75,7 @@ def lock_state_directory(directory: Path) -> int:
         raise CannotStart(
             f"{directory} belongs to another user: run the agent as that user, or remove it"
         )
+    directory.chmod(0o700)  # it has the results and the output of jobs
     lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -66,8 +66,13 @@ class Options:
     max_instance_lifetime_days: int | None
 
 
+OF_OTHERS = 0o077
+"""Permissions that no file of agent, launcher and shims has, as in the agent's unit of systemd."""
+
+
 def run_agent(options: Options, pace: Pace) -> int:
     """Run an agent until it has drained. Returns its exit code. Raises CannotStart."""
+    os.umask(OF_OTHERS)
     begin_log()
     memory.share_arena()
     raise_descriptor_limit()

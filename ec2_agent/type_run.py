@@ -68,11 +68,14 @@ class CannotRun(Exception):
 def main(argv: Sequence[str]) -> int:
     """Run the order. Returns the job's exit code."""
     order = json.loads(Path(argv[0]).read_text(encoding="utf-8"))
+    before = os.umask(0o077)  # of the job's output and its result
     try:
         return _run(order)
     except (CannotRun, SandboxRefused, BundleUnusable, OSError) as problem:
         _tell(f"not started: {problem}")
         return problem.code if isinstance(problem, CannotRun) else EX_UNAVAILABLE
+    finally:
+        os.umask(before)
 
 
 def _run(order: dict[str, Any]) -> int:
@@ -87,7 +90,6 @@ def _run(order: dict[str, Any]) -> int:
     (digest,) = definition.bundles.values()
     with TemporaryDirectory(prefix="joblane-run-", ignore_cleanup_errors=True) as folder:
         base = Path(folder)
-        base.chmod(0o755)
         (base / "jobs").mkdir()
         cache = BundleCache(base / "bundles", lambda *_: _read(Path(order["bundle"])))
         with (

@@ -1,7 +1,9 @@
 """Host uids for slots: unique per job on a host, even among different launchers."""
 
+import contextlib
 import fcntl
 import os
+import stat
 from pathlib import Path
 
 from ec2_agent.sandbox.model import SandboxRefused
@@ -12,10 +14,30 @@ FIRST, EACH, BLOCKS = 200_000, 1000, 64
 
 def locks_folder() -> Path:
     """Return the directory of the locks: one for the host, or one for a user without privileges."""
+    return _base() / "joblane" / "uids"
+
+
+def _base() -> Path:
     uid = os.geteuid()
     if uid == 0:
-        return Path("/run/joblane/uids")
-    return Path(os.environ.get("XDG_RUNTIME_DIR") or f"/tmp/joblane-{uid}") / "joblane/uids"  # noqa: S108 - made 0700 and checked
+        return Path("/run")
+    return Path(os.environ.get("XDG_RUNTIME_DIR") or f"/tmp/joblane-{uid}")  # noqa: S108 - checked
+
+
+def make_own(folder: Path, above: Path) -> None:
+    """Make a directory below `above`, which may be anybody's; nobody else may write on the way.
+
+    Raises SandboxRefused for a link or a directory of another user, and OSError.
+    """
+    for place in (*reversed(folder.relative_to(above).parents[:-1]), folder.relative_to(above)):
+        path = above / place
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+        found = path.lstat()
+        if not stat.S_ISDIR(found.st_mode):
+            raise SandboxRefused(f"{path} is no directory; remove it")
+        if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise SandboxRefused(f"{path} may be written by another user; remove it")
 
 
 def take_block() -> tuple[int, int]:
@@ -27,9 +49,7 @@ def take_block() -> tuple[int, int]:
     """
     folder = locks_folder()
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if folder.stat().st_uid != os.geteuid():
-            raise SandboxRefused(f"{folder} belongs to another user; remove it")
+        make_own(folder, _base().parent)
         for block in range(BLOCKS):
             lock = try_block(block)
             if lock is not None:

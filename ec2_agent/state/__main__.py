@@ -61,6 +61,7 @@ def main(argv: "Sequence[str] | None" = None) -> int:
     except (getopt.GetoptError, ValueError) as wrong:
         sys.stderr.write(f"python -m ec2_agent.state: {wrong}\n")
         return _WRONG_USAGE
+    os.umask(0o077)  # of the database and its logs, which have the outcomes of jobs
     _begin_log(options.backend)
     path, lock_path = (os.path.join(options.directory, name) for name in (SOCKET, LOCK))
     try:

@@ -11,7 +11,7 @@ from scripts.local.cloud import Cloud
 from scripts.local.processes import end_shims
 from tests.e2e.conftest import Http
 from tests.sandbox.running import alive, marker
-from tests.support.deployed import agents, send_again, submit, wait_for
+from tests.support.deployed import agents, send_again, submit, wait_for, wait_until_started
 
 
 def test_a_leaving_agent_hands_its_job_back_and_another_runs_it_uncounted(
@@ -59,6 +59,28 @@ def test_a_job_of_a_host_that_was_lost_runs_again_when_its_agent_comes_back(
     job = wait_for(http, job_id, "completed")
     assert (2, 2) == (job["epoch"], job["attempt"])
     assert "taken over from mortal" in str(job["timeline"])
+
+
+def test_what_an_agent_keeps_is_read_by_no_other_user(quiet: Cloud, http: Http):
+    """Started by hand, with the usual umask: results are in its database, output in its logs."""
+    quiet.start_agent("discreet")
+    fields = {"outputs": ["out"], "stdin": "standard input"}
+    ended = submit(http, "sh", "-c", """echo hi > out; echo '{"result": 1}' >&3""", **fields)
+    wait_for(http, ended, "completed")
+    running = submit(http, "sleep", "600")
+    wait_until_started(quiet.run_dir, [running])
+    (folder,) = quiet.run_dir.glob("state/*/discreet")
+    assert 0o700 == folder.stat().st_mode & 0o777
+    seen, open_to_others = set(), set()
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # it is removed meanwhile
+            about = path.lstat()
+            seen.add(path.name)
+            if about.st_mode & 0o077 and about.st_uid == os.geteuid():
+                open_to_others.add(str(path.relative_to(folder)))
+    assert {"state.db", "state.log", "state.db-wal", "shim", "log"} <= seen
+    assert set() == open_to_others
+    assert 202 == http("POST", f"/v1/jobs/{running}/cancel").status_code
 
 
 def test_high_priority_goes_first(quiet: Cloud, http: Http):
