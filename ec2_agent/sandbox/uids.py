@@ -14,14 +14,15 @@ FIRST, EACH, BLOCKS = 200_000, 1000, 64
 
 def locks_folder() -> Path:
     """Return the directory of the locks: one for the host, or one for a user without privileges."""
-    return _base() / "joblane" / "uids"
+    above, place = _place()
+    return above / place / "uids"
 
 
-def _base() -> Path:
+def _place() -> tuple[Path, str]:
+    """The directory that is there, and which one below it is this user's."""
     uid = os.geteuid()
-    if uid == 0:
-        return Path("/run")
-    return Path(os.environ.get("XDG_RUNTIME_DIR") or f"/tmp/joblane-{uid}")  # noqa: S108 - checked
+    own = "/run" if uid == 0 else os.environ.get("XDG_RUNTIME_DIR")
+    return (Path(own), "joblane") if own else (Path("/tmp"), f"joblane-{uid}")  # noqa: S108 - checked
 
 
 def make_own(folder: Path, above: Path) -> None:
@@ -49,7 +50,7 @@ def take_block() -> tuple[int, int]:
     """
     folder = locks_folder()
     try:
-        make_own(folder, _base().parent)
+        make_own(folder, _place()[0])
         for block in range(BLOCKS):
             lock = try_block(block)
             if lock is not None:
