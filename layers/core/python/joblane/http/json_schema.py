@@ -22,10 +22,15 @@ from jsonschema_rs import ValidationErrorKind as Kind
 
 from joblane.contract.problems import FieldProblem
 from joblane.contract.strict_json import printable
+from joblane.job.schema_paths import SchemaPaths, TooManyPaths, UnknownPlace
 from joblane.service.schemas import SchemaError
 
 MAX_PROBLEMS: Final = 100
 """Problems that an answer names; one more says that there are others."""
+
+_TOO_LONG: Final = (
+    "is too large or nested too deeply: the schema of its type would be applied too often"
+)
 
 _SHOWN: Final = 200
 """Characters of a problem that repeats a part of the schema."""
@@ -36,6 +41,13 @@ class JsonSchema:
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         """Compile it. Raises SchemaError."""
+        unknown = None
+        try:
+            self._paths = SchemaPaths(schema)
+        except TooManyPaths as error:
+            raise SchemaError(str(error)) from None  # to compile it may take as long
+        except UnknownPlace as error:
+            unknown = error  # what the library says of it is more
         try:
             self._validator = Draft202012Validator(
                 dict(schema),
@@ -50,9 +62,13 @@ class JsonSchema:
             raise SchemaError(f"{place}: {error.message}" if place else error.message) from None
         except (ReferencingError, ValueError) as error:
             raise SchemaError(str(error)) from None
+        if unknown is not None:
+            raise SchemaError(str(unknown))
 
     def problems(self, value: object, place: str) -> list[FieldProblem]:
         """Return every wrong field of a value, whose own path is `place`."""
+        if not self._paths.allow(value):
+            return [FieldProblem(field=place, problem=_TOO_LONG)]
         errors = self._validator.iter_errors(value)
         found = list(islice(_problems(errors, place), MAX_PROBLEMS + 1))
         if len(found) > MAX_PROBLEMS:
