@@ -76,6 +76,8 @@ class Attempt:
     def __post_init__(self) -> None:
         self._stop: StopReason | None = None
         self._abandoned = False
+        self._recorded = False
+        """Whether the outcome was handed to the journal: there is none after it."""
         self._shipper: OutputShipper | None = None
         self._followed = False
         self._doing: Progress | None = None
@@ -220,13 +222,15 @@ class Attempt:
             return
         if shipper is not None:
             await shipper.finish(SHIP_TIMEOUT_S)
-        now_ms, stored = self.parts.recorder.now_ms(), job.directory.log_bytes
-        await self._record(AttemptResult(Outcome.LOST, why, now_ms, stored_bytes=stored))
+        if not self._recorded:
+            now_ms, stored = self.parts.recorder.now_ms(), job.directory.log_bytes
+            await self._record(AttemptResult(Outcome.LOST, why, now_ms, stored_bytes=stored))
         job.remove()
         await job.gone(GONE_S)
 
     async def _record(self, result: AttemptResult) -> None:
         """Record the result; its message is given back if even that cannot be done."""
+        self._recorded = True
         try:
             await self.parts.recorder.record(self.head, self.delivery, result)
         except Exception as defect:  # noqa: BLE001 - see `run`

@@ -240,7 +240,7 @@ def claim_failed(job: Traced | None, error: Exception) -> None:
     """Or it succeeded and the answer was lost; the next claim finds that out."""
 
 
-@event(ERROR, "an unexpected {kind} met a message, which is given back")
+@event(ERROR, "an unexpected {kind} while a message was served; it is given back")
 def claim_broke(job: Traced | None, kind: str, defect: Exception) -> None:
     """A bug, with its stack trace; its job is claimed again."""
 

@@ -53,13 +53,13 @@ LEFT_OUT = {
     "tests/sandbox/test_limits_values.py": _VALUES,
     "tests/sandbox/test_line_page.py": _SLOW,
     "tests/sandbox/test_plan.py": _VALUES,
-    "tests/sandbox/test_uids.py": "directories and their owners, which no architecture changes",
     "tests/sandbox/test_shim_disks.py": _SLOW,
     "tests/sandbox/test_shim_line.py": _SLOW,
     "tests/sandbox/test_shims.py": _SLOW,
     "tests/sandbox/test_shims_again.py": _SLOW,
     "tests/sandbox/test_shims_killed.py": _SLOW,
     "tests/sandbox/test_short.py": _SLOW,
+    "tests/sandbox/test_uids.py": "directories and their owners, which no architecture changes",
 }
 """Run on the host only, each with the reason."""
 

@@ -13,11 +13,13 @@ from ec2_agent.attempt.shipping import OutputShipper
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.jobs.start import JobStarter
+from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.logging import events
 from ec2_agent.outcomes.journal import OutcomeRecorder
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Ending
 from ec2_agent.shim.pool import Shims
+from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from tests.sandbox.running import alive, marker
 from tests.support.attempts import begin, finished, lengths, output
@@ -133,6 +135,31 @@ def test_afterwards_it_is_dead_and_lost(  # noqa: PLR0913, PLR0917 - fixtures
     assert "agent agent-1 met an unexpected ZeroDivisionError" in head.timeline[-1].reason
     assert ["private"] == [str(defect) for defect in broke]
     assert (1, 0) == lengths(aws)
+    assert [] == list(attempt.parts.starter.jobs.iterdir())
+
+
+@pytest.mark.parametrize("name", ["reuse_shim", "gone"])
+def test_an_outcome_that_is_recorded_stays(
+    aws: Cloud,
+    launcher: Launcher,
+    monkeypatch: pytest.MonkeyPatch,
+    broke: list[BaseException],
+    name: str,
+):
+    _, attempt = begin(aws, launcher, command=["/bin/true"])
+    if name == "gone":  # which is called where the shim cannot have another job
+        monkeypatch.setattr(RunningJob, "reuse_shim", lambda _: False)
+    monkeypatch.setattr(RunningJob, name, Broken(RunningJob, name))
+    record, recorded = OutcomeRecorder.record, list[Outcome]()
+
+    def count(recorder: OutcomeRecorder, head: Head, delivery: Delivery, result: Any) -> Any:
+        recorded.append(result.outcome)
+        return record(recorder, head, delivery, result)
+
+    monkeypatch.setattr(OutcomeRecorder, "record", count)
+    assert State.COMPLETED is finished(aws, attempt).state
+    assert [Outcome.SUCCEEDED] == recorded
+    assert ["private"] == [str(defect) for defect in broke]
     assert [] == list(attempt.parts.starter.jobs.iterdir())
 
 

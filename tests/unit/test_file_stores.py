@@ -5,6 +5,7 @@ import hashlib
 import io
 import random
 import time
+import tracemalloc
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 from botocore.exceptions import ClientError
 
-from joblane.aws.bounded import Unreadable
+from joblane.aws.bounded import Unreadable, gunzip
 from joblane.aws.clients import Clients
 from joblane.aws.file_store import FileGone, FileStore
 from joblane.aws.output_file_store import (
@@ -152,6 +153,18 @@ def test_a_list_of_files_that_is_none_is_refused(
     aws.clients.make("s3").put_object(Bucket=DESCRIPTOR.bucket, Key=key, Body=stored)
     with pytest.raises(Unreadable, match=why):
         outputs.manifest("acme", JOB, 1)
+
+
+def test_no_more_is_decompressed_than_is_allowed():
+    stored = gzip.compress(bytes(100 << 20), 1)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Unreadable):
+            gunzip(stored, 1 << 20)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 10 << 20
 
 
 def test_objects_are_read_up_to_their_bound_and_no_further(

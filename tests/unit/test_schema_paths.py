@@ -35,7 +35,9 @@ def levels(length: int = 20) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "schema", [chain("allOf"), chain("anyOf"), chain("oneOf"), levels()], ids=repr
+    "schema",
+    [chain("allOf"), chain("anyOf"), chain("oneOf"), levels()],
+    ids=["allOf", "anyOf", "oneOf", "levels"],
 )
 def test_a_schema_with_very_many_paths_is_refused_with_the_place(schema: dict[str, Any]):
     began = time.process_time()

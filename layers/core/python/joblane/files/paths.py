@@ -20,7 +20,7 @@ MAX_DEPTH: Final = 100
 _NONCHARACTERS = "\ufdd0-\ufdef" + "".join(
     f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0, 0x110000, 0x10000)
 )
-"""Code points that Unicode will never assign: XML, by which S3 lists and deletes, has two not."""
+"""Code points that Unicode never assigns. Two of them cannot be in XML, by which S3 deletes."""
 
 _REFUSED = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{_NONCHARACTERS}]")
 """Characters that end lines or control terminals, those that are none, and bytes that are no UTF-8:
