@@ -4,6 +4,8 @@ import gzip
 import hashlib
 import io
 import random
+import socketserver
+import threading
 import time
 import tracemalloc
 from collections.abc import Iterable
@@ -11,8 +13,9 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import botocore.session
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from joblane.aws.bounded import Unreadable, gunzip
 from joblane.aws.clients import Clients
@@ -195,7 +198,35 @@ def test_objects_are_read_up_to_their_bound_and_no_further(
     noise = [Record(n, "stdout", 0, random.Random(n).randbytes(30_000)) for n in range(1, 30)]
     aws.output.write("acme/x/1", Chunk.of(noise))
     assert [] == aws.output.read("acme/x/1", 0, 0, 9, 1 << 20).entries
-    assert [MAX_LIST_BYTES + 1, 1001, MAX_RESULT_BYTES + 1, READ_MAX_BYTES] == asked
+    assert [MAX_LIST_BYTES + 1, 1001, MAX_RESULT_BYTES + 1, READ_MAX_BYTES + 1] == asked
+
+
+class Cutting(socketserver.StreamRequestHandler):
+    """Announces ten bytes, and ends the connection after five."""
+
+    def handle(self) -> None:
+        """Answer one request."""
+        while self.rfile.readline().strip():
+            pass
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345")
+
+
+def test_a_connection_that_breaks_is_no_short_object(aws: Cloud):
+    """Or the submission would count as lost, and the job as failed for good."""
+    aws.jobs.put_new(submitted(JOB, "acme", submission(), 500))
+    head = replace(aws.job(JOB), payload=PayloadObject("payloads/x", 10, DIGEST))
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Cutting) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        s3: Any = botocore.session.get_session().create_client(
+            "s3",
+            region_name="us-east-1",
+            endpoint_url=f"http://127.0.0.1:{server.server_address[1]}",
+            aws_access_key_id="a",
+            aws_secret_access_key="b",
+        )
+        with pytest.raises(BotoCoreError):
+            PayloadStore(lambda: s3, DESCRIPTOR.bucket).whole(head)
+        server.shutdown()
 
 
 def test_a_list_that_is_too_long_is_not_stored(outputs: OutputFileStore):

@@ -19,16 +19,22 @@ class Body(Protocol):
     """The content of an object, as botocore gives it."""
 
     def read(self, amt: int, /) -> bytes:
-        """Read so many bytes at most, and fewer at the end only."""
+        """Read so many bytes at most, fewer at the end or where the connection broke."""
         ...
 
 
 def read(body: Body, most: int) -> bytes:
-    """Read all of an object. Raises Unreadable if it has more than `most` bytes."""
-    data = body.read(most + 1)
-    if len(data) > most:
-        raise Unreadable(f"it has more than {most} bytes")
-    return data
+    """Read all of an object. Raises Unreadable if it has more than `most` bytes.
+
+    A broken connection raises BotoCoreError, but not before the read that would return nothing: one
+    read alone gives what came until then as if it were all.
+    """
+    data = bytearray()
+    while piece := body.read(most + 1 - len(data)):
+        data += piece
+        if len(data) > most:
+            raise Unreadable(f"it has more than {most} bytes")
+    return bytes(data)
 
 
 def gunzip(data: bytes, most: int) -> bytes:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from botocore.exceptions import ClientError
 
+from joblane.aws.bounded import Unreadable, read
 from joblane.aws.table import ConditionFailed, Row, Store
 from joblane.deployment.names import OUTPUT
 from joblane.job.chunk import READ_MAX_BYTES, Chunk, DamagedChunk, belongs_in_s3, decode_chunk
@@ -198,7 +199,10 @@ class OutputStore(Store):
         if data is None:
             key = object_key(row["stream"], row["seq"], row["last"])
             found = self._s3().get_object(Bucket=self._bucket, Key=key)
-            data = found["Body"].read(READ_MAX_BYTES)  # as decompressed; what is cut is damaged
+            try:
+                data = read(found["Body"], READ_MAX_BYTES)  # as decompressed
+            except Unreadable:
+                return []
         try:
             return decode_chunk(data, row["seq"], row["last"])
         except DamagedChunk:

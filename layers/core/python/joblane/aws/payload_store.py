@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
+from joblane.aws.bounded import Unreadable, read
 from joblane.aws.job_items import stored_spec
 from joblane.deployment.names import PAYLOADS
 from joblane.job.head import Head, PayloadObject, abridged
@@ -90,7 +91,9 @@ class PayloadStore:
         where = f"s3://{self._bucket}/{stored.object}"
         try:
             found = self._client().get_object(Bucket=self._bucket, Key=stored.object)
-            body = found["Body"].read(stored.size + 1)
+            body = read(found["Body"], stored.size)
+        except Unreadable as larger:
+            raise PayloadLost(f"submit it again: {larger}, {where}") from None
         except ClientError as error:
             why = _ABSENT.get(error.response["Error"]["Code"])
             if why is None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
+from joblane.aws.bounded import Unreadable, read
 from joblane.deployment.names import RESULTS
 from joblane.job.head import Head
 from joblane.job.result import MAX_RESULT_BYTES, ResultObject
@@ -63,7 +64,10 @@ class ResultStore:
             if error.response["Error"]["Code"] in _ABSENT:
                 return None
             raise
-        result = answer["Body"].read(MAX_RESULT_BYTES + 1)
+        try:
+            result = read(answer["Body"], MAX_RESULT_BYTES)
+        except Unreadable:
+            return None
         return result if hashlib.sha256(result).hexdigest() == stored.sha256 else None
 
     def delete(self, head: Head) -> None:
