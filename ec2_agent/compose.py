@@ -1,6 +1,7 @@
 """Composes an agent: creates its parts in the order of their dependencies."""
 
 import asyncio
+import os
 import random
 import time
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from ec2_agent.attempt.run import AttemptParts
 from ec2_agent.attempt.typed import JobTypes
 from ec2_agent.aws import Aws
 from ec2_agent.bundles.cache import BundleCache
+from ec2_agent.disk.space import DiskSpace
 from ec2_agent.facts.collecting import FactCollector
 from ec2_agent.facts.command import run, sandbox_of
 from ec2_agent.facts.host import HostFacts
@@ -63,6 +65,8 @@ class Host:
     launcher: Launcher
     bundles: Path
     """The directory whose bundles the launcher shows to jobs."""
+    space: DiskSpace
+    """The account of the file system of the agent's directory."""
     shims: Shims
     clock: Clock
     supervisor: StateSupervisor
@@ -136,18 +140,20 @@ class Parts:
         self.published_facts = FactPublisher(settings.name, aws.facts, known, clock)
         self.targeted = TargetedJobs(self.tenants, aws.jobs, flight, self._obstacle, time.monotonic)
         recovery = aws.conditions is not None
-        self.lacking = lacking = LackingHost(flight)
+        self.lacking = lacking = LackingHost(flight, time.monotonic)
         files, transfers = settings.directory / "files", Transfers()
         self.attempts = AttemptParts(
             Preparation(
                 aws.requirements,
                 aws.payloads,
                 aws.secrets,
-                JobTypes(aws.types, BundleCache(host.bundles, aws.bundles.download)),
+                JobTypes(aws.types, BundleCache(host.bundles, aws.bundles.download, host.space)),
                 InputFiles(
-                    FileCache(files / "cache", aws.files.download),
+                    FileCache(files / "cache", aws.files.download, host.space),
                     Stages(files / "stage"),
                     transfers,
+                    host.space,
+                    own_users=os.geteuid() == 0,
                 ),
                 known,
                 clock,

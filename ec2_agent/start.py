@@ -5,8 +5,9 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -16,6 +17,7 @@ from ec2_agent import configuration
 from ec2_agent.agent import Agent
 from ec2_agent.calls import AWS_ERRORS
 from ec2_agent.compose import Host, Parts
+from ec2_agent.disk.space import KEEP_BYTES, KEEP_FILES, DiskSpace
 from ec2_agent.disk.work_disks import WorkDisks
 from ec2_agent.host import memory
 from ec2_agent.host.capacity import raise_descriptor_limit
@@ -81,11 +83,13 @@ def run_agent(options: Options, pace: Pace) -> int:
     settings = _settings(options, clients, clock, pace)
     if options.cgroup is not None and settings.isolation != "full":
         raise CannotStart("--cgroup needs --isolation full: without it jobs have no cgroups")
-    launcher = _launcher(options, settings)
+    space = DiskSpace(settings.directory, keep_bytes=KEEP_BYTES, keep_files=KEEP_FILES)
+    launcher = _launcher(options, settings, space)
     with launcher, contextlib.closing(Shims(launcher.shims_cgroup)) as shims:
         launcher.remove_leftovers()
         try:
-            return asyncio.run(_run(settings, clients, launcher, shims, clock))
+            host = partial(Host, launcher, bundles_directory(settings), space, shims, clock)
+            return asyncio.run(_run(settings, clients, clock, host))
         except ShimUnreachable as silent:
             raise CannotStart(
                 f"{silent}; its job ends when its lease does, within 4 minutes"
@@ -97,7 +101,10 @@ def run_agent(options: Options, pace: Pace) -> int:
 
 
 async def _run(
-    settings: Settings, clients: Clients, launcher: Launcher, shims: Shims, clock: Clock
+    settings: Settings,
+    clients: Clients,
+    clock: Clock,
+    host: Callable[[StateSupervisor, asyncio.Event], Host],
 ) -> int:
     """Run an agent and its state service."""
     table = settings.descriptor.agents_table
@@ -108,8 +115,7 @@ async def _run(
     try:
         # It counts from here, where its first heartbeat is next: see `joblane.queue.shares`.
         settings = replace(settings, since_ms=int(clock() * 1000))
-        host = Host(launcher, bundles_directory(settings), shims, clock, supervisor, changed)
-        return await Agent(Parts(settings, clients, host)).run()
+        return await Agent(Parts(settings, clients, host(supervisor, changed))).run()
     finally:
         await supervisor.stop()
 
@@ -191,13 +197,15 @@ def _serving(descriptor: Descriptor, queues: Sequence[str]) -> Descriptor:
     return descriptor.model_copy(update={"queues": served})
 
 
-def _launcher(options: Options, settings: Settings) -> Launcher:
+def _launcher(options: Options, settings: Settings, space: DiskSpace) -> Launcher:
     """Lock the state directory, and start the launcher."""
     full = settings.isolation == "full"
     bundles = bundles_directory(settings)
     try:
         configuration.lock_state_directory(settings.directory)
         bundles.mkdir(mode=0o755, exist_ok=True)
+        work_dir = settings.work_dir or settings.directory
+        one = work_dir.is_dir() and work_dir.stat().st_dev == settings.directory.stat().st_dev
         return Launcher(
             isolation=settings.isolation,
             slots=min(settings.threads, MOST_READY_SLOTS),
@@ -206,7 +214,7 @@ def _launcher(options: Options, settings: Settings) -> Launcher:
             state_dir=settings.directory,
             cgroup_parent=options.cgroup,
             bundles=bundles,
-            disks=WorkDisks(settings.work_dir or settings.directory),
+            disks=WorkDisks(work_dir, space if one else None),
             defaults=Limits(memory_mb=DEFAULT_MEMORY_MB) if full else NO_LIMITS,
         )
     except OSError as failed:

@@ -26,6 +26,7 @@ from pydantic import ValidationError
 from ec2_agent.attempt.preparation import sandbox_spec
 from ec2_agent.attempt.typed import find_python
 from ec2_agent.bundles.cache import BundleCache, BundleUnusable
+from ec2_agent.disk.space import DiskSpace
 from ec2_agent.jobs.context import Typed
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.local import LocalJobs
@@ -40,6 +41,7 @@ from ec2_agent.sandbox.probe import probe
 from ec2_agent.shim import files
 from ec2_agent.shim.log import Reader
 from ec2_agent.shim.pool import Shims
+from joblane.aws.download import Download
 from joblane.contract import strict_json
 from joblane.formats.ids import new_id
 from joblane.job.fields import GRACE_S
@@ -91,7 +93,12 @@ def _run(order: dict[str, Any]) -> int:
     with TemporaryDirectory(prefix="joblane-run-", ignore_cleanup_errors=True) as folder:
         base = Path(folder)
         (base / "jobs").mkdir()
-        cache = BundleCache(base / "bundles", lambda *_: _read(Path(order["bundle"])))
+        bundle = Path(order["bundle"])
+        cache = BundleCache(
+            base / "bundles",
+            lambda *_: Download(bundle.stat().st_size, _read(bundle)),
+            DiskSpace(base),
+        )
         with (
             Launcher(
                 isolation=isolation,

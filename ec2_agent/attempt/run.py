@@ -15,7 +15,7 @@ from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.start import JobStarter, LeaseOver, ShimLost
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.flight import Flight
-from ec2_agent.lanes.lacking import LackingHost
+from ec2_agent.lanes.lacking import PASS_ON_S, LackingHost
 from ec2_agent.logging import events
 from ec2_agent.outcomes.journal import OutcomeRecorder
 from ec2_agent.outcomes.judge import (
@@ -26,7 +26,13 @@ from ec2_agent.outcomes.judge import (
     not_started,
 )
 from ec2_agent.retry import aws_backoff, retry
-from ec2_agent.sandbox.model import HostLacks, HostShort, LauncherGone, SandboxRefused
+from ec2_agent.sandbox.model import (
+    DiskShort,
+    HostLacks,
+    HostShort,
+    LauncherGone,
+    SandboxRefused,
+)
 from ec2_agent.shim import files
 from joblane.aws.output_store import OutputStore
 from joblane.aws.result_store import ResultStore
@@ -302,6 +308,8 @@ class Attempt:
     def _refused(self, refused: SandboxRefused) -> AttemptResult:
         """Give the result of a job that could not be started."""
         head, now_ms = self.head, self.parts.recorder.now_ms()
+        if isinstance(refused, DiskShort) and head.assigned is None:
+            self.parts.lacking.remember(head.job_id, PASS_ON_S)
         if isinstance(refused, HostLacks) and head.assigned is None:
             self.parts.lacking.remember(head.job_id)
             why, _, _ = refused.reason.partition("; ")  # what follows is advice for the operator

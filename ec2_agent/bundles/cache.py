@@ -19,20 +19,26 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from ec2_agent.bundles.unpack import BadBundle, unpack
+from ec2_agent.bundles.unpack import BadBundle, Contents, unpack
+from ec2_agent.disk.space import MIB, DiskSpace
 from ec2_agent.host.processes import boot_id
-from joblane.aws.bundle_downloads import BundleGone
+from ec2_agent.sandbox.model import DiskShort
+from joblane.aws.download import Download, ObjectGone
 
 CACHE_BYTES = 4 << 30
-"""Above this, bundles that are not in use are removed, the least recently used first."""
+"""Of all bundles, by `Contents.charged`. Those that are not in use make room, the least recently
+used first; where those in use leave none, a job is left to another agent."""
 
 MAX_ZIP_BYTES = 250_000_000
+
+_BLOCK_BYTES = 4096
+"""The last block of a file takes at most so much more than its bytes, and so does a directory."""
 
 _USE = ".use"
 _ASIDE = (".zip-", ".new-", ".old-")
 
-Download = Callable[[str, str], Iterator[bytes]]
-"""Reads the bundle of a tenant and a digest: see `BundleDownloads.download`."""
+Begin = Callable[[str, str], Download]
+"""Begins to read the bundle of a tenant and a digest: see `BundleDownloads.download`."""
 
 
 class BundleUnusable(Exception):
@@ -43,14 +49,18 @@ class BundleCache:
     """The bundles of one agent, whose state directory has one process. Thread-safe."""
 
     def __init__(
-        self, directory: Path, download: Download, *, most_bytes: int = CACHE_BYTES
+        self, directory: Path, download: Begin, space: DiskSpace, *, most_bytes: int = CACHE_BYTES
     ) -> None:
         """Open the cache, and remove what an earlier process has left unfinished.
 
         After a boot everything is removed: what was written before may not have reached the disk.
+        `space` is the account of the file system of `directory`.
         """
         self.directory = directory
         self._download = download
+        self._space = space
+        self._coming = 0
+        """Bytes of bundles that are being unpacked."""
         self._most_bytes = most_bytes
         self._changing = threading.Lock()
         """Held while bundles are locked and removed."""
@@ -65,12 +75,13 @@ class BundleCache:
             for digest in self._digests():
                 self._evict(digest)
             boot.write_text(boot_id(), encoding="ascii")
+        space.reclaims.append(self._give_up_one)
 
     def use(self, tenant: str, digest: str) -> int:
         """Have a bundle unpacked here; returns a descriptor that keeps it while it is open.
 
-        Downloads it once, however many threads ask. Raises BundleUnusable, OSError and AWS's
-        errors.
+        Downloads it once, however many threads ask. Raises BundleUnusable, DiskShort, HostLacks,
+        OSError and AWS's errors.
         """
         with self._changing:
             fetching = self._fetching.setdefault(digest, threading.Lock())
@@ -100,44 +111,69 @@ class BundleCache:
             with zip_path.open("w+b") as file:
                 self._receive(tenant, digest, file)
                 new.mkdir(mode=0o700)
-                size = unpack(file, new)
+                contents = unpack(file, new, self._admit)
             new.chmod(0o755)
             os.ftruncate(lock, 0)
-            os.pwrite(lock, str(size).encode(), 0)
+            os.pwrite(lock, str(contents.charged).encode(), 0)
             new.rename(self.directory / digest)
         except BadBundle as bad:
             raise BundleUnusable(f"bundle {digest} cannot be unpacked: {bad}") from None
         finally:
             for path in aside:
                 _remove(path)
-        self._shrink()
 
     def _receive(self, tenant: str, digest: str, file: IO[bytes]) -> None:
         """Download a zip file, and check that it is the one that was pushed."""
-        found, size = hashlib.sha256(), 0
         try:
-            for chunk in self._download(tenant, digest):
-                size += len(chunk)
-                if size > MAX_ZIP_BYTES:
-                    raise BundleUnusable(f"bundle {digest} has more than {MAX_ZIP_BYTES} bytes")
+            begun = self._download(tenant, digest)
+        except ObjectGone as gone:
+            raise BundleUnusable(f"{gone} is not there; push the type again") from None
+        if begun.size > MAX_ZIP_BYTES:
+            raise BundleUnusable(f"bundle {digest} has more than {MAX_ZIP_BYTES} bytes")
+        found = hashlib.sha256()
+        with self._space.reserve(begun.size, "its bundle") as reserved:
+            for chunk in begun.chunks:
                 found.update(chunk)
                 file.write(chunk)
-        except BundleGone as gone:
-            raise BundleUnusable(f"{gone} is not there; push the type again") from None
+                reserved.wrote(len(chunk))
         if found.hexdigest() != digest:
             raise BundleUnusable(f"bundle {digest} has another digest; push the type again")
         file.seek(0)
 
-    def _shrink(self) -> None:
-        """Remove bundles that are not in use until the rest is within the bound."""
+    @contextlib.contextmanager
+    def _admit(self, contents: Contents) -> Iterator[None]:
+        """Reserve what a bundle takes while it is unpacked, in the cache and on the disk."""
+        coming = contents.charged
         with self._changing:
-            sizes = {digest: self._size(digest) for digest in self._digests()}
-            over = sum(sizes.values()) - self._most_bytes
-            for digest in sorted(sizes, key=self._used_at):
-                if over <= 0:
-                    return
-                if self._evict(digest):
-                    over -= sizes[digest]
+            self._make_room(coming)
+            self._coming += coming
+        try:
+            on_disk = contents.size + contents.files * _BLOCK_BYTES
+            with self._space.reserve(on_disk, "its unpacked bundle", contents.files):
+                yield
+        finally:
+            with self._changing:
+                self._coming -= coming
+
+    def _make_room(self, coming: int) -> None:
+        """Remove bundles that are not in use until another one is within the bound."""
+        sizes = {digest: self._size(digest) for digest in self._digests()}
+        over = sum(sizes.values()) + self._coming + coming - self._most_bytes
+        for digest in sorted(sizes, key=self._used_at):
+            if over <= 0:
+                return
+            if self._evict(digest):
+                over -= sizes[digest]
+        if over > 0:
+            raise DiskShort(
+                f"its unpacked bundle of {-(-coming // MIB)} MiB: bundles of running jobs have "
+                f"taken the others of {self._most_bytes // MIB} MiB that this agent keeps"
+            )
+
+    def _give_up_one(self) -> bool:
+        """Remove the least recently used bundle that is not in use; False if there is none."""
+        with self._changing:
+            return any(self._evict(digest) for digest in sorted(self._digests(), key=self._used_at))
 
     def _evict(self, digest: str) -> bool:
         """Remove a bundle unless it is in use; returns whether it was removed."""

@@ -13,9 +13,10 @@ import tempfile
 from pathlib import Path
 
 from ec2_agent.disk import calls
-from ec2_agent.disk.model import MIB, Disk, inodes_of, reserve_of, too_large
+from ec2_agent.disk.model import Disk, inodes_of
+from ec2_agent.disk.space import MIB, DiskSpace
 from ec2_agent.sandbox.cgroup import disks_of
-from ec2_agent.sandbox.model import HostShort, SandboxRefused, refusal
+from ec2_agent.sandbox.model import SandboxRefused, refusal
 
 MKFS = "mkfs.ext4"
 _PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
@@ -41,7 +42,7 @@ _TRIES = 16
 class LoopDisks:
     """Makes disks of files below one directory."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, space: DiskSpace) -> None:
         """Check what the host has; raises SandboxRefused with what it lacks."""
         if not Path("/dev/loop-control").exists():
             raise SandboxRefused("this host has no loop devices (/dev/loop-control)")
@@ -50,6 +51,7 @@ class LoopDisks:
             raise SandboxRefused(f"{MKFS} is not installed (package e2fsprogs)")
         self._mkfs = mkfs
         self._place = place
+        self._space = space
         self._devices = disks_of((place,))
 
     def describe(self) -> str:
@@ -84,23 +86,15 @@ class LoopDisks:
 
     def _file(self, size_mb: int) -> int:
         """Make a file without a name and reserve its space."""
-        host = os.statvfs(self._place)
         size = image_bytes(size_mb)
-        total = host.f_blocks * host.f_frsize
-        if size > total - reserve_of(total):
-            raise too_large(size_mb, self._place, total)
-        if size > host.f_bavail * host.f_frsize - reserve_of(total):
-            raise HostShort(
-                f"disk_mb {size_mb}: the disk of {self._place} has "
-                f"{host.f_bavail * host.f_frsize // MIB} MiB left"
-            )
-        file = _unnamed(self._place)
-        try:
-            calls.allocate(file, size)
-        except OSError:
-            os.close(file)
-            raise
-        return file
+        with self._space.reserve(size, "its work directory"):
+            file = _unnamed(self._place)
+            try:
+                calls.allocate(file, size)
+            except OSError:
+                os.close(file)
+                raise
+            return file
 
     def _format(self, file: int, size_mb: int) -> None:
         options = "nodiscard,lazy_itable_init=1,root_owner=0:0"  # discarding would free the space

@@ -3,12 +3,7 @@
 import contextlib
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol, Self
-
-from ec2_agent.sandbox.model import HostLacks
-
-MIB = 1 << 20
 
 INODES_PER_MIB = 256
 """As of the directories in memory (`ec2_agent/sandbox/slot.py`)."""
@@ -40,12 +35,12 @@ class Disk:
 
 
 class Disks(Protocol):
-    """One way to make disks."""
+    """One way to make disks, which reserves their space in an account."""
 
     def make(self, size_mb: int) -> Disk:
         """Make an empty disk of this many MiB.
 
-        Raises HostShort if the space is used by others now, HostLacks, and SandboxRefused.
+        Raises DiskShort if the space is used by others now, HostLacks, and SandboxRefused.
         """
 
     def sweep(self) -> int:
@@ -58,17 +53,3 @@ class Disks(Protocol):
 def inodes_of(size_mb: int) -> int:
     """Return how many files and directories a disk may hold."""
     return max(LEAST_INODES, min(MOST_INODES, size_mb * INODES_PER_MIB))
-
-
-def reserve_of(total: int) -> int:
-    """Return how many bytes of a file system of `total` bytes stay free of disks."""
-    return min(1 << 30, total // 20)
-
-
-def too_large(size_mb: int, place: Path, total: int) -> HostLacks:
-    """Make the refusal of a disk that this host cannot have."""
-    most = (total - reserve_of(total)) // MIB
-    return HostLacks(
-        f"disk_mb {size_mb}: the file system of {place} has room for {most} MiB; "
-        "submit the job with less, or run it on a fleet with a larger disk_gb"
-    )

@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ec2_agent.disk import calls
-from ec2_agent.disk.model import MIB, Disk, inodes_of, reserve_of, too_large
+from ec2_agent.disk.model import Disk, inodes_of
 from ec2_agent.disk.removal import empty
+from ec2_agent.disk.space import MIB, DiskSpace
 from ec2_agent.sandbox import kernel
 from ec2_agent.sandbox.cgroup import disks_of
-from ec2_agent.sandbox.model import HostShort, SandboxRefused, refusal
+from ec2_agent.sandbox.model import SandboxRefused, refusal
 
 FIRST_PROJECT = 0x4A4C0000
 """Projects with lower numbers are the host's own."""
@@ -30,14 +31,17 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 class QuotaDisks:
     """Makes directories below one directory."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, space: DiskSpace) -> None:
         """Open the directory; raises SandboxRefused unless project quotas are enforced there."""
         self._place = place
+        self._space = space
         self._fd = os.open(place, _DIRECTORY)
         if not calls.enforces_project_quota(self._fd):
             os.close(self._fd)
             raise SandboxRefused(f"the file system of {place} enforces no project quotas")
         self._devices = disks_of((place,))
+        space.promised = self.promised
+        space.reclaims.insert(0, self._remove_unused)  # before what caches have
 
     def describe(self) -> str:
         """Say for operators how the size is enforced."""
@@ -46,9 +50,12 @@ class QuotaDisks:
     def make(self, size_mb: int) -> Disk:
         """Make a directory with this many MiB; raises SandboxRefused."""
         try:
-            with self._locked(), contextlib.ExitStack() as undo:
+            with (
+                self._space.reserve(size_mb * MIB, "its work directory"),
+                self._locked(),
+                contextlib.ExitStack() as undo,
+            ):
                 used = self._used()
-                self._check_space(size_mb, used)
                 number = next(n for n in range(MOST_DISKS) if n not in used)
                 name = str(number)
                 os.mkdir(name, 0o700, dir_fd=self._fd)
@@ -83,6 +90,10 @@ class QuotaDisks:
                 calls.limit_project(self._fd, FIRST_PROJECT + number, 0, 0)
         return left
 
+    def _remove_unused(self) -> bool:
+        before = len(self._used())
+        return self.sweep() < before
+
     def _used(self) -> set[int]:
         # Opened anew: a descriptor has one position, and two threads may list at once.
         listed = os.open(".", _DIRECTORY, dir_fd=self._fd)
@@ -102,17 +113,7 @@ class QuotaDisks:
         finally:
             os.close(lock)
 
-    def _check_space(self, size_mb: int, used: set[int]) -> None:
-        """Raise unless the disks that are used can be filled, and this one as well."""
-        host = os.fstatvfs(self._fd)
-        total, free = host.f_blocks * host.f_frsize, host.f_bavail * host.f_frsize
-        if size_mb * MIB > total - reserve_of(total):
-            raise too_large(size_mb, self._place, total)
-        for number in used:
-            use = calls.project_use(self._fd, FIRST_PROJECT + number)
-            free -= max(0, use.limit - use.used)
-        if size_mb * MIB > free - reserve_of(total):
-            raise HostShort(
-                f"disk_mb {size_mb}: the file system of {self._place} has {max(0, free) // MIB} "
-                "MiB left beside what running jobs may take"
-            )
+    def promised(self) -> int:
+        """Return the bytes by which the disks that are used may still grow."""
+        uses = [calls.project_use(self._fd, FIRST_PROJECT + number) for number in self._used()]
+        return sum(max(0, use.limit - use.used) for use in uses)

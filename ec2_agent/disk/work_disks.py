@@ -8,7 +8,8 @@ from pathlib import Path
 from ec2_agent.disk.loop import LoopDisks
 from ec2_agent.disk.model import Disk, Disks
 from ec2_agent.disk.quota import QuotaDisks
-from ec2_agent.sandbox.model import HostLacks, HostShort, SandboxRefused
+from ec2_agent.disk.space import DiskSpace
+from ec2_agent.sandbox.model import HostLacks, SandboxRefused
 
 SWEEP_S = 2.0
 """Seconds between two looks for disks that are no longer used, while there are any."""
@@ -17,16 +18,17 @@ DIRECTORY = "disks"
 """Name of the directory for disks, below the agent's `work_dir`."""
 
 
-def find(work_dir: Path) -> Disks:
+def find(work_dir: Path, space: DiskSpace | None = None) -> Disks:
     """Return how this host makes disks below a directory; raises SandboxRefused with the reason."""
     if os.geteuid() != 0:
         raise SandboxRefused("disk_mb needs an agent that runs as root")
     place = work_dir / DIRECTORY
     try:
         place.mkdir(mode=0o700, exist_ok=True)
+        space = space or DiskSpace(place)
         with contextlib.suppress(SandboxRefused):
-            return QuotaDisks(place)
-        return LoopDisks(place)
+            return QuotaDisks(place, space)
+        return LoopDisks(place, space)
     except OSError as failed:
         raise SandboxRefused(f"{place} cannot be used for disks: {failed}") from failed
 
@@ -37,11 +39,12 @@ class WorkDisks:
     A host that can make none refuses each.
     """
 
-    def __init__(self, work_dir: Path) -> None:
+    def __init__(self, work_dir: Path, space: DiskSpace | None = None) -> None:
+        """Look for the best kind; `space` is the account of the file system, or a new one."""
         self._disks: Disks | None = None
         self._why = ""
         try:
-            self._disks = find(work_dir)
+            self._disks = find(work_dir, space)
         except SandboxRefused as lacking:
             self._why = lacking.reason
         self._wake = threading.Event()
@@ -50,19 +53,13 @@ class WorkDisks:
         self.sweep_soon()
 
     def make(self, size_mb: int) -> Disk:
-        """Make a disk; raises HostShort if the space is used by others now, and SandboxRefused."""
+        """Make a disk; raises DiskShort if the space is used by others now, and SandboxRefused."""
         if self._disks is None:
             raise HostLacks(
                 f"disk_mb cannot be applied on this host: {self._why}; submit the job without it, "
                 "or to a queue whose agents have disks (`joblane doctor` shows what is missing)"
             )
-        try:
-            return self._disks.make(size_mb)
-        except HostShort:
-            if not isinstance(self._disks, QuotaDisks):
-                raise
-            self._disks.sweep()
-            return self._disks.make(size_mb)
+        return self._disks.make(size_mb)
 
     def sweep_soon(self) -> None:
         """Remove disks that are no longer used, now and until none is left."""

@@ -11,7 +11,6 @@ digest alone gives no access to what another tenant has uploaded.
 """
 
 import contextlib
-import errno
 import hashlib
 import itertools
 import os
@@ -21,10 +20,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ec2_agent.disk.space import DiskSpace
 from ec2_agent.files.transfers import Proceed, Stopped, acquire
-from ec2_agent.host.capacity import LOW_BYTES
 from ec2_agent.host.processes import boot_id
-from joblane.aws.file_store import FileGone
+from joblane.aws.download import Download, ObjectGone
 from joblane.job.fields import MAX_FILE_BYTES
 
 CACHE_BYTES = 10 << 30
@@ -34,15 +33,11 @@ by default."""
 CACHE_FILES = 50_000
 """Above this too. Their names are in memory, with about 250 bytes each."""
 
-_KEEP_FREE_BYTES = 2 * LOW_BYTES
-"""Left on the disk: below LOW_BYTES the agent takes no jobs."""
-
-_LOOK_EVERY_BYTES = 16 << 20
 _PART = ".part-"
 _BOOT = "boot"
 
-Download = Callable[[str, str], Iterator[bytes]]
-"""Reads the file of a tenant and a digest: see `FileStore.download`."""
+Begin = Callable[[str, str], Download]
+"""Begins to read the file of a tenant and a digest: see `FileStore.download`."""
 
 
 class FileUnusable(Exception):
@@ -63,7 +58,8 @@ class FileCache:
     def __init__(
         self,
         directory: Path,
-        download: Download,
+        download: Begin,
+        space: DiskSpace,
         *,
         most_bytes: int = CACHE_BYTES,
         most_files: int = CACHE_FILES,
@@ -71,9 +67,11 @@ class FileCache:
         """Open the cache, and remove what an earlier process has left unfinished.
 
         After a boot everything is removed: what was written before may not have reached the disk.
+        `space` is the account of the file system of `directory`.
         """
         self.directory = directory
         self._download = download
+        self._space = space
         self._most_bytes = most_bytes
         self._most_files = most_files
         self._changing = threading.Lock()
@@ -85,6 +83,7 @@ class FileCache:
         self._bytes = 0
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._take_over()
+        space.reclaims.append(self._give_up_one)
 
     def _take_over(self) -> None:
         """Keep the complete files of an earlier process of this boot; remove the rest."""
@@ -108,8 +107,8 @@ class FileCache:
     def place(self, tenant: str, sha256: str, directory: int, name: str, proceed: Proceed) -> None:
         """Make a hard link to a file, `name` in `directory`; downloads the file first if need be.
 
-        A file is downloaded once, however many threads ask. Raises FileUnusable, Stopped, OSError
-        (ENOSPC if the disk has no room for it) and AWS's errors.
+        A file is downloaded once, however many threads ask. Raises FileUnusable, Stopped,
+        DiskShort, HostLacks, OSError and AWS's errors.
         """
         key = f"{sha256}.{tenant}"
         with self._turn(key, proceed):
@@ -168,53 +167,47 @@ class FileCache:
     def _receive(self, source: tuple[str, str], part: Path, proceed: Proceed) -> int:
         """Download a file and verify it while it is written; returns its size."""
         tenant, sha256 = source
-        found, size, look_at = hashlib.sha256(), 0, 0
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
-            with os.fdopen(os.open(part, flags, 0o600), "wb", buffering=0) as file:
-                for chunk in self._download(tenant, sha256):
-                    if not proceed():
-                        raise Stopped
-                    size += len(chunk)
-                    if size > MAX_FILE_BYTES:
-                        raise FileUnusable(f"it has more than {MAX_FILE_BYTES} bytes")
-                    if size > look_at:
-                        self._make_room()
-                        look_at = size + _LOOK_EVERY_BYTES
-                    found.update(chunk)
-                    _write(file.fileno(), chunk)
-        except FileGone:
+            begun = self._download(tenant, sha256)
+        except ObjectGone:
             named = f"SHA-256 {sha256[:12]}\u2026"
             raise FileUnusable(f"S3 has no file with {named}; upload it again") from None
+        if begun.size > MAX_FILE_BYTES:
+            raise FileUnusable(f"it has more than {MAX_FILE_BYTES} bytes")
+        found, size = hashlib.sha256(), 0
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        with (
+            self._space.reserve(begun.size, "an input file") as reserved,
+            os.fdopen(os.open(part, flags, 0o600), "wb", buffering=0) as file,
+        ):
+            for chunk in begun.chunks:
+                if not proceed():
+                    raise Stopped
+                size += len(chunk)
+                found.update(chunk)
+                _write(file.fileno(), chunk)
+                reserved.wrote(len(chunk))
         if found.hexdigest() != sha256:
             raise FileUnusable("the file in S3 has another digest; upload it again")
         return size
 
-    def _make_room(self) -> None:
-        """Remove files until the disk has room for more. Raises OSError (ENOSPC) without any."""
-        while (free := self._free_bytes()) < _KEEP_FREE_BYTES:
-            with self._changing:
-                if not self._sizes:
-                    mega = 1 << 20
-                    raise OSError(
-                        errno.ENOSPC,
-                        f"the disk of {self.directory} has {free // mega} MB left; "
-                        f"{_KEEP_FREE_BYTES // mega} MB stay free",
-                    )
-                self._evict()
-
-    def _free_bytes(self) -> int:
-        disk = os.statvfs(self.directory)
-        return disk.f_bavail * disk.f_frsize
+    def _give_up_one(self) -> bool:
+        """Remove the least recently used file that no attempt is being given now."""
+        with self._changing:
+            for key in self._sizes:
+                with contextlib.suppress(OSError):
+                    if (self.directory / key).stat().st_nlink > 1:
+                        continue
+                self._evict(key)
+                return True
+        return False
 
     def _shrink(self) -> None:
         while self._bytes > self._most_bytes or len(self._sizes) > self._most_files:
-            self._evict()
+            self._evict(next(iter(self._sizes)))  # the least recently used
 
-    def _evict(self) -> None:
-        """Remove the least recently used file."""
-        key, size = self._sizes.popitem(last=False)
-        self._bytes -= size
+    def _evict(self, key: str) -> None:
+        self._bytes -= self._sizes.pop(key)
         _unlink(self.directory / key)
 
 

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Self
 
+from ec2_agent.disk.space import DiskSpace
 from ec2_agent.files import stdin
 from ec2_agent.files.cache import FileCache, FileUnusable
 from ec2_agent.files.staging import Stage, Stages
@@ -31,6 +32,10 @@ class InputFiles:
     cache: FileCache
     stages: Stages
     transfers: Transfers
+    space: DiskSpace
+    """The account of the file system of the cache."""
+    own_users: bool
+    """Whether jobs run as other users than the agent."""
 
 
 class Fetch:
@@ -60,7 +65,7 @@ class Fetch:
     def run(self) -> None:
         """Fetch all files; may be repeated after an error, and goes on where it was.
 
-        Blocking. Raises FileUnusable, Stopped, OSError and AWS's errors.
+        Blocking. Raises FileUnusable, Stopped, DiskShort, HostLacks, OSError and AWS's errors.
         """
         spec = self._head.spec
         if spec.stdin is not None and self.stdin is None:
@@ -89,14 +94,19 @@ class Fetch:
         self._note("fetching input files", len(self._placed), len(names))
         self._files.transfers.each(missing, place, self._proceed)
         if spec.stdin_file is not None and self.stdin is None:
-            source = os.open(names[spec.stdin_file], os.O_RDONLY | os.O_CLOEXEC, dir_fd=stage.fd)
-            try:
-                self.stdin = self._kept(stdin.of_file(source, stage.path, self._proceed))
-            finally:
-                os.close(source)
+            self.stdin = self._stdin_of(names[spec.stdin_file], stage)
         if spec.inputs and self.stage is None:
             stage.write_plan((file.path, file.mode, names[file.sha256]) for file in spec.inputs)
             self.stage = stage.fd
+
+    def _stdin_of(self, name: str, stage: Stage) -> int:
+        """Return a descriptor of a file in the stage that the job may read."""
+        source = self._kept(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=stage.fd))
+        if self._files.own_users:
+            return source
+        size = os.fstat(source).st_size
+        with self._files.space.reserve(size, "a copy of its standard input"):
+            return self._kept(stdin.of_file(source, stage.path, self._proceed))
 
     def _names(self) -> dict[str, str]:
         """The names in the stage, by digest; files with the same content are one file there."""

@@ -1,7 +1,8 @@
-"""Descriptors for the standard input of jobs: read-only, and of a file that no other process has.
+"""Descriptors for the standard input of jobs, which cannot be made ones for writing.
 
 A job could write to a file of its own user that it was given for reading, by opening it again
-through /proc/self/fd; so it gets neither a file of the cache nor one that can be written to.
+through /proc/self/fd, or by its mode. Where jobs have users of their own, a file of the cache is
+root's, and is read where it is. Where they have the agent's user, they get a copy.
 """
 
 import fcntl

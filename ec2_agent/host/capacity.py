@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ec2_agent.disk.space import LOW_BYTES, LOW_FILES
 from ec2_agent.logging import events
 
 CHECK_S = 1.0
@@ -28,12 +29,6 @@ A_RUNNING_JOB = 2
 RESERVED = 64
 """Descriptors for polls, heartbeats, the state service and its restart, and for transfers of files:
 a file and a connection for each (`ec2_agent.files.transfers.AT_ONCE`)."""
-
-LOW_BYTES = 64 * 1024 * 1024
-"""Free disk space kept for the files of running jobs; the state service has the same limit."""
-
-LOW_FILES = 1000
-"""Free inodes kept: a job has seven files."""
 
 LOOK_S = 0.25
 """Seconds for which a look counts that found plenty: of descriptors, or of disk space."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ec2_agent.disk.space import KEEP_BYTES
 from ec2_agent.shim.log import CAP_BYTES, CAP_MARK
 
 MB = 1 << 20
@@ -15,6 +16,8 @@ class OutputCap:
     """Bytes."""
     mark: str
     """What the output says at the cap."""
+    keep: int = KEEP_BYTES
+    """Bytes that stay free on the disk: output that would take them is not stored."""
 
 
 def output_cap(written: int, per_job_mb: int) -> OutputCap:

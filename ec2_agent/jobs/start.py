@@ -24,7 +24,7 @@ from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.logging import events
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import HostShort, Spec, refusal
+from ec2_agent.sandbox.model import DiskShort, HostShort, Spec, refusal
 from ec2_agent.shim.pool import Shims, hand_over
 from joblane.deployment.limits import Limits
 from joblane.job.head import Head
@@ -87,9 +87,14 @@ class JobStarter:
             raise
 
     def note_short(self, head: Head, short: HostShort) -> None:
-        """Take no jobs for a while: this host lacks what this one needs at the moment."""
+        """Take no jobs for a while: this host lacks what this one needs at the moment.
+
+        If that is only room on the disk, jobs that need less go on, and this one is left to others
+        (`LackingHost`); not one that only this agent may run.
+        """
         events.start_failed(head, short.reason)
-        self.capacity.start_failed(short.reason)
+        if not isinstance(short, DiskShort) or head.assigned is not None:
+            self.capacity.start_failed(short.reason)
 
     async def _start(
         self,

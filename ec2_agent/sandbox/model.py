@@ -29,6 +29,10 @@ class HostShort(SandboxRefused):
     """The host temporarily lacks a resource; nothing was run."""
 
 
+class DiskShort(HostShort):
+    """The host's disk has no room for this job now; jobs that ask for less may be started."""
+
+
 class HostLacks(SandboxRefused):
     """The host can never apply a limit that the job asks for; another host may. Nothing was run."""
 

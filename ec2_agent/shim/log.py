@@ -19,6 +19,9 @@ CAP_BYTES = 50 * 1024 * 1024
 
 CAP_MARK = "output beyond 50 MB is dropped"
 
+LOOK_BYTES = 64 * 1024
+"""Bytes of output between two looks at what the disk has left."""
+
 FRAME = struct.Struct("<QBQI")
 """seq, stream, time in Unix milliseconds, length."""
 
@@ -62,14 +65,18 @@ class Cutter:
 class Writer:
     """Appends records to the log; errors of the disk are not raised."""
 
-    def __init__(self, fd: int, cap: int = CAP_BYTES, mark: str = CAP_MARK) -> None:
+    def __init__(self, fd: int, cap: int = CAP_BYTES, mark: str = CAP_MARK, keep: int = 0) -> None:
         """Take over `fd`, open for writing on an empty file.
 
-        Output up to `cap` bytes is stored; `mark` says what happens to the rest.
+        Output up to `cap` bytes is stored; `mark` says what happens to the rest. `keep` bytes of
+        the disk stay free.
         """
         self._fd = fd
         self._cap = cap
         self._mark = mark
+        self._keep = keep
+        self._unchecked = LOOK_BYTES
+        """Bytes that were written since a look at the disk, which is due now."""
         self._marked = False
         self.output = 0
         """Bytes of output that were stored; the last record may go beyond the cap."""
@@ -112,12 +119,24 @@ class Writer:
         """Write one frame completely, or not at all; False on an error."""
         frame = FRAME.pack(self.seq + 1, STREAMS.index(stream), self._time_ms, len(data)) + data
         try:
+            if not self._has_room(len(frame)):
+                return False
             if os.pwrite(self._fd, frame, self.size) < len(frame):
                 return False  # the next one overwrites it
         except OSError:
             return False
         self.seq += 1
         self.size += len(frame)
+        return True
+
+    def _has_room(self, size: int) -> bool:
+        """Whether the disk keeps what is to stay free; raises OSError."""
+        self._unchecked += size
+        if self._unchecked >= LOOK_BYTES:
+            disk = os.fstatvfs(self._fd)
+            if disk.f_bavail * disk.f_frsize < self._keep:
+                return False
+            self._unchecked = 0
         return True
 
 

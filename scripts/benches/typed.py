@@ -24,12 +24,14 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from ec2_agent.attempt.typed import find_python
 from ec2_agent.bundles.cache import BundleCache
+from ec2_agent.disk.space import DiskSpace
 from ec2_agent.jobs.context import Typed
 from ec2_agent.jobs.local import LocalJobs
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Limits, Spec
 from ec2_agent.sandbox.probe import probe
 from ec2_agent.shim.pool import Shims
+from joblane.aws.download import Download
 from joblane.job.head import Head, submitted
 from joblane.job.spec import Submission
 from tests.support.bundle import make_bundle
@@ -114,7 +116,9 @@ def _bundle(base: Path) -> tuple[str, Path, BundleCache]:
     """Make a bundle, have it in a cache, and in a directory of programs too."""
     code = {"handlers.py": HANDLER, "program.py": PROGRAM}
     digest, data = make_bundle(base, code, compiled=True)
-    cache = BundleCache(base / "bundles", lambda *_: iter([data]))
+    cache = BundleCache(
+        base / "bundles", lambda *_: Download(len(data), iter([data])), DiskSpace(base)
+    )
     os.close(cache.use("acme", digest))
     if hashlib.sha256(data).hexdigest() != digest:
         raise ValueError(digest)

@@ -76,7 +76,7 @@ def test_a_file_is_uploaded_once_and_again_when_it_is_old(http: Http, clients: C
     assert found is not None
     assert len(CONTENT) == found.size
     assert abs(time.time() - found.uploaded_at) < 60
-    assert CONTENT == b"".join(files.download(TENANT, digest_of(CONTENT)))
+    assert CONTENT == b"".join(files.download(TENANT, digest_of(CONTENT)).chunks)
 
 
 def test_an_empty_file_is_a_file(http: Http):

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from ec2_agent.disk.model import MIB, inodes_of
+from ec2_agent.disk.model import inodes_of
+from ec2_agent.disk.space import MIB, DiskSpace
 from ec2_agent.disk.work_disks import WorkDisks, find
-from ec2_agent.sandbox.model import HostShort, Limits, SandboxRefused
+from ec2_agent.sandbox.model import DiskShort, Limits, SandboxRefused
 from tests.sandbox.running import (
     REPOSITORY,
     TidyLauncher,
@@ -231,12 +232,15 @@ def test_a_disk_stays_while_its_work_directory_is_kept(
 def test_space_that_running_jobs_may_take_is_theirs(launcher: TidyLauncher, work_dir: Path) -> None:
     before = free_mb(work_dir)
     with started(launcher, "/bin/sleep", "600", limits=Limits(disk_mb=250)) as job:
-        with pytest.raises(HostShort, match="MiB"):
+        with pytest.raises(DiskShort, match="MiB"):
             shell(launcher, "true", limits=Limits(disk_mb=240))
         shell(launcher, "true", limits=Limits(disk_mb=60))
+        if find(work_dir, space := DiskSpace(work_dir)).describe() == "a project quota":
+            with pytest.raises(DiskShort):  # what is put beside them has the same account
+                space.reserve(240 * MIB, "an input file").__enter__()
         with pytest.raises(SandboxRefused, match="has room for") as refused:
             shell(launcher, "true", limits=Limits(disk_mb=4000))
-        assert not isinstance(refused.value, HostShort)
+        assert not isinstance(refused.value, DiskShort)
     job.kill()
     wait_until_free(work_dir)
     while free_mb(work_dir) < before - 1:

@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 
 from ec2_agent.disk.loop import LoopDisks, image_bytes
-from ec2_agent.disk.model import MIB, inodes_of
+from ec2_agent.disk.model import inodes_of
+from ec2_agent.disk.space import MIB, DiskSpace
 from ec2_agent.disk.work_disks import WorkDisks, find
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import HostShort, Limits, SandboxRefused, Spec
+from ec2_agent.sandbox.model import DiskShort, Limits, SandboxRefused, Spec
 from tests.sandbox.running import (
     REPOSITORY,
     TidyLauncher,
@@ -89,7 +90,7 @@ def wait_until_free(place: Path) -> None:
 
 @pytest.mark.parametrize("size_mb", [1, 16, 600, 3000])
 def test_a_disk_has_what_was_asked_for_and_hardly_more(place: Path, size_mb: int) -> None:
-    with LoopDisks(place).make(size_mb) as disk:
+    with LoopDisks(place, DiskSpace(place)).make(size_mb) as disk:
         found = os.fstatvfs(disk.mount)
         free = found.f_bavail * found.f_frsize
         assert size_mb * MIB <= free <= (size_mb + 4) * MIB + size_mb * MIB // 200
@@ -179,15 +180,15 @@ def test_the_job_has_no_descriptor_of_its_disk(launcher: Launcher) -> None:
 
 def test_space_is_reserved_and_refused_when_it_is_not_there(place: Path) -> None:
     """A file system of 200 MiB in a disk of its own."""
-    with LoopDisks(place).make(200) as host:
+    with LoopDisks(place, DiskSpace(place)).make(200) as host:
         small = Path(f"/proc/self/fd/{host.mount}")
-        disks = LoopDisks(small)
+        disks = LoopDisks(small, DiskSpace(small))
         with disks.make(100):
-            with pytest.raises(HostShort, match="MiB left"):
+            with pytest.raises(DiskShort, match="MiB left"):
                 disks.make(90)
             with pytest.raises(SandboxRefused, match=r"has room for 1[89]. MiB") as refused:
                 disks.make(2000)
-            assert not isinstance(refused.value, HostShort)
+            assert not isinstance(refused.value, DiskShort)
         wait_until_free(place / "nowhere")
         while os.fstatvfs(host.mount).f_bavail * 4096 < 150 * MIB:
             time.sleep(0.02)

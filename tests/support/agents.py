@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import os
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -16,6 +17,7 @@ from ec2_agent.attempt.typed import JobTypes
 from ec2_agent.aws_calls.jobs import JobCalls
 from ec2_agent.aws_calls.queues import Queues
 from ec2_agent.bundles.cache import BundleCache
+from ec2_agent.disk.space import DiskSpace
 from ec2_agent.facts.known import KnownFacts
 from ec2_agent.files.cache import FileCache
 from ec2_agent.files.inputs import InputFiles
@@ -157,7 +159,7 @@ class Parts:
         self.agents = AgentStore(dynamodb, DESCRIPTOR.agents_table)
         self.files = FileStore(lambda: self.clients.make("s3"), DESCRIPTOR.bucket)
         self.flight = Flight(self.clock, Queues(self.sqs).at)
-        self.lacking = LackingHost(self.flight)
+        self.lacking = LackingHost(self.flight, time.monotonic)
         calls = JobCalls(self.jobs)
         report = Report(calls, self.conditions, self.flight)
         self.journal = Prompt(self.store or DirectStore(), report, self.clock)
@@ -196,14 +198,18 @@ class Parts:
     def _types(self, directory: Path) -> JobTypes:
         downloads = BundleDownloads(lambda: self.clients.make("s3"), DESCRIPTOR.bucket)
         beside = directory.with_name("bundles")
-        bundles = self.bundles or BundleCache(beside, downloads.download)
+        bundles = self.bundles or BundleCache(beside, downloads.download, DiskSpace(beside))
         types = TypeStore(self.clients.make("dynamodb"), DESCRIPTOR.types_table)
         return JobTypes(types, bundles)
 
     def _inputs(self, directory: Path) -> InputFiles:
         self.files_dir = directory.with_name("files")
-        cache = FileCache(self.files_dir / "cache", self.files.download)
-        return InputFiles(cache, Stages(self.files_dir / "stage"), Transfers())
+        space = DiskSpace(self.files_dir)
+        cache = FileCache(self.files_dir / "cache", self.files.download, space)
+        own_users = os.geteuid() == 0
+        return InputFiles(
+            cache, Stages(self.files_dir / "stage"), Transfers(), space, own_users=own_users
+        )
 
     def receive(self, lane: Lane = "default") -> Delivery | None:
         """Take one message from a lane."""

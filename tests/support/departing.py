@@ -209,7 +209,7 @@ def _parts(instance: Instance, policy: LeavingPolicy, fleet: str | None) -> Any:
         host=SimpleNamespace(clock=now, changed=changed),
         flight=flight,
         gate=MemoryGate(instance.name, memory, base.jobs, flight),
-        lacking=LackingHost(flight),
+        lacking=LackingHost(flight, instance.monotonic),
         slots=slots,
         lease=lease,
         inbox=Inbox(clients.make("sqs"), instance.name, now),

@@ -158,7 +158,7 @@ class World:
             flight=flight,
             claimer=base.claimer,
             gate=MemoryGate("agent-1", memory, base.jobs, flight),
-            lacking=LackingHost(flight),
+            lacking=LackingHost(flight, time.monotonic),
             slots=slots,
             lease=lease,
             tenants=tenants,

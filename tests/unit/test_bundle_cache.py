@@ -17,8 +17,11 @@ import pytest
 
 from ec2_agent.bundles import unpack as unpacking
 from ec2_agent.bundles.cache import BundleCache, BundleUnusable
-from ec2_agent.bundles.unpack import BadBundle, unpack
-from joblane.aws.bundle_downloads import BundleDownloads, BundleGone
+from ec2_agent.bundles.unpack import EACH_BYTES, BadBundle, Contents, unpack
+from ec2_agent.disk.space import DiskSpace
+from ec2_agent.sandbox.model import DiskShort
+from joblane.aws.bundle_downloads import BundleDownloads
+from joblane.aws.download import Download, ObjectGone
 from tests.support.aws import DESCRIPTOR, Cloud
 
 Entries = list[tuple[zipfile.ZipInfo, bytes]]
@@ -57,16 +60,15 @@ class Bucket:
         self.bundles[digest_of(data)] = data
         return digest_of(data)
 
-    def download(self, tenant: str, sha256: str) -> Iterator[bytes]:
+    def download(self, tenant: str, sha256: str) -> Download:
         """Read one, as from S3."""
         assert "acme" == tenant
         self.downloads.append(sha256)
         self.before()
         if sha256 not in self.bundles:
-            raise BundleGone(f"s3://bucket/bundles/acme/{sha256}")
+            raise ObjectGone(f"s3://bucket/bundles/acme/{sha256}")
         data = self.bundles[sha256]
-        yield data[:10]
-        yield data[10:]
+        return Download(len(data), iter((data[:10], data[10:])))
 
 
 @pytest.fixture(name="bucket")
@@ -80,6 +82,11 @@ def files(directory: Path) -> dict[str, bytes]:
         for path in directory.rglob("*")
         if path.is_file()
     }
+
+
+def opened(tmp_path: Path, bucket: Bucket, **bounds: int) -> BundleCache:
+    """The cache of an agent that starts."""
+    return BundleCache(tmp_path / "bundles", bucket.download, DiskSpace(tmp_path), **bounds)
 
 
 def names(cache: BundleCache) -> set[str]:
@@ -97,7 +104,7 @@ def test_files_and_their_modes_are_those_of_the_zip_file(tmp_path: Path):
         entry("package/deep/er/code.py", b"code", stat.S_IFREG | 0o600),
         entry("package/tool", b"tool", stat.S_IFREG | 0o6711),
     )
-    assert 12 == unpack(io.BytesIO(data), tmp_path)
+    assert Contents(12, 6) == unpack(io.BytesIO(data), tmp_path)
     os.umask(0o022)
     assert {
         "__main__.py": b"main",
@@ -199,7 +206,9 @@ def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path, name: str):
 def test_directories_count_as_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A path of 4 kB has 2,000 of them."""
     monkeypatch.setattr(unpacking, "MAX_FILES", 5)
-    assert 1 == unpack(io.BytesIO(zipped(entry("a/b/c/d"))), tmp_path)
+    assert Contents(1, 4) == unpack(io.BytesIO(zipped(entry("a/b/c/d"))), tmp_path)
+    listed = entry("e/", b"", stat.S_IFDIR), entry("e/b/c"), entry("e/b/d"), entry("f")
+    assert Contents(3, 5) == unpack(io.BytesIO(zipped(*listed)), tmp_path)
     with pytest.raises(BadBundle, match="more than 5 files and directories"):
         unpack(io.BytesIO(zipped(entry("b/b/c/d"), entry("c/c"))), tmp_path)
 
@@ -211,7 +220,7 @@ def test_a_bundle_is_downloaded_once_however_many_ask(tmp_path: Path, bucket: Bu
     digest = bucket.add(entry("__main__.py", b"main"))
     gate = threading.Barrier(8)
     bucket.before = lambda: time.sleep(0.1)  # so that the others come meanwhile
-    cache, locks = BundleCache(tmp_path / "bundles", bucket.download), []
+    cache, locks = opened(tmp_path, bucket), []
 
     def ask() -> None:
         gate.wait()
@@ -233,18 +242,18 @@ def test_a_bundle_is_downloaded_once_however_many_ask(tmp_path: Path, bucket: Bu
 
 def test_the_cache_survives_a_restart(tmp_path: Path, bucket: Bucket):
     digest = bucket.add(entry("__main__.py"))
-    os.close(BundleCache(tmp_path / "bundles", bucket.download).use("acme", digest))
-    again = BundleCache(tmp_path / "bundles", bucket.download)
+    os.close(opened(tmp_path, bucket).use("acme", digest))
+    again = opened(tmp_path, bucket)
     os.close(again.use("acme", digest))
     assert [digest] == bucket.downloads
 
 
 def test_after_a_boot_everything_is_downloaded_again(tmp_path: Path, bucket: Bucket):
     digest = bucket.add(entry("__main__.py"))
-    os.close(BundleCache(tmp_path / "bundles", bucket.download).use("acme", digest))
+    os.close(opened(tmp_path, bucket).use("acme", digest))
     (tmp_path / "bundles" / "boot").write_text("an earlier boot")
     (tmp_path / "bundles" / digest / "__main__.py").write_bytes(b"")  # never reached the disk
-    again = BundleCache(tmp_path / "bundles", bucket.download)
+    again = opened(tmp_path, bucket)
     os.close(again.use("acme", digest))
     assert {"__main__.py": b"x"} == files(again.directory / digest)
 
@@ -253,7 +262,7 @@ def test_a_download_that_was_cut_off_leaves_nothing_and_is_made_again(
     tmp_path: Path, bucket: Bucket
 ):
     digest = bucket.add(entry("__main__.py"))
-    cache = BundleCache(tmp_path / "bundles", bucket.download)
+    cache = opened(tmp_path, bucket)
 
     def fail() -> None:
         raise OSError("cut off")
@@ -269,11 +278,11 @@ def test_a_download_that_was_cut_off_leaves_nothing_and_is_made_again(
 
 def test_what_a_killed_agent_has_left_is_removed(tmp_path: Path, bucket: Bucket):
     digest = bucket.add(entry("__main__.py"))
-    cache = BundleCache(tmp_path / "bundles", bucket.download)
+    cache = opened(tmp_path, bucket)
     (cache.directory / f".new-{digest}" / "package").mkdir(parents=True)
     (cache.directory / f".zip-{digest}").write_bytes(b"half")
     (cache.directory / f".old-{digest}").mkdir()
-    cache = BundleCache(tmp_path / "bundles", bucket.download)
+    cache = opened(tmp_path, bucket)
     assert {"boot"} == names(cache)
     os.close(cache.use("acme", digest))
 
@@ -298,7 +307,7 @@ def test_what_is_not_the_bundle_or_unsafe_is_never_there(
         bucket.bundles[digest] = data.encode()
     elif data is not None:
         bucket.bundles[digest] = data
-    cache = BundleCache(tmp_path / "bundles", bucket.download)
+    cache = opened(tmp_path, bucket)
     for _ in range(2):
         with pytest.raises(BundleUnusable, match=why):
             cache.use("acme", digest)
@@ -310,31 +319,94 @@ def test_a_download_that_is_too_long_is_stopped(
 ):
     monkeypatch.setattr("ec2_agent.bundles.cache.MAX_ZIP_BYTES", 20)
     digest = bucket.add(entry("__main__.py"))
-    cache = BundleCache(tmp_path / "bundles", bucket.download)
+    cache = opened(tmp_path, bucket)
     with pytest.raises(BundleUnusable, match="more than 20 bytes"):
         cache.use("acme", digest)
 
 
+COUNTED = 1000 + EACH_BYTES
+"""What a bundle with one file of 1000 bytes counts for."""
+
+
+def of_a_file(n: int) -> Any:
+    return entry("data", bytes([n]) * 1000)
+
+
 def test_the_least_recently_used_one_that_is_not_in_use_goes(tmp_path: Path, bucket: Bucket):
-    digests = [bucket.add(entry("data", bytes([n]) * 1000)) for n in range(4)]
-    cache = BundleCache(tmp_path / "bundles", bucket.download, most_bytes=2500)
+    digests = [bucket.add(of_a_file(n)) for n in range(4)]
+    cache = opened(tmp_path, bucket, most_bytes=2 * COUNTED)
     locks = {}
     for number, digest in enumerate(digests[:2]):
         locks[digest] = cache.use("acme", digest)
         os.utime(cache.directory / f"{digest}.use", (number, number))
     held, free, *more = digests
     os.close(locks.pop(free))
-    locks[more[0]] = cache.use("acme", more[0])  # over the bound: the older one is in use
+    locks[more[0]] = cache.use("acme", more[0])  # the older one is in use
     assert {held, more[0]} == {name for name in names(cache) if len(name) == 64}
-    locks[more[1]] = cache.use("acme", more[1])  # all are in use: the bound has to wait
-    assert {held, *more} == {name for name in names(cache) if len(name) == 64}
+    with pytest.raises(DiskShort, match="bundles of running jobs have taken"):
+        cache.use("acme", more[1])
+    assert {held, more[0]} == {name for name in names(cache) if len(name) == 64}
+    os.close(locks.pop(held))
+    locks[more[1]] = cache.use("acme", more[1])
+    assert {*more} == {name for name in names(cache) if len(name) == 64}
     for lock in locks.values():
         os.close(lock)
 
 
+def test_bundles_that_are_unpacked_at_the_same_time_are_within_the_bound_together(
+    tmp_path: Path, bucket: Bucket
+):
+    """Each would find room alone."""
+    both, gate, refused = [bucket.add(of_a_file(n)) for n in range(2)], threading.Barrier(2), []
+    cache = opened(tmp_path, bucket, most_bytes=2 * COUNTED - 1)
+    admit, locks = cache._admit, list[int]()  # noqa: SLF001
+
+    @contextlib.contextmanager
+    def together(contents: Contents) -> Iterator[None]:
+        gate.wait(10)
+        with admit(contents):
+            with contextlib.suppress(threading.BrokenBarrierError):
+                gate.wait(0.5)  # until the other one was admitted as well, or refused
+            yield
+
+    cache._admit = together  # type: ignore[method-assign]  # noqa: SLF001
+
+    def use(digest: str) -> None:
+        try:
+            locks.append(cache.use("acme", digest))
+        except DiskShort:
+            refused.append(digest)
+
+    threads = [threading.Thread(target=use, args=(digest,)) for digest in both]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (1, 1) == (len(locks), len(refused))
+    os.close(locks[0])
+
+
+def test_empty_files_count_as_they_take_inodes(tmp_path: Path, bucket: Bucket):
+    cache = opened(tmp_path, bucket, most_bytes=10 * EACH_BYTES)
+    with pytest.raises(DiskShort):
+        cache.use("acme", bucket.add(*(entry(str(n), b"") for n in range(11))))
+    os.close(cache.use("acme", bucket.add(*(entry(str(n), b"") for n in range(10)))))
+
+
+def test_a_size_that_the_zip_file_only_claims_takes_nothing_from_others(
+    tmp_path: Path, bucket: Bucket
+):
+    honest = zipped(entry("data", b"1" * 1000))
+    liar = honest.replace(struct.pack("<I", 1000), struct.pack("<I", 1_000_000))
+    bucket.bundles[digest_of(liar)] = liar
+    cache = opened(tmp_path, bucket)
+    with pytest.raises(BundleUnusable, match="'data' has fewer than 1000000 bytes"):
+        cache.use("acme", digest_of(liar))
+
+
 def test_a_use_outlives_the_process_that_took_it(tmp_path: Path, bucket: Bucket):
-    first = bucket.add(entry("data", b"1" * 1000))
-    cache = BundleCache(tmp_path / "bundles", bucket.download, most_bytes=1500)
+    first = bucket.add(of_a_file(1))
+    cache = opened(tmp_path, bucket, most_bytes=COUNTED)
     lock = cache.use("acme", first)
     holder = os.fork()
     if not holder:  # as a shim, which holds the descriptor
@@ -342,13 +414,14 @@ def test_a_use_outlives_the_process_that_took_it(tmp_path: Path, bucket: Bucket)
         os._exit(0)
     try:
         os.close(lock)
-        again = BundleCache(tmp_path / "bundles", bucket.download, most_bytes=1500)
-        os.close(again.use("acme", bucket.add(entry("data", b"2" * 1000))))
+        again = opened(tmp_path, bucket, most_bytes=COUNTED)
+        with pytest.raises(DiskShort):
+            again.use("acme", bucket.add(of_a_file(2)))
         assert first in names(again)
     finally:
         os.kill(holder, 9)
         os.waitpid(holder, 0)
-    os.close(again.use("acme", bucket.add(entry("data", b"3" * 1000))))
+    os.close(again.use("acme", bucket.add(of_a_file(2))))
     assert first not in names(again)
 
 
@@ -356,6 +429,6 @@ def test_bundles_are_read_from_the_tenants_place(aws: Cloud):
     s3 = aws.clients.make("s3")
     s3.put_object(Bucket=DESCRIPTOR.bucket, Key=f"bundles/acme/{'a' * 64}", Body=b"zip")
     downloads = BundleDownloads(lambda: s3, DESCRIPTOR.bucket)
-    assert b"zip" == b"".join(downloads.download("acme", "a" * 64))
-    with pytest.raises(BundleGone, match="bundles/other"):
-        next(downloads.download("other", "a" * 64))
+    assert b"zip" == b"".join(downloads.download("acme", "a" * 64).chunks)
+    with pytest.raises(ObjectGone, match="bundles/other"):
+        downloads.download("other", "a" * 64)

@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2_agent.calls import NoThread, in_thread
+from ec2_agent.disk.space import LOW_BYTES, LOW_FILES
 from ec2_agent.host import capacity
 from ec2_agent.host.capacity import (
     A_RUNNING_JOB,
     A_START,
     LOOK_S,
-    LOW_BYTES,
-    LOW_FILES,
     PAUSES_S,
     PLENTY,
     RESERVED,

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from ec2_agent.disk.space import DiskSpace
 from ec2_agent.files import cache as caching
 from ec2_agent.files.cache import FileCache, FileUnusable
 from ec2_agent.files.transfers import Stopped, Transfers
-from joblane.aws.file_store import FileGone
+from joblane.aws.download import Download, ObjectGone
 
 
 def go_on() -> bool:
@@ -33,15 +34,14 @@ class Bucket:
         self.files[tenant, sha256] = data
         return sha256
 
-    def download(self, tenant: str, sha256: str) -> Iterator[bytes]:
+    def download(self, tenant: str, sha256: str) -> Download:
         """Read one, as from S3."""
         self.downloads.append((tenant, sha256))
         self.before()
         if (tenant, sha256) not in self.files:
-            raise FileGone(f"s3://bucket/files/{tenant}/{sha256}")
+            raise ObjectGone(f"s3://bucket/files/{tenant}/{sha256}")
         data = self.files[tenant, sha256]
-        yield data[:3]
-        yield data[3:]
+        return Download(len(data), iter((data[:3], data[3:])))
 
 
 @pytest.fixture(name="bucket")
@@ -61,6 +61,11 @@ def staged(tmp_path: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (tmp_path / "stage").iterdir()}
 
 
+def opened(tmp_path: Path, bucket: Bucket, **bounds: int) -> FileCache:
+    """The cache of an agent that starts."""
+    return FileCache(tmp_path / "cache", bucket.download, DiskSpace(tmp_path), **bounds)
+
+
 def cached(cache: FileCache) -> set[str]:
     return {path.name for path in cache.directory.iterdir()} - {"boot"}
 
@@ -70,7 +75,7 @@ def test_a_file_is_downloaded_once_for_all_jobs_and_after_a_restart(
 ):
     sha256 = bucket.add(b"the data")
     for name in ("0", "1"):
-        FileCache(tmp_path / "cache", bucket.download).place("acme", sha256, stage, name, go_on)
+        opened(tmp_path, bucket).place("acme", sha256, stage, name, go_on)
     assert {"0": b"the data", "1": b"the data"} == staged(tmp_path)
     assert [("acme", sha256)] == bucket.downloads
     assert 0o600 == (tmp_path / "stage" / "0").stat().st_mode & 0o777
@@ -92,7 +97,7 @@ def test_threads_that_need_the_same_file_download_it_once(
     tmp_path: Path, bucket: Bucket, stage: int
 ):
     sha256 = bucket.add(b"x" * 100)
-    cache = FileCache(tmp_path / "cache", bucket.download)
+    cache = opened(tmp_path, bucket)
     entered, go = held(bucket)
     threads = [
         threading.Thread(target=cache.place, args=("acme", sha256, stage, str(n), go_on))
@@ -112,7 +117,7 @@ def test_another_tenant_does_not_get_a_file_by_its_digest(
     tmp_path: Path, bucket: Bucket, stage: int
 ):
     sha256 = bucket.add(b"secret", tenant="acme")
-    cache = FileCache(tmp_path / "cache", bucket.download)
+    cache = opened(tmp_path, bucket)
     cache.place("acme", sha256, stage, "0", go_on)
     with pytest.raises(FileUnusable, match=r"S3 has no file .* upload it again"):
         cache.place("other", sha256, stage, "1", go_on)
@@ -124,7 +129,7 @@ def test_a_file_whose_digest_differs_is_refused_and_not_kept(
 ):
     sha256 = bucket.add(b"good")
     bucket.files["acme", sha256] = b"bad!"
-    cache = FileCache(tmp_path / "cache", bucket.download)
+    cache = opened(tmp_path, bucket)
     with pytest.raises(FileUnusable, match="another digest"):
         cache.place("acme", sha256, stage, "0", go_on)
     assert {} == staged(tmp_path)
@@ -135,7 +140,7 @@ def test_a_stopped_attempt_leaves_nothing_and_the_next_one_downloads(
     tmp_path: Path, bucket: Bucket, stage: int
 ):
     sha256 = bucket.add(b"the data")
-    cache = FileCache(tmp_path / "cache", bucket.download)
+    cache = opened(tmp_path, bucket)
     stops = iter((True, False))
     with pytest.raises(Stopped):
         cache.place("acme", sha256, stage, "0", lambda: next(stops))
@@ -148,7 +153,7 @@ def test_a_job_that_is_stopped_does_not_wait_for_the_download_of_another(
     tmp_path: Path, bucket: Bucket, stage: int
 ):
     sha256 = bucket.add(b"the data")
-    cache = FileCache(tmp_path / "cache", bucket.download)
+    cache = opened(tmp_path, bucket)
     entered, go = held(bucket)
     first = threading.Thread(target=cache.place, args=("acme", sha256, stage, "0", go_on))
     first.start()
@@ -164,13 +169,13 @@ def test_above_its_bound_the_least_recently_used_go_and_what_is_staged_stays(
     tmp_path: Path, bucket: Bucket, stage: int
 ):
     digests = [bucket.add(bytes([n]) * 10) for n in range(4)]
-    cache = FileCache(tmp_path / "cache", bucket.download, most_bytes=30)
+    cache = opened(tmp_path, bucket, most_bytes=30)
     for n in (0, 1, 2, 0, 3):
         cache.place("acme", digests[n], stage, f"{len(staged(tmp_path))}", go_on)
     assert {f"{digests[n]}.acme" for n in (0, 2, 3)} == cached(cache)
     assert 5 == len(staged(tmp_path))
     assert b"\1" * 10 in staged(tmp_path).values()
-    again = FileCache(tmp_path / "cache", bucket.download, most_bytes=30)
+    again = opened(tmp_path, bucket, most_bytes=30)
     again.place(
         "acme", bucket.add(b"new"), stage, "new", go_on
     )  # the order is known after a restart
@@ -178,7 +183,7 @@ def test_above_its_bound_the_least_recently_used_go_and_what_is_staged_stays(
 
 
 def test_the_number_of_files_is_bounded_too(tmp_path: Path, bucket: Bucket, stage: int):
-    cache = FileCache(tmp_path / "cache", bucket.download, most_files=2)
+    cache = opened(tmp_path, bucket, most_files=2)
     for n in range(5):
         cache.place("acme", bucket.add(bytes([n])), stage, str(n), go_on)
     assert 2 == len(cached(cache))
@@ -187,26 +192,9 @@ def test_the_number_of_files_is_bounded_too(tmp_path: Path, bucket: Bucket, stag
 def test_a_file_larger_than_the_bound_is_placed_and_not_kept(
     tmp_path: Path, bucket: Bucket, stage: int
 ):
-    cache = FileCache(tmp_path / "cache", bucket.download, most_bytes=5)
+    cache = opened(tmp_path, bucket, most_bytes=5)
     cache.place("acme", bucket.add(b"larger than that"), stage, "0", go_on)
     assert {"0": b"larger than that"} == staged(tmp_path)
-    assert set() == cached(cache)
-
-
-def test_a_full_disk_takes_files_out_of_the_cache_and_then_refuses(
-    tmp_path: Path, bucket: Bucket, stage: int, monkeypatch: pytest.MonkeyPatch
-):
-    cache = FileCache(tmp_path / "cache", bucket.download)
-    cache.place("acme", bucket.add(b"old"), stage, "0", go_on)
-    free = iter((0, 1 << 40))
-    monkeypatch.setattr(cache, "_free_bytes", lambda: next(free))
-    new = bucket.add(b"new")
-    cache.place("acme", new, stage, "1", go_on)
-    assert {f"{new}.acme"} == cached(cache)
-    monkeypatch.setattr(cache, "_free_bytes", lambda: 0)
-    with pytest.raises(OSError, match="0 MB left") as full:
-        cache.place("acme", bucket.add(b"more"), stage, "2", go_on)
-    assert errno.ENOSPC == full.value.errno
     assert set() == cached(cache)
 
 
@@ -214,19 +202,19 @@ def test_what_was_being_downloaded_is_removed_at_the_start_and_everything_after_
     tmp_path: Path, bucket: Bucket, stage: int, monkeypatch: pytest.MonkeyPatch
 ):
     sha256 = bucket.add(b"the data")
-    cache = FileCache(tmp_path / "cache", bucket.download)
+    cache = opened(tmp_path, bucket)
     cache.place("acme", sha256, stage, "0", go_on)
     (cache.directory / ".part-7").write_bytes(b"the d")
-    assert {f"{sha256}.acme"} == cached(FileCache(tmp_path / "cache", bucket.download))
+    assert {f"{sha256}.acme"} == cached(opened(tmp_path, bucket))
     monkeypatch.setattr(caching, "boot_id", lambda: "another boot")
-    assert set() == cached(FileCache(tmp_path / "cache", bucket.download))
+    assert set() == cached(opened(tmp_path, bucket))
 
 
 def test_a_file_that_somebody_removed_is_downloaded_again(
     tmp_path: Path, bucket: Bucket, stage: int
 ):
     sha256 = bucket.add(b"the data")
-    cache = FileCache(tmp_path / "cache", bucket.download)
+    cache = opened(tmp_path, bucket)
     cache.place("acme", sha256, stage, "0", go_on)
     (cache.directory / f"{sha256}.acme").unlink()
     cache.place("acme", sha256, stage, "1", go_on)

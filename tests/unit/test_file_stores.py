@@ -19,7 +19,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from joblane.aws.bounded import Unreadable, gunzip
 from joblane.aws.clients import Clients
-from joblane.aws.file_store import FileGone, FileStore
+from joblane.aws.download import ObjectGone
+from joblane.aws.file_store import FileStore
 from joblane.aws.output_file_store import (
     APART,
     MAX_LIST_BYTES,
@@ -75,14 +76,14 @@ def test_a_file_is_found_with_its_size_and_age_and_read_back(aws: Cloud, files: 
     assert found is not None
     assert len(CONTENT) == found.size
     assert abs(time.time() - found.uploaded_at) < 60
-    assert CONTENT == b"".join(files.download("acme", DIGEST))
+    assert CONTENT == b"".join(files.download("acme", DIGEST).chunks)
 
 
 def test_a_file_of_another_tenant_is_not_there(aws: Cloud, files: FileStore):
     put_file(aws, "other")
     assert files.find("acme", DIGEST) is None
-    with pytest.raises(FileGone, match=f"files/acme/{DIGEST}"):
-        b"".join(files.download("acme", DIGEST))
+    with pytest.raises(ObjectGone, match=f"files/acme/{DIGEST}"):
+        b"".join(files.download("acme", DIGEST).chunks)
 
 
 def test_an_object_with_another_content_counts_as_absent(aws: Cloud, files: FileStore):

@@ -1,6 +1,7 @@
 """A job whose limit this host cannot apply waits for another agent, and says so."""
 
 import asyncio
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -83,7 +84,7 @@ def test_its_message_is_given_back_without_a_claim_and_for_ever_longer(
 
 def test_other_jobs_are_not_affected(aws: Cloud, launcher: Launcher):
     parts, delivery, _ = attempt(aws, launcher, resources={"disk_mb": 16})
-    fresh = LackingHost(parts.flight)
+    fresh = LackingHost(parts.flight, time.monotonic)
     assert not fresh.knows(delivery)
     fresh.remember("another job")
     assert not fresh.knows(delivery)

@@ -15,6 +15,7 @@ import pytest
 from ec2_agent.attempt.run import Attempt
 from ec2_agent.attempt.typed import CannotRunType, JobTypes, find_python
 from ec2_agent.bundles.cache import BundleCache
+from ec2_agent.disk.space import DiskSpace
 from ec2_agent.sandbox.launcher import Launcher
 from joblane.aws.bundle_downloads import BundleDownloads
 from joblane.aws.lanes import LaneQueue
@@ -115,7 +116,7 @@ def _launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Launch
 @pytest.fixture(name="here")
 def _here(aws: Cloud, launcher: tuple[Launcher, Path], tmp_path: Path) -> Deployment:
     downloads = BundleDownloads(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket)
-    cache = BundleCache(launcher[1], downloads.download)
+    cache = BundleCache(launcher[1], downloads.download, DiskSpace(launcher[1]))
     return Deployment(aws, launcher[0], cache, tmp_path)
 
 
@@ -223,19 +224,22 @@ def test_what_this_instance_cannot_run_fails_for_good_and_is_named(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
-def test_a_disk_without_room_for_a_bundle_gives_the_job_back_and_takes_none_for_a_while(
+def test_a_disk_without_room_for_a_bundle_gives_the_job_back_and_takes_others(
     here: Deployment, shop: tuple[str, bytes]
 ):
     here.push(shop)
-    with disk(here.into / "small", "size=1m"):
-        small = BundleCache(here.into / "small" / "bundles", here.cache._download)  # noqa: SLF001
+    with disk(here.into / "small", "size=64m"):
+        (here.into / "small" / "taken").write_bytes(bytes(60 << 20))
+        place = here.into / "small" / "bundles"
+        small = BundleCache(place, here.cache._download, DiskSpace(here.into / "small"))  # noqa: SLF001
         attempt = replace(here, cache=small).claim({"origin": "acme"})
         asyncio.run(attempt.run())
         assert {"boot", f"{shop[0]}.use"} == {entry.name for entry in small.directory.iterdir()}
     head = here.aws.job(JOB)
     assert (State.PENDING, 0) == (head.state, head.attempt)
-    assert "its bundle could not be unpacked: [Errno 28] No space left" in head.timeline[-1].reason
-    assert attempt.parts.starter.capacity.left <= 0
+    assert "bundle of 5 MiB: the file system of" in head.timeline[-1].reason
+    assert attempt.parts.starter.capacity.left > 0
+    assert attempt.parts.lacking.knows(attempt.delivery)
 
 
 def test_a_version_that_is_gone_fails_the_job(here: Deployment):

@@ -5,23 +5,19 @@ deletes files some days after their upload, so an upload of the same content is 
 those days anew.
 """
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
+from joblane.aws.download import Download, open_object
 from joblane.aws.signed_uploads import ABSENT, SignedUpload, digest_base64, sign_upload
 from joblane.deployment.names import file_key
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mypy_boto3_s3.client import S3Client
-
-_CHUNK = 1 << 20
-
-
-class FileGone(Exception):
-    """There is no such object; the text names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +63,9 @@ class FileStore:
             self._client(), self._bucket, key, sha256=sha256, size=size, if_absent=False
         )
 
-    def download(self, tenant: str, sha256: str) -> Iterator[bytes]:
-        """Read a file piece by piece; the caller checks its digest and its size.
+    def download(self, tenant: str, sha256: str) -> Download:
+        """Begin to read a file; the caller checks its digest and its size.
 
-        Raises FileGone, ClientError and BotoCoreError.
+        Raises ObjectGone, ClientError and BotoCoreError.
         """
-        name = file_key(tenant, sha256)
-        try:
-            answer = self._client().get_object(Bucket=self._bucket, Key=name)
-        except ClientError as error:
-            if error.response["Error"]["Code"] in ABSENT:
-                raise FileGone(f"s3://{self._bucket}/{name}") from None
-            raise
-        yield from answer["Body"].iter_chunks(_CHUNK)
+        return open_object(self._client(), self._bucket, file_key(tenant, sha256))
