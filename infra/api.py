@@ -121,7 +121,10 @@ class ApiStack(FunctionStack):
                 "JOBLANE_MAXIMA": maxima(config),
                 "JOBLANE_FLEET_QUEUES": fleet_queues(config),
                 "JOBLANE_LIMITS": config.limits_by_tenant.compact(
-                    "jobs_waiting", "output_mb_per_day", "input_mb_per_job"
+                    "jobs_waiting",
+                    "output_mb_per_day",
+                    "output_files_mb_per_day",
+                    "input_mb_per_job",
                 ),
                 "JOBLANE_DEFAULT_QUEUE": config.default_queue,
                 "JOBLANE_FILTERS": json.dumps(config.filters),
@@ -215,6 +218,7 @@ class ApiStack(FunctionStack):
                 "JOBLANE_ARCHITECTURES": json.dumps(
                     sorted({fleet.architecture for fleet in config.fleets.values()})
                 ),
+                "JOBLANE_LIMITS": config.limits_by_tenant.compact("upload_mb_per_day"),
                 "JOBLANE_ACCESS": self._gate.access,
             },
             grants=[
@@ -240,6 +244,11 @@ class ApiStack(FunctionStack):
                     OBJECTS,
                 ),
                 Grant(("dynamodb:Query",), (resources.table("counters"),)),
+                Grant(
+                    ("dynamodb:UpdateItem",),
+                    (resources.table("counters"),),
+                    conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["uploads/*"]}},
+                ),
                 Grant(("dynamodb:GetItem", "dynamodb:PutItem"), (resources.table("keys"),)),
                 Grant(("cloudwatch:GetMetricData",), ("*",)),  # it has no resources
                 Grant(("dynamodb:PutItem", "dynamodb:Query"), (resources.table("audit"),)),

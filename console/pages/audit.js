@@ -38,6 +38,7 @@ const ACTIONS = {
   uncordon: 'cordon undone',
   unhide: 'job shown again',
   'upload-bundle': 'bundle uploaded',
+  'upload-files': 'files uploaded',
 };
 
 /** Spans of time to choose from. @type {[string, number][]} */

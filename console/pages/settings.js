@@ -30,7 +30,9 @@ const LIMITS = {
   output_mb_per_job: 'Output of all attempts of a job, in MiB',
   output_mb_per_day: 'Output of all jobs of a day (UTC), in MiB',
   input_mb_per_job: 'Input files of a job, in MiB',
-  output_files_mb_per_job: 'Output files of an attempt, in MiB',
+  upload_mb_per_day: 'Input files and bundles whose upload was prepared on a day (UTC), in MiB',
+  output_files_mb_per_job: 'Output files of all attempts of a job, in MiB',
+  output_files_mb_per_day: 'Output files of all jobs of a day (UTC), in MiB',
   output_files_per_job: 'Number of output files of an attempt',
 };
 

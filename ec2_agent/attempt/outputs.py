@@ -90,7 +90,9 @@ class OutputFiles:
             raise _Gone
         try:
             limits = self.limits.of(head.tenant)
-            bounds = Bounds(limits.output_files_per_job, limits.output_files_mb_per_job)
+            bounds = Bounds(
+                limits.output_files_per_job, limits.output_files_mb_per_job, head.output_file_bytes
+            )
             found = await retried(lambda: collect(work, globs, bounds, proceed))
             upload = Upload(self.store, self.transfers, head, found, note)
             return await retried(lambda: upload.run(work, proceed))

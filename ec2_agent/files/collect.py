@@ -43,12 +43,14 @@ class CannotCollect(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one attempt may leave."""
+    """What an attempt may leave."""
 
     files: int
     """Number of its output files."""
     megabytes: int
     """Their size together, in MiB; what is sparse counts in full."""
+    stored: int = 0
+    """Bytes that earlier attempts have left, which count as well."""
     entries: int = MAX_ENTRIES
 
 
@@ -232,11 +234,16 @@ class _Walk:
             raise CannotCollect(
                 f"{self._count:,} output files; output_files_per_job allows {bounds.files:,}"
             )
-        if self._bytes > bounds.megabytes * MB:
+        if self._bytes + bounds.stored > bounds.megabytes * MB:
+            earlier = f", {_mb(bounds.stored)} of earlier attempts" if bounds.stored else ""
             raise CannotCollect(
-                f"{-(-self._bytes // MB):,} MB of output files; output_files_mb_per_job allows "
+                f"{_mb(self._bytes)} of output files{earlier}; output_files_mb_per_job allows "
                 f"{bounds.megabytes:,}"
             )
+
+
+def _mb(size: int) -> str:
+    return f"{-(-size // MB):,} MB"
 
 
 def _shown(path: str) -> str:

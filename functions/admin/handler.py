@@ -28,9 +28,11 @@ from joblane.aws.message_ages import MessageAges
 from joblane.aws.settings import SettingsStore
 from joblane.aws.signed_uploads import SIGNING
 from joblane.aws.types import TypeStore
+from joblane.aws.usage import UploadStore
 from joblane.contract.operator_routes import OPERATOR_ROUTES
 from joblane.contract.principal import AnyAccess
 from joblane.contract.views import Login
+from joblane.deployment.limits import Limits
 from joblane.deployment.names import LANES, Architecture
 from joblane.http.agent_routes import agent_routes
 from joblane.http.application import Application
@@ -62,6 +64,7 @@ from joblane.service.schemas import Schema
 from joblane.service.thread_shares import ThreadShares
 from joblane.service.type_keys import TypeKeys
 from joblane.service.types import Types
+from joblane.service.upload_meter import UploadMeter
 from joblane.service.wake_up import send_wake_up
 
 if TYPE_CHECKING:
@@ -92,6 +95,8 @@ class Settings(Environment):
     """Those of the fleets."""
     access: Json[AnyAccess]
     login: Json[Login]
+    limits: Json[Limits]
+    """That which is checked here: `upload_mb_per_day`."""
     retention: Json[Retention]
 
 
@@ -149,9 +154,11 @@ def build(
     )
     condition_routes(app, conditions)
     s3 = cache(lambda: clients.make("s3", SIGNING))
+    meter = UploadMeter(UploadStore(dynamodb, settings.counters_table), settings.limits, app.now_ms)
     types = Types(
         type_store,
         BundleStore(s3, settings.bucket),
+        meter,
         keys,
         _compiled,
         queues=settings.queues,
@@ -166,7 +173,7 @@ def build(
         from joblane.service.file_uploads import FileUploads  # noqa: PLC0415
 
         store, days = FileStore(s3, settings.bucket), settings.retention.files_days
-        return FileUploads(store, days, clock, pool=pool)
+        return FileUploads(store, meter, days, clock, pool=pool)
 
     upload_route(app, uploads)
     releases = KeyRelease(keys, jobs, lanes, app.logger, clock)

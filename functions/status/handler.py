@@ -16,7 +16,7 @@ import joblane
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
 from joblane.aws.counters import CounterStore
-from joblane.aws.usage import UsageStore
+from joblane.aws.usage import UploadStore, UsageStore
 from joblane.contract.principal import AnyAccess
 from joblane.contract.status import DeclaredFleet, LinkView, PriceView
 from joblane.contract.status_routes import STATUS_ROUTES
@@ -86,6 +86,7 @@ def build(
         settings.limits,
         AgentStore(dynamodb, settings.agents_table),
         UsageStore(dynamodb, settings.counters_table),
+        UploadStore(dynamodb, settings.counters_table),
         app.now_ms,
         links=settings.links,
         prices=settings.prices,

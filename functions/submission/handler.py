@@ -90,7 +90,7 @@ class Settings(Environment):
     settings_table: str
     counters_table: str
     limits: Json[Limits]
-    """Those that are checked here: `jobs_waiting`, `output_mb_per_day` and `input_mb_per_job`."""
+    """Those that are checked here: `jobs_waiting`, those of a day, and `input_mb_per_job`."""
     keys_table: str
     concurrency: Json[dict[str, KeyTemplate]]
     """The policies of joblane.toml."""

@@ -160,8 +160,9 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             GOOD + "[tenants.main.limits]\nrunning_jobs = 5\n",
             (
                 "tenants.main.limits.running_jobs: unknown key; allowed here: input_mb_per_job, "
-                "jobs_running, jobs_waiting, output_files_mb_per_job, output_files_per_job, "
-                "output_mb_per_day, output_mb_per_job, recovery_executions"
+                "jobs_running, jobs_waiting, output_files_mb_per_day, output_files_mb_per_job, "
+                "output_files_per_job, output_mb_per_day, output_mb_per_job, recovery_executions, "
+                "upload_mb_per_day"
             ),
         ),
         (

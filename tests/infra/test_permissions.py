@@ -1,5 +1,6 @@
 """The policies of all roles equal this table, action by action, ARN by ARN."""
 
+import json
 from typing import Any
 
 import pytest
@@ -121,6 +122,16 @@ def test_the_scaler_writes_records_of_fleets_and_sizes_of_this_deployment_only(
     assert {"StringEquals": own} == conditions["autoscaling:SetDesiredCapacity"]
     records = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["FLEET#*"]}}
     assert records == conditions["['dynamodb:GetItem', 'dynamodb:PutItem']"]
+
+
+def test_the_admin_function_writes_no_counters_but_those_of_uploads(production: Deployment) -> None:
+    (found,) = (
+        statement
+        for statement in statements(production, "Admin")
+        if "counters" in json.dumps(statement) and "dynamodb:UpdateItem" in statement["Action"]
+    )
+    own = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["uploads/*"]}}
+    assert own == found["Condition"]
 
 
 def test_the_bundle_is_one_object_of_the_assets_bucket(production: Deployment) -> None:

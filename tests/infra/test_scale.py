@@ -44,7 +44,9 @@ def declared() -> dict[str, Any]:
         "output_mb_per_job": 99_999_999,
         "output_mb_per_day": 99_999_999,
         "input_mb_per_job": 99_999_999,
+        "upload_mb_per_day": 99_999_999,
         "output_files_mb_per_job": 99_999_999,
+        "output_files_mb_per_day": 99_999_999,
         "output_files_per_job": 99_999,
     }
     each = [MACHINES // len(TENANTS) + (n < MACHINES % len(TENANTS)) for n in range(len(TENANTS))]

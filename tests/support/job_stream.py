@@ -21,8 +21,15 @@ class Stream:
         self._sequence = sequence
         self._known: dict[str, dict[str, Any]] = {}
 
-    def write(
-        self, job: str, state: State | None, at: int = NOON, tenant: str = "acme", output: int = 0
+    def write(  # noqa: PLR0913 - what a job has
+        self,
+        job: str,
+        state: State | None,
+        at: int = NOON,
+        tenant: str = "acme",
+        *,
+        output: int = 0,
+        files: int = 0,
     ) -> dict[str, Any]:
         """The record of a job that was written with this state, or deleted (None)."""
         self._sequence += 1
@@ -40,6 +47,8 @@ class Stream:
         new = to_item(head, head.spec.model_dump_json(exclude_defaults=True))
         if output:
             new["output_bytes"] = {"N": str(output)}
+        if files:
+            new["output_file_bytes"] = {"N": str(files)}
         stream["NewImage"] = self._known[job] = new
         return {"eventName": "MODIFY" if old else "INSERT", "dynamodb": stream}
 

@@ -1,6 +1,7 @@
 """Files in the API: uploads, inputs of submissions, output files, and their deletion (moto)."""
 
 import hashlib
+import json
 import time
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -36,8 +37,8 @@ def _jobs(aws: Cloud) -> Api:
     return Api(submission.build(settings(submission), aws.clients, time.time))
 
 
-def uploads(aws: Cloud, clock: Any = time.time, client: str = "client-acme") -> Api:
-    return Api(admin.build(settings(admin), aws.clients, clock), client)
+def uploads(aws: Cloud, clock: Any = time.time, client: str = "client-acme", **changes: str) -> Api:
+    return Api(admin.build(settings(admin, **changes), aws.clients, clock), client)
 
 
 @pytest.fixture(name="outputs")
@@ -90,6 +91,69 @@ def test_a_file_whose_days_are_half_over_is_uploaded_again(aws: Cloud):
     old = uploads(aws, lambda: time.time() + 15.1 * DAY)
     assert asked(young, (DIGEST, len(CONTENT)))[0]["exists"]
     assert not asked(old, (DIGEST, len(CONTENT)))[0]["exists"]
+
+
+MB = 1 << 20
+
+
+def limited(aws: Cloud, clock: Any = time.time, client: str = "client-acme") -> Api:
+    """Of a deployment in which acme may upload 3 MiB a day."""
+    limits = Limits(tenants={"acme": LimitOverrides(upload_mb_per_day=3)})
+    environment = settings(admin, JOBLANE_LIMITS=limits.compact("upload_mb_per_day"))
+    return Api(admin.build(environment, aws.clients, clock), client)
+
+
+def wanted(*files: tuple[str, int]) -> dict[str, object]:
+    return {"files": [{"sha256": digest * 64, "size": size} for digest, size in files]}
+
+
+def test_what_is_signed_on_a_day_is_bounded_exactly_and_by_tenant(aws: Cloud):
+    now = [(time.time() // DAY) * DAY + 100]
+    api = limited(aws, lambda: now[0])
+    assert 200 == api("POST", "/v1/files", wanted(("1", MB), ("2", MB)))[0]
+    answer = api.raw("POST", "/v1/files", wanted(("3", MB), ("4", 1)))
+    problem = json.loads(answer["body"])
+    assert (429, "upload_mb_per_day", 3, 2) == (
+        answer["statusCode"],
+        *(problem[name] for name in ("limit", "allowed", "current")),
+    )
+    assert "the tenant has 2 MiB of uploads since midnight UTC" in problem["detail"]
+    assert str(DAY - 100) == answer["headers"]["Retry-After"]
+    assert 200 == api("POST", "/v1/files", wanted(("3", MB)))[0]  # the last byte
+    assert 429 == api("POST", "/v1/files", wanted(("4", 1)))[0]
+    bundle = {"sha256": DIGEST, "size": 1, "architecture": "arm64"}
+    assert 429 == api("POST", "/v1/bundles", bundle)[0]
+    assert 200 == limited(aws, client="client-other")("POST", "/v1/files", wanted(("4", 9 * MB)))[0]
+    now[0] += DAY
+    assert 429 == api("POST", "/v1/files", wanted(("5", 3 * MB + 1)))[0]
+    assert 200 == api("POST", "/v1/bundles", bundle)[0]
+
+
+def test_sizes_that_one_digest_has_count_all(aws: Cloud):
+    """Only one of them can be uploaded, and nobody knows which."""
+    assert 429 == limited(aws)("POST", "/v1/files", wanted(("1", 9 * MB), ("1", 1)))[0]
+    assert 429 == limited(aws)("POST", "/v1/files", wanted(("1", 1), ("1", 9 * MB)))[0]
+    assert 200 == limited(aws)("POST", "/v1/files", wanted(*[("1", 2 * MB)] * 9))[0]
+
+
+def test_what_is_there_costs_nothing_of_the_day(aws: Cloud):
+    large = put_file(aws, bytes(2 * MB))
+    for _ in range(3):
+        assert asked(limited(aws), (large, 2 * MB))[0]["exists"]
+
+
+def test_uploads_and_who_was_refused_them_are_in_the_trail(aws: Cloud):
+    assert 200 == limited(aws)("POST", "/v1/files", wanted(("1", 5), ("2", 6)))[0]
+    assert 429 == limited(aws)("POST", "/v1/files", wanted(("1", 9 * MB)))[0]
+    access = json.loads(FUNCTION_ENVIRONMENT["JOBLANE_ACCESS"])
+    access["machines"]["client-acme"] = ["acme", "reader", "board"]
+    reader = uploads(aws, JOBLANE_ACCESS=json.dumps(access))
+    assert 403 == reader("POST", "/v1/files", wanted(("1", 5)))[0]
+    refused, over, done = uploads(aws)("GET", "/v1/audit")[1]["entries"]
+    assert {"upload-files"} == {each["action"] for each in (refused, over, done)}
+    assert ({"files": 2, "bytes": 11}, None) == (done["asked"], done["refused"])
+    assert ({"files": 1, "bytes": 9 * MB}, 429) == (over["asked"], over["refused"]["status"])
+    assert ("board", 403) == (refused["by"]["name"], refused["refused"]["status"])
 
 
 @pytest.mark.parametrize(

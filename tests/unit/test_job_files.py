@@ -193,6 +193,27 @@ def test_more_than_the_tenant_may_leave_fails_the_attempt_with_the_figures(
     assert [] == objects(aws)
 
 
+def test_attempts_of_a_job_leave_no_more_together_than_the_tenant_may(
+    aws: Cloud, launcher: Launcher
+):
+    """Each has its own files: otherwise a job that fails a hundred times leaves a hundred times."""
+    script = "truncate -s 700K f; exit 3"
+    parts, begun = begin(
+        aws, launcher, command=["sh", "-c", script], outputs=["f"], retry={"max_attempts": 3}
+    )
+    parts.limits = Limits(default=TenantLimits(output_files_mb_per_job=1))
+    asyncio.run(parts.attempt(begun.head, begun.delivery).run())
+    assert (State.RETRY, 700 * 1024) == (aws.job(JOB).state, aws.job(JOB).output_file_bytes)
+    again = aws.jobs.claim(JOB, "agent-1", 2_000_000_000_000)
+    asyncio.run(parts.attempt(again, begun.delivery).run())
+    head = aws.job(JOB)
+    assert "1 MB of output files, 1 MB of earlier attempts; output_files_mb_per_job allows 1" in (
+        head.timeline[-1].reason
+    )
+    assert 700 * 1024 == head.output_file_bytes
+    assert [output_key("acme", JOB, 1, "f")] == [key for key in objects(aws) if "/f/" in key]
+
+
 def test_an_upload_that_fails_is_tried_again_and_nothing_is_visible_before(
     aws: Cloud, launcher: Launcher
 ):

@@ -3,7 +3,7 @@
 import json
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
@@ -17,7 +17,10 @@ from joblane.queue.usage import MEBIBYTE, Account, Accounts, Figures
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
 from tests.support.requests import Api
 
-LIMITS = Limits(tenants={"acme": LimitOverrides(jobs_waiting=5, output_mb_per_day=3)})
+LIMITS = Limits(
+    tenants={"acme": LimitOverrides(jobs_waiting=5, output_mb_per_day=3, output_files_mb_per_day=4)}
+)
+CHECKED: Final = ("jobs_waiting", "output_mb_per_day", "output_files_mb_per_day")
 JOB = {"command": ["true"]}
 
 
@@ -42,7 +45,9 @@ def _application(aws: Cloud, clock: Clock) -> Any:
     settings = Settings.model_validate(
         {
             **FUNCTION_ENVIRONMENT,
-            "JOBLANE_LIMITS": LIMITS.compact("jobs_waiting", "output_mb_per_day"),
+            "JOBLANE_LIMITS": LIMITS.compact(
+                "jobs_waiting", "output_mb_per_day", "output_files_mb_per_day"
+            ),
         }
     )
     return build(settings, aws.clients, clock)
@@ -58,8 +63,9 @@ def _count(aws: Cloud, clock: Clock) -> Any:
     """Stores the figures of acme, as the projector does."""
     usage = UsageStore(aws.clients.make("dynamodb"), table_name(NAME, "counters"))
 
-    def count(waiting: int = 0, output_mb: int = 0) -> None:
-        figures = Figures(waiting, int(clock()) // 86_400, output_mb * MEBIBYTE)
+    def count(waiting: int = 0, output_mb: int = 0, file_mb: int = 0) -> None:
+        day = int(clock()) // 86_400
+        figures = Figures(waiting, day, output_mb * MEBIBYTE, file_mb * MEBIBYTE)
         _, version = usage.accounts("acme")
         own = Account(1, Figures(), figures, int(clock()) // 60)
         usage.store("acme", replace(Accounts.new(0), figures=own), version)
@@ -93,15 +99,28 @@ def test_a_refusal_says_which_limit_and_until_when(api: Api, count: Any, clock: 
     )
 
 
-def test_the_output_of_a_day_refuses_until_midnight(api: Api, count: Any, clock: Clock) -> None:
-    count(output_mb=3)
+@pytest.mark.parametrize(
+    ("used", "limit", "what"),
+    [
+        ({"output_mb": 3}, "output_mb_per_day", "3 MiB of output since"),
+        ({"file_mb": 4}, "output_files_mb_per_day", "4 MiB of output files since"),
+    ],
+)
+def test_the_output_of_a_day_refuses_until_midnight(
+    api: Api, count: Any, used: dict[str, int], limit: str, what: str
+) -> None:
+    count(**used)
     answer = api.raw("POST", "/v1/jobs", JOB)
     problem = json.loads(answer["body"])
     assert (429, "43200") == (answer["statusCode"], answer["headers"]["Retry-After"])
-    assert ("output_mb_per_day", 3, 3) == tuple(
-        problem[name] for name in ("limit", "allowed", "current")
-    )
+    assert limit == problem["limit"]
+    assert problem["current"] == problem["allowed"] == sum(used.values())
+    assert f"the tenant has {what} midnight UTC" in problem["detail"]
     assert problem["until"].endswith("T00:00:00.000Z")
+
+
+def test_a_day_of_output_begins_anew_at_midnight(api: Api, count: Any, clock: Clock) -> None:
+    count(output_mb=3, file_mb=4)
     clock.at += 43_200
     assert [202] == statuses(api, 1)
 

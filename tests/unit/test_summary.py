@@ -11,7 +11,7 @@ from aws_lambda_powertools.logging import Logger
 from functions.status.handler import Settings, build
 from joblane import __version__
 from joblane.aws.agents import SHARDS
-from joblane.aws.usage import UsageStore
+from joblane.aws.usage import UploadStore, UsageStore
 from joblane.contract.access import ROLES, SCOPES
 from joblane.contract.operator_routes import OPERATOR_ROUTES
 from joblane.deployment.names import table_name
@@ -72,7 +72,9 @@ def test_the_role_platform_has_no_jobs_and_no_limits(aws: Cloud):
 def test_limits_are_the_tenants_with_what_is_counted(aws: Cloud):
     limits = '{"default": {"jobs_waiting": 50}, "tenants": {"acme": {"output_mb_per_day": 7}}}'
     store = UsageStore(aws.clients.make("dynamodb"), table_name(NAME, "counters"))
-    figures = Figures(3, NOW // 86_400, 2 * MEBIBYTE)
+    figures = Figures(3, NOW // 86_400, 2 * MEBIBYTE, 5 * MEBIBYTE)
+    uploads = UploadStore(aws.clients.make("dynamodb"), table_name(NAME, "counters"))
+    uploads.add("acme", NOW // 86_400, 6 * MEBIBYTE, 9 * MEBIBYTE)
     own = Account(0, Figures(), figures, NOW // 60)
     store.store("acme", replace(Accounts.new(NOW // 60), figures=own), 0)
     found = {
@@ -86,11 +88,15 @@ def test_limits_are_the_tenants_with_what_is_counted(aws: Cloud):
         "output_mb_per_job": (200, None),
         "output_mb_per_day": (7, 2),
         "input_mb_per_job": (10_240, None),
+        "upload_mb_per_day": (102_400, 6),
         "output_files_mb_per_job": (10_240, None),
+        "output_files_mb_per_day": (102_400, 5),
         "output_files_per_job": (10_000, None),
     } == found
     other = summary(status(aws, "client-other", JOBLANE_LIMITS=limits))["limits"]
-    assert {None} == {each["current"] for each in other}
+    counted = {each["limit"]: each["current"] for each in other}
+    assert 0 == counted.pop("upload_mb_per_day")
+    assert {None} == {*counted.values()}
 
 
 def test_agents_count_for_who_may_use_one_of_their_queues(aws: Cloud):
@@ -147,7 +153,7 @@ def test_a_summary_costs_no_more_however_many_agents_there_are(aws: Cloud, meter
         aws.agents.beat(agent(f"agent-{n}"))
     built = build(configured(Settings), meter.clients_of(aws), time.time)
     Api(built)("GET", "/v1/summary")
-    assert {"dynamodb.Query": SHARDS, "dynamodb.GetItem": 1} == meter.calls
+    assert {"dynamodb.Query": SHARDS, "dynamodb.GetItem": 2} == meter.calls
 
 
 def test_routes_that_change_something_need_a_trail():

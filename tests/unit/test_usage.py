@@ -164,6 +164,21 @@ def test_output_counts_for_the_day_of_its_attempts_end(
     assert Figures(0, DAY + 1, 2 * MEBIBYTE) == figures(usage)
 
 
+def test_output_files_count_as_output_does(
+    projector: Counting, usage: UsageStore, now: list[int]
+) -> None:
+    stream = Stream()
+    stream.write("a", State.ACTIVE)
+    projector.handle([stream.write("a", State.RETRY, output=1, files=2 * MEBIBYTE)])
+    projector.handle([stream.write("a", State.ACTIVE, output=1, files=2 * MEBIBYTE)])
+    again = stream.write("a", State.COMPLETED, output=1, files=5 * MEBIBYTE)
+    for _ in range(2):
+        projector.handle([again])
+    assert Figures(0, DAY, 1, 5 * MEBIBYTE) == figures(usage)
+    assert 5 == figures(usage).file_mb(now[0] * 1000)
+    assert 0 == figures(usage).file_mb(now[0] * 1000 + 86_400_000)
+
+
 def test_a_tenants_figures_are_its_own(projector: Counting, usage: UsageStore) -> None:
     stream = Stream()
     projector.handle(
@@ -202,7 +217,10 @@ def test_whatever_the_order_the_figures_are_those_of_all_changes(seed: int) -> N
     dice = random.Random(seed)
     account, stored = Account.new(Figures(), MINUTE), dict[int, dict[int, Use]]()
     batches = [
-        (MINUTE + 20 * n + dice.randrange(20), Use(dice.randrange(9), dice.randrange(99)))
+        (
+            MINUTE + 20 * n + dice.randrange(20),
+            Use(dice.randrange(9), dice.randrange(99), dice.randrange(999)),
+        )
         for n in range(dice.randrange(1, 20))
     ]
     for n in deliveries(len(batches), dice):
@@ -216,6 +234,8 @@ def test_whatever_the_order_the_figures_are_those_of_all_changes(seed: int) -> N
     today = max(minute for minute, _ in batches) // 1440
     output = sum(use.output_bytes for minute, use in batches if minute // 1440 == today)
     assert (today, output) == (account.present.day, account.present.output_bytes)
+    files = sum(use.file_bytes for minute, use in batches if minute // 1440 == today)
+    assert files == account.present.file_bytes
 
 
 def _sum(uses: dict[int, Use]) -> Use:

@@ -37,6 +37,7 @@ Action = Literal[
     "uncordon",
     "unhide",
     "upload-bundle",
+    "upload-files",
 ]
 
 MAX_ASKED: Final = 1024

@@ -24,8 +24,9 @@ def read_record(record: Mapping[str, Any]) -> Change | None:
     before, after = _state(old), _state(new)
     # Of a group, its members are counted, and itself while it waits for its run_at.
     kind = None if after is None or "group" in new else kind_of(before, after)
-    output_bytes = max(0, new.get("output_bytes", 0) - old.get("output_bytes", 0))
-    if kind is None and before is after and not output_bytes:
+    output_bytes = _added("output_bytes", old, new)
+    file_bytes = _added("output_file_bytes", old, new)
+    if kind is None and before is after and not (output_bytes or file_bytes):
         return None
     queue, items = _queue_and_items(new or old)
     return Change(
@@ -38,10 +39,15 @@ def read_record(record: Mapping[str, Any]) -> Change | None:
         waited_ms=max(0, _last_step_ms(new) - _ready_ms(old)) if kind == "started" else 0,
         ran_ms=_ran_ms(old, new) if before is State.ACTIVE and after is not None else None,
         output_bytes=output_bytes,
+        file_bytes=file_bytes,
         before=before,
         after=after,
         listed="tenant" in (new or old),  # a member of a group has `of` in its place
     )
+
+
+def _added(name: str, old: Row, new: Row) -> int:
+    return int(max(0, new.get(name, 0) - old.get(name, 0)))
 
 
 def _state(image: Row) -> State | None:

@@ -5,6 +5,8 @@ name. Its accounts have the minute 0. An item of a minute has attributes `b<sequ
 figures of a batch, and `c<sequence>` with its counts by state, which earlier versions ignore.
 """
 
+from dataclasses import astuple
+
 from joblane.aws.table import ConditionFailed, Row, Store
 from joblane.queue.state_counts import StateCounts
 from joblane.queue.usage import USE_TTL_S, Account, Accounts, Figures, Jobs, Settled, Use
@@ -76,8 +78,8 @@ class UsageStore(Store):
         figures, jobs = accounts.figures, accounts.jobs
         closed, present = figures.closed, figures.present
         values: Row = {
-            "closed": [figures.closed_minute, closed.waiting, closed.day, closed.output_bytes],
-            "present": [figures.at_minute, present.waiting, present.day, present.output_bytes],
+            "closed": [figures.closed_minute, *astuple(closed)],
+            "present": [figures.at_minute, *astuple(present)],
             "jobs": {
                 "closed": [jobs.closed_minute, jobs.closed.counts.encode()],
                 "present": [jobs.at_minute, jobs.present.counts.encode()],
@@ -100,6 +102,37 @@ class UsageStore(Store):
             )
         except ConditionFailed as failure:
             raise Recounted from failure
+
+
+class UploadStore(Store):
+    """Counts bytes whose upload was prepared, exactly: an item for each tenant and day.
+
+    Its series is `uploads/TENANT`, which no queue or tenant is called, and its minute the day.
+    """
+
+    def add(self, tenant: str, day: int, size: int, most: int) -> tuple[bool, int]:
+        """Count `size` bytes unless there would be more than `most` on a day (Unix time / 86,400).
+
+        Returns whether they are counted, and how many there are: one request and one write unit.
+        """
+        fits = size <= most
+        try:
+            row = self._table.update(
+                {"series": f"uploads/{tenant}", "at_minute": day},
+                "SET #expires_at = :expires ADD #bytes :size",
+                "attribute_not_exists(#bytes) OR #bytes <= :left",
+                size=size if fits else 0,
+                left=most - size if fits else most,
+                expires=(day + 2) * 86_400,
+            )
+        except ConditionFailed as full:
+            return False, int(full.row["bytes"])
+        return fits, int(row["bytes"])
+
+    def today(self, tenant: str, day: int) -> int:
+        """Read how many bytes were counted on a day."""
+        row = self._table.get({"series": f"uploads/{tenant}", "at_minute": day})
+        return 0 if row is None else int(row["bytes"])
 
 
 def _key(tenant: str, minute: int) -> Row:
@@ -132,7 +165,7 @@ def _settled_row(settled: Settled) -> Row:
     figures = settled.figures
     return {
         "minute": settled.minute,
-        "figures": [figures.waiting, figures.day, figures.output_bytes],
+        "figures": list(astuple(figures)),
         "jobs": settled.jobs.counts.encode(),
     }
 

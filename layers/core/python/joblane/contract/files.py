@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from joblane.contract.models import Body, View
+from joblane.contract.models import Body, LongBody, View
 from joblane.contract.types import Upload
 from joblane.job.fields import MAX_FILE_BYTES, Sha256
 
@@ -24,11 +24,15 @@ class FileInput(Body):
     """Bytes, at most 5 GiB."""
 
 
-class FilesInput(Body):
+class FilesInput(LongBody):
     """Body of `POST /v1/files`: files that are to be uploaded."""
 
     files: Annotated[tuple[FileInput, ...], Field(min_length=1, max_length=MAX_FILES)]
     """1 to 100 files."""
+
+    def for_trail(self) -> dict[str, int]:
+        """How many files, and their bytes."""
+        return {"files": len(self.files), "bytes": sum(file.size for file in self.files)}
 
 
 class FileUpload(View):

@@ -198,9 +198,9 @@ OPERATOR_ROUTES: Final = (
         ("jobs.submit",),
         "Prepare uploads of up to 100 input files",
         FilesAnswer,
+        action="upload-files",
         body=FilesInput,
         largest_body=MAX_FILES_BODY,
-        reads=True,  # it signs; what is uploaded then is no job's yet
     ),
     Route(
         "POST",

@@ -15,7 +15,9 @@ Limit = Literal[
     "output_mb_per_job",
     "output_mb_per_day",
     "input_mb_per_job",
+    "upload_mb_per_day",
     "output_files_mb_per_job",
+    "output_files_mb_per_day",
     "output_files_per_job",
 ]
 
@@ -44,8 +46,12 @@ class TenantLimits(BaseModel):
     """Output of all jobs of a day (UTC), in MiB."""
     input_mb_per_job: Megabytes = 10_240
     """Input files of a job, in MiB."""
+    upload_mb_per_day: Megabytes = 102_400
+    """Input files and bundles whose upload was prepared on a day (UTC), in MiB."""
     output_files_mb_per_job: Megabytes = 10_240
-    """Output files of an attempt, in MiB."""
+    """Output files of all attempts of a job, in MiB."""
+    output_files_mb_per_day: Megabytes = 102_400
+    """Output files of all jobs of a day (UTC), in MiB."""
     output_files_per_job: Files = 10_000
     """Number of output files of an attempt."""
 
@@ -67,7 +73,11 @@ class LimitOverrides(BaseModel):
     """As in `[limits]`, for this tenant."""
     input_mb_per_job: Megabytes | None = None
     """As in `[limits]`, for this tenant."""
+    upload_mb_per_day: Megabytes | None = None
+    """As in `[limits]`, for this tenant."""
     output_files_mb_per_job: Megabytes | None = None
+    """As in `[limits]`, for this tenant."""
+    output_files_mb_per_day: Megabytes | None = None
     """As in `[limits]`, for this tenant."""
     output_files_per_job: Files | None = None
     """As in `[limits]`, for this tenant."""

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from joblane.audit.records import Action, Record, asked_json
 from joblane.contract.access import ALL_ROLES, roles_for
 from joblane.contract.audit import Because
+from joblane.contract.models import LongBody
 from joblane.contract.principal import Access, NotAdmitted, Principal, with_lists
 from joblane.contract.problems import CHANGED, Problem, invalid, parsed, wrong
 from joblane.contract.queries import NoQuery, Query
@@ -154,11 +155,15 @@ class Application:
         without = route.body in {None, Because} and not self.body()
         body = Because() if without else self.read(route.body or Because, route.largest_body)
         query = self._query.model_dump(mode="json", exclude={"limit", "next"}, exclude_none=True)
-        unrecorded = {"reason", *route.unrecorded}
+        told = (
+            body.for_trail()
+            if isinstance(body, LongBody)
+            else body.model_dump(mode="json", exclude={"reason", *route.unrecorded})
+        )
         record = replace(
             self._record(route.action, target),
             reason=getattr(body, "reason", None) or None,
-            asked_json=asked_json(query | body.model_dump(mode="json", exclude=unrecorded)),
+            asked_json=asked_json(query | told),
         )
         records = [record, *self._for_tenants(record)]
         for each in records:

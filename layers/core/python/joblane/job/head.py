@@ -103,6 +103,8 @@ class Head:
     blocked job is not tested yet; void once it is claimed or released."""
     output_bytes: int = 0
     """Output that its attempts have stored, without those whose agent was lost."""
+    output_file_bytes: int = 0
+    """Output files that its attempts have stored, as `output_bytes`."""
     result: str | None = None
     """The result of a completed job as JSON, if it is short."""
     result_object: ResultObject | None = None

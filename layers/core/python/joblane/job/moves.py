@@ -213,6 +213,8 @@ def attempt_ended(head: Head, step: Step, facts: AttemptFacts, condition: str | 
         wake_at_ms=None if step.state in ENDED else head.wake_at_ms,
         cancel_requested=None,
         output_bytes=head.output_bytes + facts.output_bytes,
+        output_file_bytes=head.output_file_bytes
+        + (0 if facts.output_files is None else facts.output_files.bytes),
         result=facts.result,
         result_object=facts.result_object,
         output_files=facts.output_files or head.output_files,

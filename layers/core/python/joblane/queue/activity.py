@@ -45,6 +45,8 @@ class Change:
     """Of the end of an attempt: time since it was claimed."""
     output_bytes: int = 0
     """Of the end of an attempt: its output."""
+    file_bytes: int = 0
+    """Of the end of an attempt: its output files."""
     before: State | None = None
     """The job's state until then; None for a new one."""
     after: State | None = None

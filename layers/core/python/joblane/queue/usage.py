@@ -1,4 +1,4 @@
-"""Usage by tenant: waiting jobs, output of the day, jobs by state, counted from changes of jobs.
+"""Usage by tenant: waiting jobs, output of the day, jobs by state, from changes of jobs.
 
 Changes are added up by minute, like the activity of queues. A minute that no batch of changes can
 belong to any more is closed: it is added to a sum, so that a count reads the open minutes only,
@@ -31,7 +31,7 @@ SOON_MS: Final = 10_000
 
 MEBIBYTE: Final = 1024 * 1024
 _DAY_MINUTES = 24 * 60
-_DAY_MS = 86_400_000
+DAY_MS: Final = 86_400_000
 
 
 @dataclass(slots=True)
@@ -42,35 +42,38 @@ class Use:
     """Jobs that began to wait, minus those that stopped."""
     output_bytes: int = 0
     """Output of the attempts that ended."""
+    file_bytes: int = 0
+    """Their output files."""
     states: StateCounts = field(default_factory=StateCounts)
-    """How the numbers of jobs by state change. Stored beside the others, not with them: readers of
-    earlier versions expect two figures."""
+    """How the numbers of jobs by state change. Stored beside the others, not with them."""
 
     def add(self, other: "Use") -> None:
         """Add another one to this one."""
         self.waiting += other.waiting
         self.output_bytes += other.output_bytes
+        self.file_bytes += other.file_bytes
         self.states = self.states.plus(other.states)
 
     def encode(self) -> str:
         """Encode the figures for the table, without the states."""
-        return f"{self.waiting} {self.output_bytes}"
+        return f"{self.waiting} {self.output_bytes} {self.file_bytes}"
 
     @classmethod
     def decode(cls, text: str) -> "Use":
         """Inverse of `encode`."""
-        waiting, output_bytes = map(int, text.split())
-        return cls(waiting, output_bytes)
+        waiting, output_bytes, file_bytes = map(int, text.split())
+        return cls(waiting, output_bytes, file_bytes)
 
 
 def fold_use(changes: Iterable[Change]) -> dict[tuple[str, int], tuple[int, Use]]:
     """Count a batch by tenant and minute: the sequence number of the first change, and its use."""
     found: dict[tuple[str, int], tuple[int, Use]] = {}
     for change in changes:
-        if change.waiting or change.output_bytes:
+        added = Use(change.waiting, change.output_bytes, change.file_bytes)
+        if added != Use():
             place = (change.tenant, change.minute)
             _, use = found.setdefault(place, (change.sequence, Use()))
-            use.add(Use(change.waiting, change.output_bytes))
+            use.add(added)
     return found
 
 
@@ -84,15 +87,22 @@ class Figures:
     """A day in UTC: Unix seconds over 86,400."""
     output_bytes: int = 0
     """Output of that day."""
+    file_bytes: int = 0
+    """Output files of that day."""
 
     def plus(self, minute: int, use: Use) -> "Figures":
         """Add the use of a later minute."""
         day = minute // _DAY_MINUTES
         waiting = self.waiting + use.waiting
         if day < self.day:
-            return Figures(waiting, self.day, self.output_bytes)
-        earlier = self.output_bytes if day == self.day else 0
-        return Figures(waiting, day, earlier + use.output_bytes)
+            return replace(self, waiting=waiting)
+        earlier = self if day == self.day else Figures()
+        return Figures(
+            waiting,
+            day,
+            earlier.output_bytes + use.output_bytes,
+            earlier.file_bytes + use.file_bytes,
+        )
 
     def none_below_zero(self) -> "Figures":
         """Correct a number of waiting jobs that cannot be.
@@ -100,11 +110,15 @@ class Figures:
         It is too low by jobs that were submitted before anything was counted, or whose change was
         lost.
         """
-        return self if self.waiting >= 0 else Figures(0, self.day, self.output_bytes)
+        return self if self.waiting >= 0 else replace(self, waiting=0)
 
     def output_mb(self, now_ms: int) -> int:
         """Output of today, in whole MiB."""
-        return self.output_bytes // MEBIBYTE if self.day == now_ms // _DAY_MS else 0
+        return self.output_bytes // MEBIBYTE if self.day == now_ms // DAY_MS else 0
+
+    def file_mb(self, now_ms: int) -> int:
+        """Output files of today, in whole MiB."""
+        return self.file_bytes // MEBIBYTE if self.day == now_ms // DAY_MS else 0
 
 
 class Total(Protocol):
@@ -268,8 +282,8 @@ class Excess:
 
     def sentence(self) -> str:
         """What it is, for the tenant."""
-        if self.limit == "output_mb_per_day":
-            what = f"{self.current} MiB of output since midnight UTC"
+        if (what := _OF_A_DAY.get(self.limit)) is not None:
+            what = f"{self.current} MiB of {what} since midnight UTC"
         else:
             what = f"{self.current} jobs waiting"
             if self.jobs > 1:
@@ -277,12 +291,24 @@ class Excess:
         return f"the tenant has {what}; the limit {self.limit} is {self.allowed}"
 
 
+_OF_A_DAY: Final[Mapping[Limit, str]] = {
+    "output_mb_per_day": "output",
+    "output_files_mb_per_day": "output files",
+    "upload_mb_per_day": "uploads",
+}
+
+
+def of_a_day(limit: Limit, allowed: int, current: int, now_ms: int) -> Excess:
+    """Return the excess of a limit that begins anew at midnight UTC."""
+    return Excess(limit, allowed, current, (now_ms // DAY_MS + 1) * DAY_MS)
+
+
 def excess(limits: TenantLimits, figures: Figures, now_ms: int, jobs: int = 1) -> Excess | None:
     """Return the limit that forbids so many more jobs; None if they are allowed."""
-    output_mb = figures.output_mb(now_ms)
-    if output_mb >= limits.output_mb_per_day:
-        midnight_ms = (now_ms // _DAY_MS + 1) * _DAY_MS
-        return Excess("output_mb_per_day", limits.output_mb_per_day, output_mb, midnight_ms)
+    if (used := figures.output_mb(now_ms)) >= (most := limits.output_mb_per_day):
+        return of_a_day("output_mb_per_day", most, used, now_ms)
+    if (used := figures.file_mb(now_ms)) >= (most := limits.output_files_mb_per_day):
+        return of_a_day("output_files_mb_per_day", most, used, now_ms)
     if figures.waiting + jobs > limits.jobs_waiting:
         until_ms = now_ms + SOON_MS
         return Excess("jobs_waiting", limits.jobs_waiting, figures.waiting, until_ms, jobs)

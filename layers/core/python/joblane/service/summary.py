@@ -5,7 +5,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 
 from joblane.aws.agents import SHARDS, AgentStore
-from joblane.aws.usage import UsageStore
+from joblane.aws.usage import UploadStore, UsageStore
 from joblane.contract.access import SCOPES
 from joblane.contract.principal import Principal
 from joblane.contract.status import (
@@ -22,7 +22,7 @@ from joblane.deployment.names import PLATFORM
 from joblane.formats.times import rfc3339
 from joblane.job.lease import Heartbeat
 from joblane.queue.access import open_queues
-from joblane.queue.usage import Accounts
+from joblane.queue.usage import DAY_MS, MEBIBYTE, Accounts
 
 PER_SHARD = 25
 """Agents of each of the 16 partitions that are read: 400 in all, however many there are."""
@@ -30,13 +30,14 @@ PER_SHARD = 25
 
 @dataclass(frozen=True)
 class Summaries:
-    """Summarizes the deployment, in 16 reads of agents and one of the tenant's figures."""
+    """Summarizes the deployment, in 16 reads of agents and two of the tenant's figures."""
 
     queues: Mapping[str, Iterable[str]]
     """Tenants that may use each queue; none listed means all."""
     limits: Limits
     agents: AgentStore
     usage: UsageStore
+    uploads: UploadStore
     now_ms: Callable[[], int]
     """Returns Unix milliseconds."""
     _: KW_ONLY
@@ -82,8 +83,11 @@ class Summaries:
             figures = accounts.figures.present
             known["jobs_waiting"] = figures.waiting
             known["output_mb_per_day"] = figures.output_mb(now_ms)
+            known["output_files_mb_per_day"] = figures.file_mb(now_ms)
             if accounts.counted_ms is not None:
                 known["jobs_running"] = accounts.jobs.present.counts.running
+        uploaded = self.uploads.today(tenant, now_ms // DAY_MS)
+        known["upload_mb_per_day"] = uploaded // MEBIBYTE
         limits = self.limits.of(tenant)
         for limit in LIMITS:
             allowed: int = getattr(limits, limit)

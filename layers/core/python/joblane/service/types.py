@@ -28,6 +28,7 @@ from joblane.job.type_changes import changes, names_other_keys
 from joblane.job.type_definition import TypeDefinition, TypeVersion
 from joblane.queue.access import open_queues
 from joblane.service.schemas import Compile, SchemaError
+from joblane.service.upload_meter import UploadMeter
 
 MAX_TYPES: Final = 200
 """Types of a tenant. All of them are listed in one answer."""
@@ -54,6 +55,7 @@ class Types:
 
     store: TypeStore
     bundles: BundleStore
+    meter: UploadMeter
     keys: KeyStore
     compiled: Compile
     _: KW_ONLY
@@ -119,9 +121,13 @@ class Types:
         raise _busy()
 
     def upload(self, tenant: str, sha256: str, size: int) -> SignedUpload | None:
-        """Sign the upload of a bundle; None if it is there."""
+        """Sign the upload of a bundle; None if it is there.
+
+        Raises Problem 429 if it is more than the tenant may upload today.
+        """
         if self.bundles.exists(tenant, sha256):
             return None
+        self.meter.require(tenant, size)
         return self.bundles.upload(tenant, sha256, size)
 
     def _current(self, tenant: str, name: str) -> TypeVersion:
