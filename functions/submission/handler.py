@@ -100,12 +100,14 @@ class Settings(Environment):
     retention: Json[Retention]
 
 
-def build(
+def build(  # noqa: PLR0913 - what tests replace
     settings: Settings,
     clients: Clients,
     clock: Callable[[], float],
     pool: Callable[[int], Executor] = ThreadPoolExecutor,
     random_bits: Callable[[int], int] = secrets.randbits,
+    *,
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> Application:
     """Compose the function from its settings, its clients and a clock in Unix seconds.
 
@@ -132,7 +134,7 @@ def build(
     )
     agents = AgentStore(dynamodb, settings.agents_table)
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
-    typed = cache(lambda: _typed(dynamodb, settings.types_table))
+    typed = cache(lambda: _typed(dynamodb, settings.types_table, monotonic))
     filters = tuple(QueueFilter(*each) for each in settings.filters)
     router = QueueRouter(settings.queues, settings.default_queue, filters, logger)
     notify = cache(lambda: _notify_rules(settings.notify)) if settings.notify != "{}" else None
@@ -201,13 +203,16 @@ def build(
     return app
 
 
-def _typed(dynamodb: "DynamoDBClient", table: str) -> "TypedAdmission":
+def _typed(
+    dynamodb: "DynamoDBClient", table: str, monotonic: Callable[[], float]
+) -> "TypedAdmission":
     # Commands need none of them (see joblane.http.json_schema).
     from joblane.aws.types import TypeStore  # noqa: PLC0415
     from joblane.http.json_schema import JsonSchema  # noqa: PLC0415
     from joblane.service.typed import TypedAdmission  # noqa: PLC0415
+    from joblane.service.validation_time import ValidationTime  # noqa: PLC0415
 
-    return TypedAdmission(TypeStore(dynamodb, table), JsonSchema)
+    return TypedAdmission(TypeStore(dynamodb, table), JsonSchema, ValidationTime(monotonic))
 
 
 def _notify_rules(text: str) -> "NotifyRules":

@@ -199,7 +199,8 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
     both = {"JOBLANE_ACCESS", "JOBLANE_CONCURRENCY", "JOBLANE_QUEUES", "JOBLANE_RETENTION"}
     own = {"DEFAULT_QUEUE", "FILTERS", "FLEET_QUEUES", "LIMITS", "MAXIMA", "NOTIFY"}
     assert both | {f"JOBLANE_{name}" for name in own} == set(submission)
-    assert both | {"JOBLANE_ARCHITECTURES", "JOBLANE_POLICIES", "JOBLANE_THREADS"} == set(admin)
+    operators = {"ARCHITECTURES", "LIMITS", "POLICIES", "THREADS"}
+    assert both | {f"JOBLANE_{name}" for name in operators} == set(admin)
     assert {"default": [], "bulk": []} == submission["JOBLANE_QUEUES"] == admin["JOBLANE_QUEUES"]
     read = {
         "ACCESS",

@@ -125,6 +125,31 @@ def test_a_day_of_output_begins_anew_at_midnight(api: Api, count: Any, clock: Cl
     assert [202] == statuses(api, 1)
 
 
+WRONG = {"command": ["true"], "queue": "nowhere"}
+
+
+def test_limits_come_before_all_that_a_submission_may_make_slow(
+    api: Api, count: Any, clock: Clock
+) -> None:
+    assert 400 == api("POST", "/v1/jobs", WRONG)[0]
+    assert 200 == api("POST", "/v1/jobs/batch", {"jobs": [WRONG]})[0]
+    count(output_mb=3)
+    clock.at += 11
+    assert 429 == api("POST", "/v1/jobs", WRONG)[0]
+    assert 429 == api("POST", "/v1/jobs/batch", {"jobs": [WRONG]})[0]
+
+
+def test_a_request_that_was_accepted_is_answered_as_before(
+    api: Api, count: Any, clock: Clock
+) -> None:
+    again, new = {"idempotency-key": "a"}, {"idempotency-key": "b"}
+    first = api.raw("POST", "/v1/jobs", JOB, headers=again)
+    count(output_mb=3)
+    clock.at += 11
+    assert first["body"] == api.raw("POST", "/v1/jobs", JOB, headers=again)["body"]
+    assert 429 == api.raw("POST", "/v1/jobs", JOB, headers=new)["statusCode"]
+
+
 def test_nobody_is_refused_by_figures_that_are_old(api: Api, count: Any, clock: Clock) -> None:
     assert [202] * 5 == statuses(api, 5)  # which started at once
     clock.at += 1.5

@@ -46,6 +46,11 @@ class IdempotencyStore(Store):
                 return _claim(failure.row, used)
         return Claim(first_id, same=True, repeated=False)
 
+    def is_known(self, used: IdempotencyKey, now_s: int) -> bool:
+        """Whether a request with this key was accepted before."""
+        row = self._table.get(_key(used.row))
+        return row is not None and bool(row["expires_at"] > now_s)
+
     def deleted(self, used: IdempotencyKey) -> frozenset[str]:
         """Return the jobs of a request that were deleted by now.
 

@@ -49,6 +49,18 @@ class LimitCheck:
     log: Log
     _known: dict[str, _Known] = field(default_factory=dict)
 
+    def closed(self, tenant: str) -> Problem | None:
+        """Return why not even one more job is accepted; None if one is. Counts nothing.
+
+        Asked before a submission is looked at, which may take time of the function.
+        """
+        limits, now_ms = self.limits.of(tenant), self.now_ms()
+        if room(limits, self._read(tenant, now_ms, READ_AGAIN_MS).expected, now_ms) > 0:
+            return None
+        known = self._read(tenant, now_ms, FRESH_MS).expected
+        reached = excess(limits, known, now_ms)
+        return None if reached is None else self._refused(tenant, reached, 1, now_ms)
+
     def admit(self, tenant: str, jobs: int = 1) -> tuple[int, Problem | None]:
         """Return how many of so many jobs are accepted, and the problem of the others.
 

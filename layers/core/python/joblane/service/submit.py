@@ -101,10 +101,15 @@ class Submitter:
 
         A request that has made a group and was interrupted goes on with it when it is repeated.
 
-        Raises Problem 400 for a submission that is not allowed, 409 and 422 for `key`, 409 if the
-        job's key is full, and 429 over a limit of the tenant; KeyBusy.
+        Raises Problem 429 over a limit of the tenant, before anything that the submission may make
+        slow; 400 for one that is not allowed, 409 and 422 for `key`, 409 if the job's key is full;
+        KeyBusy.
         """
         now_ms = self.now_ms()
+        if (closed := self.limits.closed(by.tenant)) is not None and not (
+            key is not None and self.keys.is_known(key, now_ms // 1000)
+        ):
+            raise closed
         first_id = self._ids(now_ms)
         head = self._admitted(by, spec, first_id, now_ms, trace, resubmit_of=resubmit_of)
         claim = self._claim(key, head.job_id)
@@ -180,8 +185,10 @@ class Submitter:
         claim = self._claim(key, self._ids(now_ms))
         ids = [nth_id(claim.first_id, number) for number in range(len(batch.jobs))]
         known = self._known(key, claim, ids) if key and claim.repeated else {}
+        if (closed := self.limits.closed(by.tenant)) is not None and not known:
+            raise closed
         admitted = [
-            known.get(job_id) or self._parsed(by, job, job_id, now_ms, trace)
+            known.get(job_id) or closed or self._parsed(by, job, job_id, now_ms, trace)
             for job_id, job in zip(ids, batch.jobs, strict=True)
         ]
         admitted = [

@@ -24,6 +24,7 @@ from joblane.job.built_in import built_in_types
 from joblane.job.spec import Input, Submission
 from joblane.job.type_definition import TypeContract, TypeKey
 from joblane.service.schemas import Compile, Schema
+from joblane.service.validation_time import ValidationTime
 
 MAX_KEPT: Final = 200
 """Versions whose definitions and compiled schemas a function keeps, the latest used ones."""
@@ -50,9 +51,10 @@ class _Kept(NamedTuple):
 class TypedAdmission:
     """Checks submissions with a type."""
 
-    def __init__(self, store: TypeStore, compiled: Compile) -> None:
+    def __init__(self, store: TypeStore, compiled: Compile, time: ValidationTime) -> None:
         self._store = store
         self._compiled = compiled
+        self._time = time
         self._kept: OrderedDict[tuple[str, str, int], _Kept] = OrderedDict()
         self._request_ms = 0
         self._numbers: dict[tuple[str, str], int | None] = {}
@@ -64,7 +66,8 @@ class TypedAdmission:
         is read once. With `again` the submission is that of a job, so it has its defaults, and its
         items are counted anew.
 
-        Raises Problem 400 naming each wrong field, ClientError and BotoCoreError.
+        Raises Problem 400 naming each wrong field, and 429 if validating the tenant's params takes
+        too long; ClientError and BotoCoreError.
         """
         if spec.type is None:
             raise ValueError("the submission has no type")
@@ -73,7 +76,9 @@ class TypedAdmission:
         contract, schema = self._contract(tenant, spec.type, number)
         if spec.params is None:
             raise wrong("params", "required by a type")
-        if problems := schema.problems(spec.params, "params"):
+        with self._time.measured(tenant):
+            problems = schema.problems(spec.params, "params")
+        if problems:
             detail = "; ".join(f"{p.field}: {p.problem}" for p in problems[:3])
             raise Problem(HTTPStatus.BAD_REQUEST, detail, problems)
         command = () if built_in is None else built_in.argv(spec.params)

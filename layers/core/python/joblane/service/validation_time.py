@@ -1,0 +1,57 @@
+"""A bound on the time that one tenant's params take in the function that all tenants share.
+
+A validation takes microseconds to a millisecond. One may take two seconds (`job.schema_paths`), and
+a batch has a hundred. What took long is added up in each instance of the function, by tenant and
+minute; above the bound the tenant's typed submissions are refused until the minute is over. So
+whatever schemas and params a tenant sends, others have nineteen twentieths of each instance.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final
+
+from joblane.contract.problems import Problem
+
+SLOW_S: Final = 0.02
+"""A validation that takes longer counts."""
+
+MOST_S: Final = 3.0
+"""Seconds in a window that a tenant's slow validations may take; the last one may go beyond."""
+
+WINDOW_S: Final = 60.0
+
+
+@dataclass(frozen=True)
+class ValidationTime:
+    """The slow validations of one instance of the function."""
+
+    monotonic: Callable[[], float]
+    """Returns seconds."""
+    _used: dict[str, float] = field(default_factory=dict)
+    """Seconds in the present window, by tenant."""
+    _window: list[int] = field(default_factory=lambda: [0])
+
+    @contextmanager
+    def measured(self, tenant: str) -> Iterator[None]:
+        """Validate within the bound. Raises Problem 429 once the tenant has reached it."""
+        began = self.monotonic()
+        if (window := int(began // WINDOW_S)) != self._window[0]:
+            self._window[0] = window
+            self._used.clear()
+        if self._used.get(tenant, 0.0) >= MOST_S:
+            after_s = max(1, int((window + 1) * WINDOW_S - began) + 1)
+            raise Problem(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                f"the params of this tenant's types took more than {MOST_S:.0f} s to validate in a "
+                f"minute; submit again after {after_s} s, with smaller params or a type whose "
+                "schema is simpler",
+                retry_after_s=after_s,
+            )
+        try:
+            yield
+        finally:
+            took = self.monotonic() - began
+            if took > SLOW_S:
+                self._used[tenant] = self._used.get(tenant, 0.0) + took
