@@ -26,7 +26,7 @@ from joblane.config import Config
 from joblane.contract.access import CONSOLE_PATH
 from joblane.contract.route import USUAL, FunctionName
 from joblane.contract.routes import ROUTES
-from joblane.deployment.limits import LIMITS
+from joblane.deployment.limits import ADMITTED, LIMITS
 from joblane.deployment.names import OUTPUTS, api_id_parameter_name, api_parameter_name
 
 OPEN = "Public: returns `ok`, where to log in, or the OpenAPI document; no data of a tenant."
@@ -120,12 +120,7 @@ class ApiStack(FunctionStack):
                 "JOBLANE_QUEUES": self._queues(),
                 "JOBLANE_MAXIMA": maxima(config),
                 "JOBLANE_FLEET_QUEUES": fleet_queues(config),
-                "JOBLANE_LIMITS": config.limits_by_tenant.compact(
-                    "jobs_waiting",
-                    "output_mb_per_day",
-                    "output_files_mb_per_day",
-                    "input_mb_per_job",
-                ),
+                "JOBLANE_LIMITS": config.limits_by_tenant.compact(*ADMITTED, "input_mb_per_job"),
                 "JOBLANE_DEFAULT_QUEUE": config.default_queue,
                 "JOBLANE_FILTERS": json.dumps(config.filters),
                 "JOBLANE_CONCURRENCY": concurrency(config),
@@ -218,7 +213,7 @@ class ApiStack(FunctionStack):
                 "JOBLANE_ARCHITECTURES": json.dumps(
                     sorted({fleet.architecture for fleet in config.fleets.values()})
                 ),
-                "JOBLANE_LIMITS": config.limits_by_tenant.compact("upload_mb_per_day"),
+                "JOBLANE_LIMITS": config.limits_by_tenant.compact(*ADMITTED, "upload_mb_per_day"),
                 "JOBLANE_ACCESS": self._gate.access,
             },
             grants=[
@@ -243,7 +238,7 @@ class ApiStack(FunctionStack):
                     (resources.bundles(), resources.files()),
                     OBJECTS,
                 ),
-                Grant(("dynamodb:Query",), (resources.table("counters"),)),
+                Grant(("dynamodb:GetItem", "dynamodb:Query"), (resources.table("counters"),)),
                 Grant(
                     ("dynamodb:UpdateItem",),
                     (resources.table("counters"),),

@@ -22,6 +22,10 @@ MAX_ENTRIES = 1_000_000
 """Entries of directories that are looked at; directories that no glob reaches are not. That takes
 some seconds."""
 
+MOST_STEPS = 200_000_000
+"""Names in paths times names in globs: a million entries at a depth of five and twenty short globs.
+That takes half a minute, whatever the globs are."""
+
 MB = 1 << 20
 
 _SHOWN_CHARS = 300
@@ -52,6 +56,7 @@ class Bounds:
     stored: int = 0
     """Bytes that earlier attempts have left, which count as well."""
     entries: int = MAX_ENTRIES
+    steps: int = MOST_STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +140,8 @@ class _Walk:
         self._proceed = proceed
         self._device = os.fstat(work).st_dev
         self._entries = 0
+        self._steps = 0
+        self._names = sum(len(glob.components) for glob in globs)
         self._count = 0
         self._bytes = 0
         self.matched = [False] * len(globs)
@@ -156,7 +163,7 @@ class _Walk:
                     above.pop().close()
                     continue
                 path = f"{directory.path}/{entry.name}" if directory.path else entry.name
-                self._count_entry()
+                self._count_entry(len(above))
                 if self._look(entry, path):
                     try:
                         above.append(_Directory(self._work, path))
@@ -166,8 +173,14 @@ class _Walk:
             for directory in above:
                 directory.close()
 
-    def _count_entry(self) -> None:
+    def _count_entry(self, depth: int) -> None:
         self._entries += 1
+        self._steps += depth * self._names
+        if self._steps > self._bounds.steps:
+            raise CannotCollect(
+                f"{self._entries:,} directory entries to compare with {len(self._globs)} globs; "
+                "name fewer or shorter globs, or fewer directories, in outputs"
+            )
         if self._entries > self._bounds.entries:
             raise CannotCollect(
                 f"more than {self._bounds.entries:,} directory entries to look at; name fewer "

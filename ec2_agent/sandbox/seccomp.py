@@ -82,6 +82,12 @@ ARGUMENTS: tuple[ArgumentRule, ...] = (
         ArgumentRule("socket", (_low(0, family),), errno.EAFNOSUPPORT)
         for family in (_AF_VSOCK, _AF_ALG, _AF_KEY, _AF_XDP, socket.AF_PACKET)
     ),
+    # Transports that programs do not need, and that the kernel has much code for: DCCP, L2TP, SCTP,
+    # UDP-Lite, MPTCP. This is what a kernel without them answers; Go falls back to TCP at it.
+    *(
+        ArgumentRule("socket", (_low(2, protocol),), errno.EPROTONOSUPPORT)
+        for protocol in (33, 115, 132, 136, 262)
+    ),
     # Of netlink only protocol 0, NETLINK_ROUTE: libc lists its own interfaces with it.
     ArgumentRule(
         "socket", (_low(0, socket.AF_NETLINK), Compare(2, _CMP_NE, 0)), errno.EAFNOSUPPORT

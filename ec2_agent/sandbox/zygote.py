@@ -39,6 +39,7 @@ _NEEDED = (
     kernel.CAP_NET_ADMIN,  # bring the loopback interface up
     kernel.CAP_SYS_ADMIN,  # namespaces and mounts
 )
+_SHOWN = b"joblane-sandbox"
 _LULL_MS = 5
 """How long to wait before a pooled slot is made. /bin/true takes 1 ms in a sandbox."""
 _MOST_PLANS = 64
@@ -60,6 +61,7 @@ _LIMITS = (
 
 def main() -> None:
     """Run until the agent closes the connection or ends."""
+    _hide_arguments()
     control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, slot.SOCKET)
     (config,), fds = wire.receive(control)
     try:
@@ -74,6 +76,21 @@ def main() -> None:
 if TYPE_CHECKING:
     Limits = tuple[tuple[str, str], ...]
     Order = tuple[int, slot.Needs, Limits, int]
+
+
+def _hide_arguments() -> None:
+    """Replace this process's arguments, which slots inherit and a job reads as /proc/1/cmdline.
+
+    They have the path of the agent. `ps` shows what is there instead.
+    """
+    with open("/proc/self/stat", "rb") as file:
+        fields = file.read().rpartition(b") ")[2].split()
+    start, end = int(fields[45]), int(fields[46])  # proc(5): arg_start, arg_end
+    memory = os.open("/proc/self/mem", os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.pwrite(memory, _SHOWN.ljust(end - start, b"\0"), start)
+    finally:
+        os.close(memory)
 
 
 class Zygote:

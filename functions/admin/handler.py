@@ -28,7 +28,7 @@ from joblane.aws.message_ages import MessageAges
 from joblane.aws.settings import SettingsStore
 from joblane.aws.signed_uploads import SIGNING
 from joblane.aws.types import TypeStore
-from joblane.aws.usage import UploadStore
+from joblane.aws.usage import UploadStore, UsageStore
 from joblane.contract.operator_routes import OPERATOR_ROUTES
 from joblane.contract.principal import AnyAccess
 from joblane.contract.views import Login
@@ -57,6 +57,7 @@ from joblane.service.key_clear import KeyClear
 from joblane.service.key_release import KeyRelease
 from joblane.service.key_rules import KeyRules
 from joblane.service.keys import KeyReader
+from joblane.service.limit_check import LimitCheck
 from joblane.service.operations import Operations
 from joblane.service.queues import Queues, QueueStatistics
 from joblane.service.read import JobReader
@@ -96,7 +97,7 @@ class Settings(Environment):
     access: Json[AnyAccess]
     login: Json[Login]
     limits: Json[Limits]
-    """That which is checked here: `upload_mb_per_day`."""
+    """Those that are checked here: `jobs_waiting` and those of a day."""
     retention: Json[Retention]
 
 
@@ -130,8 +131,10 @@ def build(
     operations = Operations(jobs, lanes, settings.retention, keyed)
     facts = FactStore(dynamodb, settings.agents_table)
     agent_routes(app, Agents(agents, facts, jobs, lanes, app.now_ms))
-    dead_letter_routes(app, reader, operations)
-    bulk_routes(app, BulkOperations(jobs, lanes, operations, settings.queues))
+    usage = UsageStore(dynamodb, settings.counters_table)
+    limits = LimitCheck(usage, settings.limits, app.now_ms, app.logger)
+    dead_letter_routes(app, reader, operations, limits)
+    bulk_routes(app, BulkOperations(jobs, lanes, operations, limits, settings.queues))
     names = [lanes.name(queue, lane) for queue in settings.queues for lane in LANES]
     counters = CounterStore(dynamodb, settings.counters_table)
     ages = MessageAges(lambda: clients.make("cloudwatch"), names, clock)

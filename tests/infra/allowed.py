@@ -77,7 +77,7 @@ ALLOWED = {
     )
     | {("dynamodb:BatchGetItem", KEYS), ("dynamodb:Query", f"{KEYS}/index/by_type")}
     | every(("s3:GetObject", "s3:PutObject"), (BUNDLES, FILES))
-    | every(("dynamodb:Query", "dynamodb:UpdateItem"), (COUNTERS,))
+    | every(("dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"), (COUNTERS,))
     | {("cloudwatch:GetMetricData", "*")}
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Admin",))
     | every(("dynamodb:Query",), (AGENTS, f"{JOBS}/index/by_tenant", f"{JOBS}/index/attention"))

@@ -212,6 +212,7 @@ PROC = [
     Case("proc", "the init's root", "os.listdir('/proc/1/root')", "EACCES|EPERM"),
     Case("proc", "the init's program (CVE-2019-5736)", "os.readlink('/proc/1/exe')", "EACCES|EPERM"),
     Case("proc", "the init's descriptors", "os.listdir('/proc/1/fd')", "EACCES|EPERM"),
+    Case("proc", "the init's arguments, and with them the agent's path", "text('/proc/1/cmdline').strip(chr(0))", "joblane-sandbox"),
     Case("proc", "the init's environment", "text('/proc/1/environ')", "EACCES|EPERM"),
     Case("proc", "the init's memory", "open('/proc/1/mem', 'rb')", "EACCES|EPERM|EROFS"),
     Case("proc", "only the sandbox's processes", "len([p for p in os.listdir('/proc') if p.isdigit()])", "2"),
@@ -298,6 +299,10 @@ NETWORK = [
     Case("network", "a packet socket", "socket.socket(socket.AF_PACKET, socket.SOCK_RAW)", "EAFNOSUPPORT|EPERM"),
     Case("network", "the hypervisor's socket", "socket.socket(40, socket.SOCK_STREAM)", "EAFNOSUPPORT"),
     Case("network", "the kernel's crypto socket", "socket.socket(38, socket.SOCK_SEQPACKET)", "EAFNOSUPPORT"),
+    *(
+        Case("network", f"a transport that programs do not need, {number}", f"socket.socket(socket.AF_INET, {kind}, {number})", "EPROTONOSUPPORT")
+        for number, kind in ((33, 6), (132, 1), (136, 2), (262, 1))
+    ),
     Case("network", "nftables by netlink", "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)", "EAFNOSUPPORT|EPERM"),
     Case("network", "a privileged port", "socket.create_server(('127.0.0.1', 80))", "EACCES"),
 ]

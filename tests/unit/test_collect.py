@@ -181,6 +181,19 @@ def test_entries_are_bounded_and_directories_that_no_glob_reaches_are_not_looked
     assert ["out/one"] == paths(look(fd, "out/*", bounds=Bounds(10, 1, entries=20)))
 
 
+def test_the_work_of_comparing_is_bounded_whatever_the_globs_are(work: Path, fd: int):
+    """At a depth of 60, twenty such globs take 0.7 ms for each entry."""
+    for n in range(30):
+        write(work / "a" / "b" / f"{n}")
+    hard = [f"{'**/*a*b/' * 8}{n}" for n in range(20)]
+    bounds = Bounds(10, 1, steps=10_000)
+    walked = collect(fd, hard[:1], Bounds(10, 1, steps=2_000), lambda: True)
+    assert [] == walked.files
+    with pytest.raises(CannotCollect, match=r"entries to compare with 20 globs; name fewer"):
+        collect(fd, hard, bounds, lambda: True)
+    assert 30 == len(look(fd, "**", bounds=Bounds(100, 1, steps=10_000)).files)
+
+
 def test_a_directory_that_is_swapped_for_a_link_while_it_is_looked_at_leads_nowhere(
     work: Path, fd: int, monkeypatch: pytest.MonkeyPatch
 ):

@@ -12,6 +12,7 @@ from functions.admin import handler as admin
 from functions.status import handler as status
 from functions.submission import handler as submission
 from joblane.aws.clients import Clients
+from joblane.aws.file_store import FileStore
 from joblane.aws.output_file_store import OutputFileStore
 from joblane.deployment.limits import LimitOverrides, Limits
 from joblane.files.models import Manifest, OutputFile, OutputSummary
@@ -19,6 +20,7 @@ from joblane.formats.times import rfc3339
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
+from joblane.service import input_check
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
 from tests.support.requests import Api
 
@@ -253,6 +255,38 @@ def test_the_limit_of_the_tenant_counts_each_file_once_for_each_path(aws: Cloud)
     assert {"inputs"} == refused(api, inputs=files(digest), stdin_file=digest).keys()
     large = put_file(aws, bytes(1024 * 1024 + 1))
     assert {"stdin_file"} == refused(api, stdin_file=large).keys()
+
+
+class Finds:
+    """Counts the looks for files in S3."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        find = FileStore.find
+
+        def counting(store: FileStore, tenant: str, sha256: str) -> Any:
+            self.count += 1
+            return find(store, tenant, sha256)
+
+        monkeypatch.setattr(FileStore, "find", counting)
+
+
+def test_a_batch_looks_for_each_file_once_and_for_a_bounded_number(
+    aws: Cloud, jobs: Api, monkeypatch: pytest.MonkeyPatch
+):
+    finds = Finds(monkeypatch)
+    digest = put_file(aws)
+    job = {"command": ["cat"], "inputs": files(digest)}
+    code, answer = jobs("POST", "/v1/jobs/batch", {"jobs": [job] * 20})
+    assert ({202}, 1) == ({entry["status"] for entry in answer["entries"]}, finds.count)
+    monkeypatch.setattr(input_check, "MOST_LOOKED_FOR", 3)
+    finds.count = 0
+    each = [{"command": ["cat"], "stdin_file": f"{n:064}"} for n in range(5)]
+    code, answer = jobs("POST", "/v1/jobs/batch", {"jobs": [*each, job]})
+    assert (200, 3) == (code, finds.count)
+    details = [entry["detail"] for entry in answer["entries"]]
+    assert all("no file with this SHA-256" in detail for detail in details[:3])
+    assert all("more than 3 different files" in detail for detail in details[3:])
 
 
 def test_a_job_is_submitted_again_only_with_its_files(aws: Cloud, jobs: Api):

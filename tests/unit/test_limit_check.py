@@ -3,24 +3,30 @@
 import json
 import time
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
+from functions.admin import handler as admin
 from functions.submission.handler import Settings, build
 from joblane.aws.table import Table
 from joblane.aws.usage import UsageStore
-from joblane.deployment.limits import LimitOverrides, Limits
+from joblane.deployment.limits import ADMITTED, LimitOverrides, Limits
 from joblane.deployment.names import table_name
+from joblane.formats.ids import nth_id
+from joblane.job.head import submitted, with_step
+from joblane.job.lifecycle import State
+from joblane.job.timeline import Step
 from joblane.queue.usage import MEBIBYTE, Account, Accounts, Figures
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
+from tests.support.jobs import JOB as FIRST
+from tests.support.jobs import submission
 from tests.support.requests import Api
 
 LIMITS = Limits(
     tenants={"acme": LimitOverrides(jobs_waiting=5, output_mb_per_day=3, output_files_mb_per_day=4)}
 )
-CHECKED: Final = ("jobs_waiting", "output_mb_per_day", "output_files_mb_per_day")
 JOB = {"command": ["true"]}
 
 
@@ -45,9 +51,7 @@ def _application(aws: Cloud, clock: Clock) -> Any:
     settings = Settings.model_validate(
         {
             **FUNCTION_ENVIRONMENT,
-            "JOBLANE_LIMITS": LIMITS.compact(
-                "jobs_waiting", "output_mb_per_day", "output_files_mb_per_day"
-            ),
+            "JOBLANE_LIMITS": LIMITS.compact(*ADMITTED),
         }
     )
     return build(settings, aws.clients, clock)
@@ -221,3 +225,49 @@ def test_figures_that_cannot_be_read_refuse_nobody_and_the_log_says_so(
     monkeypatch.setattr(Table, "get", unreachable)
     assert [202] == statuses(api, 1)
     assert "limits are not checked: the figures cannot be read" in caplog.messages
+
+
+@pytest.fixture(name="operator")
+def _operator(aws: Cloud, clock: Clock) -> Api:
+    environment = {**FUNCTION_ENVIRONMENT, "JOBLANE_LIMITS": LIMITS.compact(*ADMITTED)}
+    return Api(admin.build(admin.Settings.model_validate(environment), aws.clients, clock))
+
+
+def ended(aws: Cloud, state: State, number: int) -> str:
+    """A job of acme that has ended so."""
+    head = submitted(nth_id(FIRST, number), "acme", submission(), 1000)
+    step = Step(state, 2000, 1, "ended", "agent-1")
+    return aws.jobs.put_new(replace(with_step(head, step), attempt=1)).job_id
+
+
+def test_operators_restart_and_replay_no_more_than_may_wait(
+    aws: Cloud, operator: Api, count: Any, clock: Clock
+) -> None:
+    dead = ended(aws, State.DEAD, 0)
+    failed = [ended(aws, State.FAILED, n) for n in range(1, 5)]
+    count(waiting=3)
+    status, answer = operator("POST", "/v1/queues/default/restart-failed")
+    assert (200, 2) == (status, answer["restarted"])
+    assert all("jobs_waiting is 5" in each["detail"] for each in answer["refused"])
+    assert 2 == len(answer["refused"])
+    count(waiting=5)
+    clock.at += 11
+    assert 429 == operator("POST", "/v1/queues/default/restart-failed")[0]
+    assert 429 == operator("POST", f"/v1/dlq/{dead}/replay")[0]
+    states = [aws.job(job_id).state for job_id in (dead, *failed)]
+    assert [State.DEAD, *[State.FAILED] * 2, *[State.PENDING] * 2] == sorted(
+        states, key=["dead", "failed", "pending"].index
+    )
+    count(waiting=4)
+    clock.at += 11
+    assert 202 == operator("POST", f"/v1/dlq/{dead}/replay")[0]
+    assert 429 == operator("POST", "/v1/queues/default/restart-failed")[0]
+
+
+def test_each_job_of_a_page_that_is_retried_counts(aws: Cloud, api: Api, count: Any) -> None:
+    for number in range(3):
+        ended(aws, State.FAILED, number)
+    count(waiting=0)
+    _, answer = api("POST", "/v1/jobs/retry", query={"state": "failed"})
+    assert 3 == answer["retried"]
+    assert [202, 202, 429] == statuses(api, 3)

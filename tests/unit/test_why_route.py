@@ -97,6 +97,15 @@ def test_a_job_without_agents_says_so(aws: Cloud, api: Api):
     )
 
 
+def test_agents_of_queues_that_other_tenants_have_alone_are_not_counted(aws: Cloud, api: Api):
+    job_id = submit(api)
+    before = why(aws, job_id, JOBLANE_QUEUES='{"default": [], "bulk": [], "theirs": ["other"]}')
+    aws.agents.beat(agent("theirs-1", queues=("theirs",)))
+    after = why(aws, job_id, JOBLANE_QUEUES='{"default": [], "bulk": [], "theirs": ["other"]}')
+    assert 0 == first(after)["facts"]["others_alive"]
+    assert first(before) == first(after)
+
+
 @pytest.mark.parametrize(
     ("tenant", "shown"), [("acme", "person ann"), ("platform", "person ann"), ("other", None)]
 )

@@ -23,6 +23,13 @@ Limit = Literal[
 
 LIMITS: Final[tuple[Limit, ...]] = get_args(Limit)
 
+ADMITTED: Final[tuple[Limit, ...]] = (
+    "jobs_waiting",
+    "output_mb_per_day",
+    "output_files_mb_per_day",
+)
+"""Those that jobs are accepted by."""
+
 Jobs = Annotated[int, Field(ge=1, le=100_000_000)]
 Executions = Annotated[int, Field(ge=1, le=10_000)]
 Files = Annotated[int, Field(ge=1, le=100_000)]

@@ -16,11 +16,14 @@ from joblane.service.bulk import (
     BulkOperations,
     is_restart_cursor,
 )
+from joblane.service.limit_check import LimitCheck
 from joblane.service.operations import Operations
 from joblane.service.read import JobReader
 
 
-def dead_letter_routes(app: Application, reader: JobReader, operations: Operations) -> None:
+def dead_letter_routes(
+    app: Application, reader: JobReader, operations: Operations, limits: LimitCheck
+) -> None:
     """Bind the routes that list, replay and dismiss dead jobs."""
 
     @app.route("GET /v1/dlq")
@@ -35,6 +38,7 @@ def dead_letter_routes(app: Application, reader: JobReader, operations: Operatio
         head, at_ms = app.job(job_id), app.now_ms()
         why = app.asked("replayed", at_ms)
         exact = app.matches(head)
+        limits.require(app.tenant())
         with conflicts(exact=exact):
             head = operations.restart(head, Event.REPLAY, why, at_ms, exact=exact)
         return success(job_view(head), HTTPStatus.ACCEPTED)

@@ -59,6 +59,7 @@ def group_routes(app: Application, groups: "Callable[[], Groups]", limits: Limit
         limits.require(app.tenant())
         with conflicts():
             swept = groups().retry(head, why, now_ms, page=page)
+        limits.note(app.tenant(), swept.done - 1)
         return success(JobsRetried(retried=swept.done, **_sweep(swept)))
 
     def _page() -> int | None:

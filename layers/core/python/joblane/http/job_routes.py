@@ -176,6 +176,7 @@ def selected_jobs_routes(
         limits.require(app.tenant())
         why = app.asked("retried", now_ms)
         result = selected().retry(app.tenant(), wanted, why, now_ms, after)
+        limits.note(app.tenant(), result.done - 1)
         return swept("retried", result, wanted)
 
     @app.route("POST /v1/jobs/delete")

@@ -64,7 +64,7 @@ class Admission:
         queue = self.router.route(by, spec, now_ms)
         self._check_resources(queue, spec)
         if spec.inputs or spec.stdin_file is not None:
-            self.inputs().check(by.tenant, spec)
+            self.inputs().check(by.tenant, spec, now_ms)
         spec = self._notified(by.tenant, spec.model_copy(update={"queue": queue}))
         if resubmit_of is None and is_broadcast(spec.target) and not _sets_retry(spec, typed):
             retry = spec.retry.model_copy(update={"max_attempts": 1})

@@ -17,6 +17,7 @@ from joblane.job.lifecycle import Event, State
 from joblane.job.message import is_id
 from joblane.job.moves import NotAllowed
 from joblane.queue.access import open_queues
+from joblane.service.limit_check import LimitCheck
 from joblane.service.operations import Gone, Operations
 from joblane.service.wake_up import renewal_delay_s, send_wake_ups
 
@@ -70,6 +71,7 @@ class BulkOperations:
     jobs: JobStore
     lanes: Lanes
     operations: Operations
+    limits: LimitCheck
     queues: Mapping[str, tuple[str, ...]]
     """Tenants that may use each queue; none means all."""
 
@@ -136,14 +138,20 @@ class BulkOperations:
         """Restart a page of the tenant's failed jobs, then of its dead ones, counters reset.
 
         Jobs that were restarted have left the list, so a second call never restarts one twice.
+        Those that the tenant's limits leave no room for are refused; Problem 429 if that is all.
         """
         name, _, before = (after or f"{_RESTARTED[0]}:").partition(":")
         state = State(name)
         heads, older = self.jobs.attention_page(
             selection.tenant, state, limit=limit, before=before or None
         )
-        done, refused = 0, {}
-        for head in filter(selection.holds, heads):
+        chosen = [head for head in heads if selection.holds(head)]
+        accepted, problem = self.limits.admit(selection.tenant, len(chosen))
+        if problem is not None and not accepted:
+            raise problem
+        done = 0
+        refused = {head.job_id: problem.detail for head in chosen[accepted:] if problem is not None}
+        for head in chosen[:accepted]:
             try:
                 self.operations.restart(head, Event.RETRY, why, now_ms)
             except (NotAllowed, KeyBusy) as refusal:

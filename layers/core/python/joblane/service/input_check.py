@@ -3,19 +3,32 @@
 Only submissions with `inputs` or `stdin_file` need it, so that others do not import it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from http import HTTPStatus
+from typing import Final
 
 from joblane.aws.file_store import FileStore, StoredFile
-from joblane.contract.problems import FieldProblem, Problem
+from joblane.contract.problems import FieldProblem, Problem, wrong
 from joblane.deployment.limits import Limits
 from joblane.formats.times import rfc3339, unix_ms
 from joblane.job.spec import Resources, Submission
 from joblane.service.stored_files import find_all
 
 MB = 1024 * 1024
+
+MOST_LOOKED_FOR: Final = 2000
+"""Different files of one request, of which a job has 1,001 at most: each is a request to S3, and a
+batch of the largest size could name 29,000."""
+
+
+@dataclass(slots=True)
+class _Request:
+    """What was found for the submissions of one request."""
+
+    of: tuple[str, int] = ("", 0)
+    found: dict[str, StoredFile | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -27,25 +40,50 @@ class InputCheck:
     days: int
     _: KW_ONLY
     pool: Callable[[int], Executor] = ThreadPoolExecutor
+    _request: _Request = field(default_factory=_Request)
 
-    def check(self, tenant: str, spec: Submission) -> None:
+    def check(self, tenant: str, spec: Submission, now_ms: int) -> None:
         """Raise Problem 400, which names each file that cannot be used.
 
-        One request to S3 for each content, however many files have it.
+        One request to S3 for each content, however many files and jobs of a batch have it: `now_ms`
+        is the time of the request. A batch that names more than `MOST_LOOKED_FOR` is refused from
+        there on.
         """
         fields = dict(_fields(spec))
-        found = find_all(self.store, tenant, fields.values(), self.pool)
+        found = self._find(tenant, fields.values(), now_ms)
         problems = [
-            FieldProblem(field=field, problem=problem)
-            for field, digest in fields.items()
+            FieldProblem(field=name, problem=problem)
+            for name, digest in fields.items()
             if (problem := self._problem(found[digest], spec.run_at)) is not None
         ]
-        sizes = {digest: stored.size for digest, stored in found.items() if stored is not None}
+        sizes = {
+            digest: stored.size
+            for digest in fields.values()
+            if (stored := found[digest]) is not None
+        }
         if not problems:
             problems += self._too_large(tenant, spec, sizes)
         if problems:
             detail = "; ".join(f"{each.field}: {each.problem}" for each in problems[:3])
             raise Problem(HTTPStatus.BAD_REQUEST, detail, problems)
+
+    def _find(
+        self, tenant: str, digests: Iterable[str], now_ms: int
+    ) -> Mapping[str, StoredFile | None]:
+        if (tenant, now_ms) != self._request.of:
+            self._request.of = tenant, now_ms
+            self._request.found.clear()
+        known = self._request.found
+        new = [digest for digest in dict.fromkeys(digests) if digest not in known]
+        if len(known) + len(new) > MOST_LOOKED_FOR:
+            raise wrong(
+                "inputs",
+                f"make the batch name more than {MOST_LOOKED_FOR} different files; submit its jobs "
+                "in several batches",
+            )
+        if new:
+            known |= find_all(self.store, tenant, new, self.pool)
+        return known
 
     def _problem(self, stored: StoredFile | None, run_at: str | None) -> str | None:
         if stored is None:

@@ -86,6 +86,10 @@ class LimitCheck:
                 raise self._refused(tenant, reached, jobs, now_ms)
         self._read(tenant, now_ms, READ_AGAIN_MS).accepted += jobs
 
+    def note(self, tenant: str, jobs: int) -> None:
+        """Count jobs that were accepted beside those that were asked for."""
+        self._read(tenant, self.now_ms(), READ_AGAIN_MS).accepted += jobs
+
     def _refused(self, tenant: str, reached: Excess, jobs: int, now_ms: int) -> Problem:
         self.log.warning(
             "submission refused",

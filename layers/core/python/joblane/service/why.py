@@ -35,6 +35,7 @@ from joblane.job.lease import Heartbeat
 from joblane.job.lifecycle import State
 from joblane.key.request import KeyRequest
 from joblane.key.segments import parse_segments
+from joblane.queue.access import open_queues
 from joblane.queue.maxima import Maxima
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.tenant_shares import TenantShares
@@ -138,6 +139,9 @@ class WhyReader:
             lanes = {lane: answer.result() for lane, answer in lengths.items()}
         queue = self._queue(head, found[head.queue])
         limits = self._limit(head, shares)
+        # How many agents other tenants have is theirs to know.
+        open_here = {head.queue, *open_queues(self.tenants, head.tenant)}
+        rows = [row for row in rows if not open_here.isdisjoint(row.queues)]
         agents = Agents(tuple(rows), more=more)
         capacity = Capacity(head.tenant, queue, agents, limits)
         stopped = [row for row in rows if head.queue in row.queues and capacity.counts_jobs(row)]
