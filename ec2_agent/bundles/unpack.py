@@ -23,6 +23,14 @@ EACH_BYTES = 16 << 10
 """Counted for each file beside its bytes: ext4 has an inode for so many bytes of a disk, and the
 last block of a file is half empty."""
 
+MAX_HEADERS = 2 * MAX_FILES
+"""Entries that `zipfile` may find: it takes 0.6 KB of memory for each before it tells how many
+there are, and 250 MB could have five million. Those of a zip file in the bundle count, too, if it
+is not compressed again."""
+
+_HEADER, _HEADER_BYTES = b"PK\1\2", 46
+"""How an entry of the directory of a zip file begins, and the least that it takes."""
+
 _CHUNK = 1 << 20
 _ENCRYPTED = 0x1
 _UNIX = 3
@@ -64,6 +72,7 @@ def unpack(file: IO[bytes], target: Path, admit: Admit = nullcontext) -> Content
     raises. The sizes in the zip file's own directory bind: `zipfile` reads no byte more of an
     entry, and one that has fewer is refused.
     """
+    _check_headers(file)
     try:
         with zipfile.ZipFile(file) as archive:
             contents = _contents(archive)
@@ -78,6 +87,18 @@ def unpack(file: IO[bytes], target: Path, admit: Admit = nullcontext) -> Content
         raise BadBundle(f"it is not a valid zip file: {error.strerror}") from None
     except Exception as error:  # noqa: BLE001 - what a zip file holds makes zipfile raise anything
         raise BadBundle(f"it is not a valid zip file: {error}") from None
+
+
+def _check_headers(file: IO[bytes]) -> None:
+    if file.seek(0, os.SEEK_END) > MAX_HEADERS * _HEADER_BYTES:
+        file.seek(0)
+        found, before = 0, b""
+        while chunk := file.read(_CHUNK):
+            found += (before + chunk).count(_HEADER)
+            before = chunk[1 - len(_HEADER) :]
+        if found > MAX_HEADERS:
+            raise BadBundle(f"it has more than {MAX_FILES} files")
+    file.seek(0)
 
 
 def _contents(archive: zipfile.ZipFile) -> Contents:

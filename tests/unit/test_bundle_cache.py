@@ -167,6 +167,19 @@ def test_files_beyond_the_bound_are_refused_whatever_the_zip_file_says(
         unpack(io.BytesIO(zipped(*(entry(str(n)) for n in range(3)))), tmp_path)
 
 
+@pytest.mark.parametrize("chunk", [7, 64, 1 << 20])
+def test_files_are_counted_before_the_library_takes_memory_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+):
+    six = zipped(*(entry(str(n)) for n in range(6)))
+    monkeypatch.setattr(unpacking, "MAX_HEADERS", 5)
+    monkeypatch.setattr(unpacking, "_CHUNK", chunk)
+    unpack(io.BytesIO(zipped(*(entry(str(n), bytes(99)) for n in range(5)))), tmp_path)
+    monkeypatch.setattr(zipfile, "ZipFile", None)
+    with pytest.raises(BadBundle, match="more than 100000 files"):
+        unpack(io.BytesIO(six), tmp_path)
+
+
 @pytest.mark.parametrize("at_once", [1, 3])
 def test_a_damaged_zip_file_is_refused_or_unpacked_and_nothing_else(tmp_path: Path, at_once: int):
     """Each byte in turn, with some values: zipfile raises errors of six libraries for them."""
