@@ -2,7 +2,7 @@
 
 The items of a tenant lie beside those of its queues (`joblane.aws.counters`), in a series of its
 name. Its accounts have the minute 0. An item of a minute has attributes `b<sequence>` with the
-figures of a batch, and `c<sequence>` with its counts by state, which earlier versions ignore.
+figures of a batch, and `c<sequence>` with its counts by state.
 """
 
 from dataclasses import astuple
@@ -143,9 +143,7 @@ def _accounts(row: Row) -> Accounts:
     closed_minute, *closed = row["closed"]
     at_minute, *present = row["present"]
     figures = Account(closed_minute, Figures(*closed), Figures(*present), at_minute)
-    jobs = row.get("jobs")  # an earlier version stores none, and keeps those that are there
-    if jobs is None:
-        return Accounts(figures, Account(closed_minute, Jobs(), Jobs(), at_minute))
+    jobs = row["jobs"]
     settled = jobs.get("settled")
     return Accounts(
         figures, _jobs(jobs), jobs.get("counted"), None if settled is None else _settled(settled)

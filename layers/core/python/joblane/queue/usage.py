@@ -214,11 +214,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """The accounts of a tenant.
-
-    A function of an earlier version stores the first one only; the other one then has fewer closed
-    minutes, and is counted from its own.
-    """
+    """The accounts of a tenant."""
 
     figures: Account[Figures]
     jobs: Account[Jobs]
