@@ -20,6 +20,7 @@ Each = Literal[
     "fleet",
     "service",
     "table",
+    "index",
     "notifier",
     "scaler",
     "tracer",
@@ -62,7 +63,7 @@ class Alarm:
     _: KW_ONLY
     each: Each = "deployment"
     of: tuple[str, ...] = ()
-    """The functions or tables that it is made for."""
+    """The functions, tables or indexes (`table/index`) that it is made for."""
     expression: str = ""
     """Metric math; without it the only metric."""
     periods: int = 1
@@ -169,6 +170,10 @@ OTHERS = ("submission", "admin", "status", "instance_end", "projector", "sequel"
 
 TABLES = ("jobs", "agents", "keys", "counters", "output")
 """Tables that jobs and agents write all the time."""
+
+INDEXES = ("jobs/by_tenant", "jobs/attention", "jobs/wake", "keys/by_type")
+"""Their indexes. A table whose index cannot take a write refuses it, and its own metric does not
+count that."""
 
 BASIC = (
     Alarm(
@@ -288,6 +293,24 @@ FULL = (
         1,
         each="table",
         of=TABLES,
+        periods=3,
+        breaching=2,
+    ),
+    Alarm(
+        "index-throttled",
+        "full",
+        "DynamoDB refuses writes to a table because of its index",
+        {
+            "m": Metric(
+                "AWS/DynamoDB",
+                "WriteThrottleEvents",
+                "Sum",
+                {"TableName": "{name}-{table}", "GlobalSecondaryIndexName": "{index}"},
+            )
+        },
+        1,
+        each="index",
+        of=INDEXES,
         periods=3,
         breaching=2,
     ),

@@ -96,6 +96,9 @@ class FleetStack(JoblaneStack):
                 min_healthy_percentage=90,
                 max_healthy_percentage=100,
                 instance_warmup=WARM_UP,
+                # By CloudFormation's default the refresh skips instances that have the template
+                # already, and cannot start then: the image is a parameter (`resolve:ssm`).
+                skip_matching=False,
                 # The other values wait for an hour, and then fail the deployment.
                 scale_in_protected_instances=autoscaling.ScaleInProtectedInstances.REFRESH,
                 standby_instances=autoscaling.StandbyInstances.IGNORE,

@@ -86,7 +86,7 @@ class ObservabilityStack(JoblaneStack):
             for names in self._each(burn.each):
                 self._burn(burn, names)
         if full and self._first:
-            add_dashboard(self, self._api)
+            add_dashboard(self, self.config, self._api, self.resources.recovery_machine())
 
     def _each(self, each: Each, of: tuple[str, ...] = ()) -> Iterator[dict[str, str]]:
         """Yield what the names in braces of an alarm stand for, once for each that it makes."""
@@ -98,6 +98,10 @@ class ObservabilityStack(JoblaneStack):
             yield from ({"fleet": fleet} for fleet in self.config.fleets)
         elif each in used(self.config):
             yield {}
+        elif each == "index":
+            for name in of:
+                table, _, index = name.partition("/")
+                yield {"table": table, "index": index}
         else:
             key: str = each
             yield from ({key: name} for name in of)

@@ -144,9 +144,15 @@ ALL = [
     *failures("function-throttled"),
     one("requeue-slow", "each time", "ALARM", at_minutes(44_001, 1, 6, 11, others=9_000)),
     one("requeue-slow", "two of three", "OK", at_minutes(55_000, 1, 11, others=9_000)),
-    one("table-throttled", "two of three periods", "ALARM", at_minutes(1, 0, 11, others=0)),
-    one("table-throttled", "a peak", "OK", at_minutes(1000, 0, 1, 2, others=0)),
-    one("table-throttled", "a peak, and no values before", "OK", at_minutes(1000, 0, 1, 2)),
+    *(
+        case
+        for alarm in ("table-throttled", "index-throttled")
+        for case in (
+            one(alarm, "two of three periods", "ALARM", at_minutes(1, 0, 11, others=0)),
+            one(alarm, "a peak", "OK", at_minutes(1000, 0, 1, 2, others=0)),
+            one(alarm, "a peak, and no values before", "OK", at_minutes(1000, 0, 1, 2)),
+        )
+    ),
     Case("no-agents", "jobs wait", "ALARM", {"backlog": always(5), "alive": always(0)}),
     Case("no-agents", "one is alive", "OK", {"backlog": always(5), "alive": always(1)}),
     Case("no-agents", "nothing waits", "OK", {"backlog": always(0), "alive": always(0)}),

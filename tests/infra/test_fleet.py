@@ -244,6 +244,7 @@ def test_instances_get_new_kernels_and_changed_templates(production: Deployment)
             "MaxHealthyPercentage": 100,
             "InstanceWarmup": 120,
             "ScaleInProtectedInstances": "Refresh",
+            "SkipMatching": False,
             "StandbyInstances": "Ignore",
         },
     } == policy["AutoScalingInstanceRefresh"]

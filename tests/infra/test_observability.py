@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from infra.alarms import ALARMS, BASIC, BURNS, IDS, Alarm
+from infra.alarms import ALARMS, BASIC, BURNS, IDS, INDEXES, Alarm
 from infra.assets import FUNCTIONS
 from infra.data import TABLES
 from infra.lanes import stack_of
@@ -16,7 +16,7 @@ from infra.limits import require_deployable
 from infra.observability import ONE_STACK, ObservabilityStack, stacks, used
 from joblane.config import Config
 from joblane.config.observability import Level, Observability
-from joblane.deployment.metrics import DIMENSIONS, NAMESPACE
+from joblane.deployment.metrics import DIMENSIONS, NAMESPACE, OF_FLEETS, OF_QUEUES
 from scripts.costs.month import Month
 from scripts.costs.page import IDLE, PAGE, total
 from scripts.costs.resources import count
@@ -121,9 +121,9 @@ def test_metrics_have_no_dimension_of_a_job_an_agent_or_a_tenant() -> None:
 
 def test_functions_and_tables_of_the_table_exist() -> None:
     for alarm in ALARMS:
-        assert set(alarm.of) <= {*FUNCTIONS, *TABLES}
+        assert set(alarm.of) <= {*FUNCTIONS, *TABLES, *INDEXES}
         if alarm.of:
-            assert alarm.each in {"function", "table"}
+            assert alarm.each in {"function", "table", "index"}
 
 
 def test_names_of_functions_and_queues_are_those_of_the_deployment(varied: Deployment) -> None:
@@ -168,6 +168,97 @@ def test_the_dashboard_is_of_the_level_full(varied: Deployment, production: Depl
     assert 21 == len(widgets)
     assert len(widgets) == len({(each["x"], each["y"]) for each in widgets})
     assert len({each["properties"]["title"] for each in widgets}) == len(widgets)
+
+
+WRITTEN = {*OF_QUEUES, *OF_FLEETS}
+DOCUMENTED = {
+    "AWS/ApiGateway": {"Count", "4xx", "5xx", "Latency"},
+    "AWS/DynamoDB": {"ConsumedWriteCapacityUnits", "WriteThrottleEvents"},
+    "AWS/Lambda": {"Duration", "Errors", "Invocations", "IteratorAge", "Throttles"},
+    "AWS/Logs": {"IncomingBytes"},
+    "AWS/SQS": {
+        "ApproximateAgeOfOldestMessage",
+        "ApproximateNumberOfMessagesNotVisible",
+        "ApproximateNumberOfMessagesVisible",
+    },
+    "AWS/States": {"ExecutionsStarted", "ExecutionsFailed", "ExecutionsTimedOut"},
+}
+"""Metrics of AWS's services, from each service's page of metrics in its guide."""
+
+OWN_SEARCH = re.compile(
+    r"SEARCH\('\{Joblane,Deployment,(?:Queue|Fleet)\} "
+    r"MetricName=\"(\w+)\" Deployment=\"joblane\"', '[\w().:]+', 60\)"
+)
+"""Whole strings only: what is quoted in a search matches no part of a name."""
+
+
+def shown(deployment: Deployment) -> tuple[set[str], set[tuple[str, ...]]]:
+    """What the widgets show: our metrics that they search for, and others with their dimensions."""
+    body = deployment.one("AWS::CloudWatch::Dashboard")["DashboardBody"]
+    text = "".join(each if isinstance(each, str) else "x" for each in body["Fn::Join"][1])
+    own, others = set(), set()
+    for widget in json.loads(text)["widgets"]:
+        lines = widget["properties"]["metrics"]
+        assert lines, widget
+        assert len(lines) <= 500, "CloudWatch shows no more"
+        for line in lines:
+            if isinstance(line[0], dict):
+                found = OWN_SEARCH.fullmatch(line[0]["expression"])
+                assert found is not None, line
+                own.add(found[1])
+            else:
+                others.add(tuple(part for part in line if isinstance(part, str)))
+    return own, others
+
+
+def test_every_line_of_the_dashboard_names_a_metric_that_is_there(varied: Deployment) -> None:
+    """Ours are written by that name, and AWS's have the names of resources of the templates."""
+    own, others = shown(varied)
+    assert own <= WRITTEN
+    there = {
+        "FunctionName": names_of(varied, "AWS::Lambda::Function", "FunctionName"),
+        "QueueName": names_of(varied, "AWS::SQS::Queue", "QueueName"),
+        "TableName": names_of(varied, "AWS::DynamoDB::Table", "TableName"),
+        "LogGroupName": names_of(varied, "AWS::Logs::LogGroup", "LogGroupName"),
+    }
+    used = dict[str, set[str]]()
+    for namespace, metric, dimension, value, *more in others:
+        assert metric in DOCUMENTED[namespace]
+        used.setdefault(dimension, set()).add(value)
+        assert dimension in {*there, "ApiId", "StateMachineArn"}
+        assert value in there.get(dimension, {value})
+        assert more in ([], ["GlobalSecondaryIndexName", *more[1:]])
+    assert there["FunctionName"] == used["FunctionName"]
+    assert there["TableName"] == used["TableName"]
+    assert {name for name in there["QueueName"] if "-lane-" in name or "-dlq-" in name} == (
+        used["QueueName"]
+    )
+
+
+def names_of(deployment: Deployment, kind: str, name: str) -> set[str]:
+    return {each[name] for each in deployment.properties(kind) if name in each}
+
+
+def test_every_index_that_jobs_write_to_is_watched(varied: Deployment) -> None:
+    indexes = {
+        (table["TableName"], index["IndexName"])
+        for table in varied.properties("AWS::DynamoDB::Table")
+        for index in table.get("GlobalSecondaryIndexes", ())
+    }
+    watched = {
+        tuple(each["Value"] for each in sorted(alarm["Dimensions"], key=lambda d: str(d["Name"])))
+        for alarm in varied.properties(ALARM)
+        if "index-throttled" in alarm["AlarmName"]
+    }
+    # Operators' actions write the trail: some a second at most.
+    assert {(index, table) for table, index in indexes - {("joblane-audit", "by_job")}} == watched
+
+
+def test_alarms_name_metrics_that_are_written_or_documented() -> None:
+    for alarm in ALARMS:
+        for metric in alarm.metrics.values():
+            known = WRITTEN if metric.namespace == NAMESPACE else DOCUMENTED[metric.namespace]
+            assert metric.name in known, alarm.id
 
 
 def test_the_full_stack_is_valid(varied: Deployment) -> None:
