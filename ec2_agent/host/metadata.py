@@ -1,6 +1,8 @@
 """Client of the EC2 instance metadata service, version 2."""
 
 import os
+import time
+from collections.abc import Callable
 from typing import Self
 
 import urllib3
@@ -13,19 +15,33 @@ TIMEOUT_S = 0.5
 
 _TOKEN = "/latest/api/token"  # noqa: S105 - a path
 _TOKEN_TTL_S = 21_600  # the longest there is
+_RENEW_S = 300
+"""A token is renewed so long before its end."""
+
+_UNAUTHORIZED = 401
 
 
 class MetadataUnavailable(Exception):
     """The service did not answer, or answered with an error; the text says which."""
 
+    def __init__(self, text: str, status: int | None = None) -> None:
+        super().__init__(text)
+        self.status = status
+
 
 class Metadata:
-    """Reads paths of the service, with a session token that is renewed when it expires."""
+    """Reads paths of the service, with a session token that is renewed before it expires."""
 
-    def __init__(self, endpoint: str = DEFAULT_ENDPOINT) -> None:
+    def __init__(
+        self,
+        endpoint: str = DEFAULT_ENDPOINT,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._endpoint = endpoint.rstrip("/")
+        self._monotonic = monotonic
         self._http = urllib3.PoolManager(timeout=TIMEOUT_S, retries=False)
         self._token: str | None = None
+        self._renew_at = 0.0
 
     @classmethod
     def from_environment(cls) -> Self | None:
@@ -36,15 +52,26 @@ class Metadata:
 
     def get(self, path: str) -> str | None:
         """Read a path; None if it does not exist. Raises MetadataUnavailable."""
-        if self._token is None:
-            self._token = self._request(
-                "PUT", _TOKEN, {"X-aws-ec2-metadata-token-ttl-seconds": str(_TOKEN_TTL_S)}
-            )
+        token = self._token
+        if token is None or self._monotonic() >= self._renew_at:
+            return self._read(path, self._renewed())
         try:
-            return self._request("GET", path, {"X-aws-ec2-metadata-token": self._token or ""})
-        except MetadataUnavailable:
-            self._token = None  # it may have expired
-            raise
+            return self._read(path, token)
+        except MetadataUnavailable as error:
+            self._token = None
+            if error.status != _UNAUTHORIZED:
+                raise
+        return self._read(path, self._renewed())
+
+    def _read(self, path: str, token: str) -> str | None:
+        return self._request("GET", path, {"X-aws-ec2-metadata-token": token})
+
+    def _renewed(self) -> str:
+        began = self._monotonic()
+        headers = {"X-aws-ec2-metadata-token-ttl-seconds": str(_TOKEN_TTL_S)}
+        token = self._request("PUT", _TOKEN, headers) or ""
+        self._token, self._renew_at = token, began + _TOKEN_TTL_S - _RENEW_S
+        return token
 
     def _request(self, method: str, path: str, headers: dict[str, str]) -> str | None:
         try:
@@ -59,4 +86,4 @@ class Metadata:
             case 404 if method == "GET":
                 return None
             case status:
-                raise MetadataUnavailable(f"{status} for {path}")
+                raise MetadataUnavailable(f"{status} for {path}", status)

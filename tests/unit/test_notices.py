@@ -118,12 +118,23 @@ def test_the_most_urgent_of_several_notices_counts(service: Service):
     assert Notice(Kind.SPOT) == read_notice(Metadata(service.url))
 
 
-def test_a_token_that_expired_is_replaced(service: Service):
+def test_a_token_that_expired_is_replaced_at_once(service: Service):
+    """Six hours on, notices would be silent until the next look."""
     metadata = Metadata(service.url)
     assert read_notice(metadata) is None
     service.token = "token-2"
-    with pytest.raises(MetadataUnavailable):
-        read_notice(metadata)
+    assert read_notice(metadata) is None
+    assert 2 == service.tokens_given
+
+
+def test_a_token_is_renewed_before_its_end(service: Service):
+    now = [1000.0]
+    metadata = Metadata(service.url, lambda: now[0])
+    assert read_notice(metadata) is None
+    now[0] += 21_600 - 301
+    assert read_notice(metadata) is None
+    assert 1 == service.tokens_given
+    now[0] += 2
     assert read_notice(metadata) is None
     assert 2 == service.tokens_given
 

@@ -11,6 +11,7 @@ from joblane.formats.addresses import is_public
 from joblane.job.secret_names import parse
 from joblane.notify.addresses import WebhookUrl, parse_url
 from joblane.notify.request import Notify, Topic
+from joblane.notify.schedule import MAX_S
 
 PORTS: Final = (443, 8443)
 """Ports of webhooks at public addresses."""
@@ -49,10 +50,10 @@ class NotifySettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     retry_s: Annotated[
-        tuple[Annotated[int, Field(ge=0, le=43_200)], ...], Field(min_length=1, max_length=100)
+        tuple[Annotated[int, Field(ge=0, le=MAX_S)], ...], Field(min_length=1, max_length=100)
     ] = RETRY_S
-    """Seconds to wait after each failed attempt, up to 12 h each. When the last attempt fails, the
-    notification goes to the dead-letter queue."""
+    """Seconds to wait after each failed attempt, up to 43,000 each. When the last attempt fails,
+    the notification goes to the dead-letter queue."""
     allow_networks: tuple[IpNetwork, ...] = ()
     """Networks that webhooks may reach beside public addresses, also with `http://` and at any
     port; link-local addresses are never reached. Functions run outside of a VPC and reach no

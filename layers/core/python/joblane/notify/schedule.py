@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-MAX_S = 43_200
-"""Maximum visibility timeout of SQS: 12 h."""
+MAX_S = 43_000
+"""Longest pause, in seconds. SQS counts a message's 12 h from its receive, which was some seconds
+ago: hiding it for all of them is refused."""
 
 
 def wait_s(receives: int, retry_s: Sequence[int], spread: float) -> int:
