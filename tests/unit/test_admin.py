@@ -70,6 +70,14 @@ def test_an_agent_that_says_goodbye_is_forgotten(aws: Cloud, platform: Api):
     assert [] == platform("GET", "/v1/agents")[1]["entries"]
 
 
+def test_a_job_that_an_agent_lists_twice_is_shown_once(aws: Cloud, platform: Api):
+    """As it does while it claims a job that it is about to adopt."""
+    aws.jobs.put_new(submitted(JOB, "acme", submission(), 1000))
+    beat(aws, "agent-1", jobs=(JOB, JOB))
+    status, answer = platform("GET", "/v1/agents/agent-1")
+    assert (200, [JOB]) == (status, [job["id"] for job in answer["jobs"]])
+
+
 def test_an_agent_is_told_to_leave(aws: Cloud, platform: Api):
     beat(aws, "agent-1")
     sqs = aws.clients.make("sqs")

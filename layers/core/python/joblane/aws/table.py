@@ -73,10 +73,15 @@ class Table:
         return decoded(answer["Item"]) if "Item" in answer else None
 
     def get_many(self, keys: Sequence[Row], *, consistent: bool = False) -> list[Row]:
-        """Read many items, a hundred in a request, in any order and without absent ones."""
+        """Read many items, a hundred in a request, in any order and without absent ones.
+
+        A key that comes twice is read once: DynamoDB refuses the request otherwise, and an agent
+        lists a job twice while it claims what it is about to adopt.
+        """
         found: list[Row] = []
-        for start in range(0, len(keys), _BATCH_GET):
-            wanted = [encoded(key) for key in keys[start : start + _BATCH_GET]]
+        distinct = [*{tuple(sorted(key.items())): key for key in keys}.values()]
+        for start in range(0, len(distinct), _BATCH_GET):
+            wanted = [encoded(key) for key in distinct[start : start + _BATCH_GET]]
             todo: Mapping[str, Any] = {self.name: {"Keys": wanted, "ConsistentRead": consistent}}
             while todo:
                 answer = self.client.batch_get_item(RequestItems=todo)

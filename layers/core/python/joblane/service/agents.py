@@ -52,7 +52,7 @@ class Agents:
             started_at=rfc3339(row.since_ms),
             jobs=tuple(
                 AgentJob(id=head.job_id, tenant=head.tenant, queue=head.queue, state=head.state)
-                for head in self.jobs.heads(row.jobs)
+                for head in self.jobs.heads([*dict.fromkeys(row.jobs)])
             ),
         )
 
