@@ -205,7 +205,6 @@ def _launcher(options: Options, settings: Settings, space: DiskSpace) -> Launche
         configuration.lock_state_directory(settings.directory)
         bundles.mkdir(mode=0o755, exist_ok=True)
         work_dir = settings.work_dir or settings.directory
-        one = work_dir.is_dir() and work_dir.stat().st_dev == settings.directory.stat().st_dev
         return Launcher(
             isolation=settings.isolation,
             slots=min(settings.threads, MOST_READY_SLOTS),
@@ -214,7 +213,7 @@ def _launcher(options: Options, settings: Settings, space: DiskSpace) -> Launche
             state_dir=settings.directory,
             cgroup_parent=options.cgroup,
             bundles=bundles,
-            disks=WorkDisks(work_dir, space if one else None),
+            disks=WorkDisks(work_dir, space if space.has(work_dir) else None),
             defaults=Limits(memory_mb=DEFAULT_MEMORY_MB) if full else NO_LIMITS,
         )
     except OSError as failed:

@@ -37,14 +37,15 @@ READERS = ("projector", "sequel", "tracer")
 """Functions that read the stream."""
 
 
-def add_dashboard(stack: JoblaneStack, config: Config, api: str, recovery_machine: str) -> None:
+def add_dashboard(stack: JoblaneStack, api: str) -> None:
     """Add the dashboard `<deployment>` to a stack."""
+    config, machine = stack.config, stack.resources.recovery_machine()
     cloudwatch.CfnDashboard(
         stack,
         "Dashboard",
         dashboard_name=config.name,
         dashboard_body=Stack.of(stack).to_json_string(
-            {"widgets": _widgets(Stack.of(stack).region, config, api, recovery_machine)}
+            {"widgets": _widgets(stack.region, config, api, machine)}
         ),
     )
 

@@ -86,7 +86,7 @@ class ObservabilityStack(JoblaneStack):
             for names in self._each(burn.each):
                 self._burn(burn, names)
         if full and self._first:
-            add_dashboard(self, self.config, self._api, self.resources.recovery_machine())
+            add_dashboard(self, self._api)
 
     def _each(self, each: Each, of: tuple[str, ...] = ()) -> Iterator[dict[str, str]]:
         """Yield what the names in braces of an alarm stand for, once for each that it makes."""

@@ -31,9 +31,6 @@ used first; where those in use leave none, a job is left to another agent."""
 
 MAX_ZIP_BYTES = 250_000_000
 
-_BLOCK_BYTES = 4096
-"""The last block of a file takes at most so much more than its bytes, and so does a directory."""
-
 _USE = ".use"
 _ASIDE = (".zip-", ".new-", ".old-")
 
@@ -148,8 +145,7 @@ class BundleCache:
             self._make_room(coming)
             self._coming += coming
         try:
-            on_disk = contents.size + contents.files * _BLOCK_BYTES
-            with self._space.reserve(on_disk, "its unpacked bundle", contents.files):
+            with self._space.reserve(contents.on_disk, "its unpacked bundle", contents.files):
                 yield
         finally:
             with self._changing:

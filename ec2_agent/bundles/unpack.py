@@ -31,6 +31,7 @@ is not compressed again."""
 _HEADER, _HEADER_BYTES = b"PK\1\2", 46
 """How an entry of the directory of a zip file begins, and the least that it takes."""
 
+_BLOCK_BYTES = 4096
 _CHUNK = 1 << 20
 _ENCRYPTED = 0x1
 _UNIX = 3
@@ -55,8 +56,13 @@ class Contents:
 
     @property
     def charged(self) -> int:
-        """Bytes of disk that count for it."""
+        """Bytes that count for it in the cache."""
         return self.size + self.files * EACH_BYTES
+
+    @property
+    def on_disk(self) -> int:
+        """Bytes that it takes at most: the last block of a file is not full."""
+        return self.size + self.files * _BLOCK_BYTES
 
 
 Admit = Callable[[Contents], AbstractContextManager[object]]

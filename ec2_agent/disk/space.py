@@ -69,6 +69,10 @@ class DiskSpace:
         """Held while what is left is found and reserved."""
         self._open: set[Reservation] = set()
 
+    def has(self, directory: Path) -> bool:
+        """Whether a directory is there, and on this file system. Raises OSError."""
+        return directory.is_dir() and directory.stat().st_dev == self.place.stat().st_dev
+
     @contextmanager
     def reserve(self, size: int, what: str, files: int = 1) -> Iterator[Reservation]:
         """Reserve bytes and inodes while they are written; `what` asks for them, `its bundle`.

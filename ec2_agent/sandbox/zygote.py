@@ -81,14 +81,15 @@ if TYPE_CHECKING:
 def _hide_arguments() -> None:
     """Replace this process's arguments, which slots inherit and a job reads as /proc/1/cmdline.
 
-    They have the path of the agent. `ps` shows what is there instead.
+    They have the path of the agent. `ps` shows what is there instead: where the last byte is not
+    NUL, the kernel takes what is before the first NUL for all of it (fs/proc/base.c, setproctitle).
     """
     with open("/proc/self/stat", "rb") as file:
         fields = file.read().rpartition(b") ")[2].split()
     start, end = int(fields[45]), int(fields[46])  # proc(5): arg_start, arg_end
     memory = os.open("/proc/self/mem", os.O_WRONLY | os.O_CLOEXEC)
     try:
-        os.pwrite(memory, _SHOWN.ljust(end - start, b"\0"), start)
+        os.pwrite(memory, _SHOWN.ljust(end - start - 1, b"\0") + b".", start)
     finally:
         os.close(memory)
 

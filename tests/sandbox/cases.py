@@ -212,7 +212,7 @@ PROC = [
     Case("proc", "the init's root", "os.listdir('/proc/1/root')", "EACCES|EPERM"),
     Case("proc", "the init's program (CVE-2019-5736)", "os.readlink('/proc/1/exe')", "EACCES|EPERM"),
     Case("proc", "the init's descriptors", "os.listdir('/proc/1/fd')", "EACCES|EPERM"),
-    Case("proc", "the init's arguments, and with them the agent's path", "text('/proc/1/cmdline').strip(chr(0))", "joblane-sandbox"),
+    Case("proc", "the init's arguments, and with them the agent's path", "text('/proc/1/cmdline')", r"joblane-sandbox\x00?"),
     Case("proc", "the init's environment", "text('/proc/1/environ')", "EACCES|EPERM"),
     Case("proc", "the init's memory", "open('/proc/1/mem', 'rb')", "EACCES|EPERM|EROFS"),
     Case("proc", "only the sandbox's processes", "len([p for p in os.listdir('/proc') if p.isdigit()])", "2"),

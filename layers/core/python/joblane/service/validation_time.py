@@ -8,7 +8,7 @@ whatever schemas and params a tenant sends, others have nineteen twentieths of e
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
@@ -23,22 +23,24 @@ MOST_S: Final = 3.0
 WINDOW_S: Final = 60.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class ValidationTime:
     """The slow validations of one instance of the function."""
 
     monotonic: Callable[[], float]
     """Returns seconds."""
-    _used: dict[str, float] = field(default_factory=dict)
-    """Seconds in the present window, by tenant."""
-    _window: list[int] = field(default_factory=lambda: [0])
+
+    def __post_init__(self) -> None:
+        self._window = 0
+        self._used: dict[str, float] = {}
+        """Seconds in the present window, by tenant."""
 
     @contextmanager
     def measured(self, tenant: str) -> Iterator[None]:
         """Validate within the bound. Raises Problem 429 once the tenant has reached it."""
         began = self.monotonic()
-        if (window := int(began // WINDOW_S)) != self._window[0]:
-            self._window[0] = window
+        if (window := int(began // WINDOW_S)) != self._window:
+            self._window = window
             self._used.clear()
         if self._used.get(tenant, 0.0) >= MOST_S:
             after_s = max(1, int((window + 1) * WINDOW_S - began) + 1)
