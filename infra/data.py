@@ -62,8 +62,12 @@ JOB_INDEXES: dict[str, tuple[Key, Key]] = {
 }
 """Indexes of the jobs table; the last two are sparse."""
 
-KEY_INDEX: tuple[str, Key, Key] = ("by_type", ("type", _TEXT), ("key", _TEXT))
-"""Index of the keys table. Its entries change only when a key's row comes or goes."""
+KEY_INDEXES: dict[str, tuple[Key, Key]] = {
+    "by_type": (("type", _TEXT), ("key", _TEXT)),
+    "waits": (("waits", _TEXT), ("look_at", _NUMBER)),
+}
+"""Indexes of the keys table. An entry of the first changes only when a key's row comes or goes; the
+second is sparse."""
 
 
 class DataStack(JoblaneStack):
@@ -78,20 +82,14 @@ class DataStack(JoblaneStack):
         tables = {
             name: self._table(name, partition, sort) for name, (partition, sort) in TABLES.items()
         }
-        for index, (partition, sort) in JOB_INDEXES.items():
-            tables["jobs"].add_global_secondary_index(
-                index_name=index,
-                partition_key=_attribute(partition),
-                sort_key=_attribute(sort),
-                projection_type=dynamodb.ProjectionType.KEYS_ONLY,
-            )
-        index, partition, sort = KEY_INDEX
-        tables["keys"].add_global_secondary_index(
-            index_name=index,
-            partition_key=_attribute(partition),
-            sort_key=_attribute(sort),
-            projection_type=dynamodb.ProjectionType.KEYS_ONLY,
-        )
+        for name, indexes in {"jobs": JOB_INDEXES, "keys": KEY_INDEXES}.items():
+            for index, (partition, sort) in indexes.items():
+                tables[name].add_global_secondary_index(
+                    index_name=index,
+                    partition_key=_attribute(partition),
+                    sort_key=_attribute(sort),
+                    projection_type=dynamodb.ProjectionType.KEYS_ONLY,
+                )
         tables["audit"].add_global_secondary_index(
             index_name="by_job",
             partition_key=_attribute(("job", _TEXT)),

@@ -13,7 +13,7 @@ from infra.sequel import RESERVED, reading
 from infra.stream import HEADS, Pattern, Reading, StreamStack, stream_grants
 from infra.traces import add_tracer
 from joblane.config import Config
-from joblane.deployment.names import api_parameter_name
+from joblane.deployment.names import api_parameter_name, sequel_mapping_parameter_name
 
 MAX_AGE_S = 3600
 """Older changes are in no window that is shown, and may belong to a minute that is closed
@@ -38,6 +38,8 @@ COUNTS = Reading(
     window_s=5,
     retries=5,
     max_age_s=MAX_AGE_S,
+    # What comes again after its sequence numbers were forgotten would be counted twice.
+    start="LATEST",
 )
 
 
@@ -49,7 +51,14 @@ class ProjectionStack(StreamStack):
         stream, rules = self.stream(), config.notify_rules
         self.read(self._projector(stream), stream, COUNTS)
         ends = reading(notifies=rules is not None)
-        self.read(self._sequel(stream), stream, ends, "Sequel")
+        mapping = self.read(self._sequel(stream), stream, ends, "Sequel")
+        ssm.StringParameter(
+            self,
+            "SequelMapping",
+            parameter_name=sequel_mapping_parameter_name(config.name),
+            description="Mapping of sequel; dead_letter reads when it was created",
+            string_value=mapping.ref,
+        )
         if rules is not None:
             add_notifier(self, rules)
         if (traces := config.observability.traces) is not None:
@@ -86,7 +95,11 @@ class ProjectionStack(StreamStack):
                 self, api_parameter_name(self.config.name)
             )
             environment["JOBLANE_API_URL"] = url
-            notify = [Grant(("sqs:SendMessage",), (resources.notify(),))]
+            mapping = resources.parameter(sequel_mapping_parameter_name(self.config.name))
+            notify = [
+                Grant(("sqs:SendMessage",), (resources.notify(),)),
+                Grant(("ssm:GetParameter",), (mapping,)),
+            ]
         return Function(
             self,
             "sequel",

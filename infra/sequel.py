@@ -56,4 +56,6 @@ def reading(*, notifies: bool) -> Reading:
         # A slot whose end was given up stays taken, so only what fails for hours is given up.
         retries=None,
         max_age_s=6 * 3600,
+        # A slot whose end is missed stays taken; an end that comes again changes nothing.
+        start="TRIM_HORIZON",
     )

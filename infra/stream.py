@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_ssm as ssm
@@ -31,6 +32,9 @@ class Reading:
     """How often a batch that fails is delivered again; None: until it is too old."""
     max_age_s: int
     """Age of records that are given up."""
+    start: Literal["LATEST", "TRIM_HORIZON"]
+    """Where a new mapping begins. From LATEST it misses what changes while Lambda creates it, and
+    what changed while there was none; from TRIM_HORIZON it is called with up to 24 h again."""
 
 
 class StreamStack(FunctionStack):
@@ -42,17 +46,20 @@ class StreamStack(FunctionStack):
             self, stream_parameter_name(self.config.name)
         )
 
-    def read(self, function: Function, stream: str, reading: Reading, prefix: str = "") -> None:
+    def read(
+        self, function: Function, stream: str, reading: Reading, prefix: str = ""
+    ) -> lambda_.CfnEventSourceMapping:
         """Call a function with the records of the stream that pass the filters.
 
-        What fails for good goes to `alternate`. Names in the template begin with `prefix`.
+        What fails for good goes to `alternate`. Names in the template begin with `prefix`. Returns
+        the mapping.
         """
         mapping = lambda_.CfnEventSourceMapping(
             self,
             f"{prefix}Stream",
             function_name=function.function.function_name,
             event_source_arn=stream,
-            starting_position="LATEST",
+            starting_position=reading.start,
             batch_size=reading.batch,
             maximum_batching_window_in_seconds=reading.window_s,
             bisect_batch_on_function_error=True,
@@ -65,6 +72,7 @@ class StreamStack(FunctionStack):
         )
         # Lambda tests the role before it connects the stream.
         mapping.node.add_dependency(function)
+        return mapping
 
 
 def stream_grants(stream: str) -> tuple[Grant, ...]:

@@ -111,9 +111,20 @@ class UpkeepStack(FunctionStack):
                     ("dynamodb:BatchGetItem", "dynamodb:UpdateItem"),
                     (resources.table("settings"),),
                 ),
-                Grant(("dynamodb:GetItem", "dynamodb:PutItem"), (resources.table("keys"),)),
+                Grant(
+                    (
+                        "dynamodb:BatchGetItem",
+                        "dynamodb:GetItem",
+                        "dynamodb:PutItem",
+                        "dynamodb:UpdateItem",
+                    ),
+                    (resources.table("keys"),),
+                ),
                 Grant(("dynamodb:GetItem",), (resources.table("types"),)),
-                Grant(("dynamodb:Query",), (resources.index("jobs", "wake"),)),
+                Grant(
+                    ("dynamodb:Query",),
+                    (resources.index("jobs", "wake"), resources.index("keys", "waits")),
+                ),
                 Grant(
                     (
                         "dynamodb:GetItem",
@@ -337,6 +348,10 @@ class UpkeepStack(FunctionStack):
                     LANES,
                 ),
                 Grant(("sns:Publish",), (topic.topic_arn,)),
+                Grant(
+                    ("ssm:GetParameter",),
+                    (resources.parameter(names.sequel_mapping_parameter_name(config.name)),),
+                ),
             ],
         )
         for name, arn in sources.items():

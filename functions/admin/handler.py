@@ -122,9 +122,11 @@ def build(
     openapi = Path(joblane.__file__).with_name("contract") / "openapi.json"
     deployment_routes(app, settings.login, joblane.__version__, openapi)
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
+    releases = KeyRelease(keys, jobs, lanes, logger, clock)
     keyed = KeyAdmission(
         jobs,
         KeyRules(settings.concurrency, TypeKeys(type_store).find),
+        releases,
         partial(send_wake_up, lanes),
         settings.retention,
     )
@@ -179,8 +181,7 @@ def build(
         return FileUploads(store, meter, days, clock, pool=pool)
 
     upload_route(app, uploads)
-    releases = KeyRelease(keys, jobs, lanes, app.logger, clock)
-    clear = KeyClear(keys, jobs, operations, releases)
+    clear = KeyClear(jobs, operations, releases)
     key_routes(app, KeyReader(keys, jobs, app.now_ms), clear)
     return app
 

@@ -5,6 +5,7 @@ from joblane.aws.lambda_startup import Environment, once  # first of all: see th
 # isort: split
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.logging import Logger
@@ -14,10 +15,16 @@ from joblane.aws.clients import Clients
 from joblane.aws.dead_letters import DeadLetterStore
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
+from joblane.aws.parameters import written_at
 from joblane.aws.topic import Topic
-from joblane.deployment.names import alternate_name
+from joblane.deployment.names import (
+    alternate_name,
+    sequel_mapping_parameter_name,
+    sequel_name,
+)
 from joblane.job.retention import Retention
 from joblane.service.dead_letters import DeadLetters
+from joblane.service.expired_records import is_of_new_mapping
 from joblane.service.operations import Operations
 
 
@@ -32,6 +39,8 @@ class Settings(Environment):
 def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> DeadLetters:
     """Compose the function from its settings, its clients and a clock in Unix seconds."""
     dynamodb = clients.make("dynamodb")
+    ssm = cache(lambda: clients.make("ssm"))
+    mapping = sequel_mapping_parameter_name(settings.deployment)
     jobs = JobStore(dynamodb, settings.jobs_table)
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     return DeadLetters(
@@ -41,6 +50,9 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> D
         publish=Topic(clients.make("sns"), settings.topic).publish,
         retention=settings.retention,
         alternate=alternate_name(settings.deployment),
+        is_expected=lambda expired: is_of_new_mapping(
+            expired, sequel_name(settings.deployment), lambda: written_at(ssm(), mapping)
+        ),
         clock=clock,
         log=Logger(),
     )

@@ -17,11 +17,15 @@ from pydantic import Json
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
 from joblane.aws.jobs import JobStore
+from joblane.aws.keyed_jobs import KeyedJobs
+from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import Lanes
 from joblane.aws.settings import SettingsStore
 from joblane.deployment.limits import Limits
 from joblane.job.retention import Retention
 from joblane.key.policy import KeyTemplate
+from joblane.service.key_release import KeyRelease
+from joblane.service.key_watch import KeyWatch
 from joblane.service.operations import Operations
 from joblane.service.requeue import Requeue
 from joblane.service.running_shares import RunningShares
@@ -78,11 +82,12 @@ def build(
     )
     operations = Operations(jobs, lanes, settings.retention)
 
+    keyed_jobs = KeyedJobs(dynamodb, settings.jobs_table, KeyStore(dynamodb, settings.keys_table))
+    releases = KeyRelease(keyed_jobs.keys, keyed_jobs, lanes, logger, clock)
+
     @cache
     def keyed() -> "KeyAdmission":
         # scheduled jobs with a key are rare, and the modules would be part of every cold start
-        from joblane.aws.keyed_jobs import KeyedJobs  # noqa: PLC0415
-        from joblane.aws.keys import KeyStore  # noqa: PLC0415
         from joblane.aws.types import TypeStore  # noqa: PLC0415
         from joblane.service.key_admission import KeyAdmission  # noqa: PLC0415
         from joblane.service.key_rules import KeyRules  # noqa: PLC0415
@@ -91,9 +96,7 @@ def build(
         send = partial(send_wake_up, lanes)
         types = TypeKeys(TypeStore(dynamodb, settings.types_table))
         rules = KeyRules(settings.concurrency, types.find)
-        keys = KeyStore(dynamodb, settings.keys_table)
-        keyed_jobs = KeyedJobs(dynamodb, settings.jobs_table, keys)
-        return KeyAdmission(keyed_jobs, rules, send, settings.retention)
+        return KeyAdmission(keyed_jobs, rules, releases, send, settings.retention)
 
     @cache
     def targets() -> "DueTargets":
@@ -140,6 +143,7 @@ def build(
         keyed,
         targets,
         groups,
+        KeyWatch(keyed_jobs, releases, logger).look,
         shares.refresh,
         clock,
         logger,

@@ -20,7 +20,11 @@ from joblane.aws.job_groups import GroupStore
 from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import Lanes
 from joblane.aws.metrics import Metrics
-from joblane.deployment.names import alternate_name
+from joblane.deployment.names import (
+    alternate_name,
+    notify_name,
+    sequel_mapping_parameter_name,
+)
 from joblane.job.retention import Retention
 from joblane.service.group_members import Members
 from joblane.service.group_settlement import Settlement
@@ -77,11 +81,20 @@ def build(
     def notifications() -> "Notifications":
         # few jobs notify anybody, and the modules would be part of every cold start
         from joblane.aws.notify_queue import NotifyQueue  # noqa: PLC0415
-        from joblane.deployment.names import notify_name  # noqa: PLC0415
+        from joblane.aws.parameters import written_at  # noqa: PLC0415
         from joblane.service.notifications import Notifications  # noqa: PLC0415
 
+        ssm = clients.make("ssm")
+        mapping = sequel_mapping_parameter_name(settings.deployment)
         queue = NotifyQueue(sqs, settings.queue_url_prefix + notify_name(settings.deployment))
-        return Notifications(jobs, queue, settings.deployment, settings.api_url or None)
+        return Notifications(
+            jobs,
+            queue,
+            settings.deployment,
+            settings.api_url or None,
+            clock,
+            lambda: written_at(ssm, mapping),
+        )
 
     metrics = Metrics(settings.metrics)
 
@@ -93,6 +106,11 @@ def build(
             names = {"Deployment": settings.deployment, "Queue": queue}
             metrics.emit(names, {"HandoverMs": took_ms}, at_ms=minute * 60_000)
 
+    def measure_dropped(queues: Mapping[str, int]) -> None:
+        for queue, count in queues.items():
+            names = {"Deployment": settings.deployment, "Queue": queue}
+            metrics.emit(names, {"NotificationsDropped": count})
+
     return Sequel(
         keys,
         groups,
@@ -100,6 +118,7 @@ def build(
         put_aside=put_aside,
         log=log,
         measure=measure,
+        measure_dropped=measure_dropped,
         pool=pool,
     )
 

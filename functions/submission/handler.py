@@ -44,6 +44,7 @@ from joblane.service.audit_trail import Trail
 from joblane.service.delete import JobDeleter
 from joblane.service.follow import FollowSender
 from joblane.service.key_admission import KeyAdmission
+from joblane.service.key_release import KeyRelease
 from joblane.service.key_rules import KeyRules
 from joblane.service.limit_check import LimitCheck
 from joblane.service.operations import Operations
@@ -144,7 +145,8 @@ def build(  # noqa: PLR0913 - what tests replace
         settings.deployment, router, settings.maxima, settings.fleet_queues, typed, inputs, notify
     )
     rules = KeyRules(settings.concurrency, lambda *version: typed().key(*version))
-    keyed = KeyAdmission(jobs, rules, partial(send_wake_up, lanes), settings.retention)
+    releases = KeyRelease(jobs.keys, jobs, lanes, logger, clock)
+    keyed = KeyAdmission(jobs, rules, releases, partial(send_wake_up, lanes), settings.retention)
     usage = UsageStore(dynamodb, settings.counters_table)
     limits = LimitCheck(usage, settings.limits, app.now_ms, app.logger)
 

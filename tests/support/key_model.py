@@ -18,7 +18,17 @@ from itertools import combinations
 from typing import Literal
 
 from joblane.job.lifecycle import ENDED, State
-from joblane.key.decide import Admission, End, Granted, Queued, Replaced
+from joblane.key import decide
+from joblane.key.decide import (
+    Admission,
+    Coalesced,
+    End,
+    Granted,
+    Queued,
+    Replaced,
+    Seen,
+    ends_of,
+)
 from joblane.key.state import Grant
 from tests.support.key_world import (
     IDS,
@@ -31,11 +41,11 @@ from tests.support.key_world import (
     Row,
     Rules,
     World,
-    has_started,
     key_of,
     key_state,
     outdated,
     put,
+    seen,
     with_end,
     with_event,
     with_handler,
@@ -53,8 +63,10 @@ class Model:
 
     case: Case
     rules: Rules = field(default_factory=Rules)
-    _admissions: dict[tuple[object, ...], Admission] = field(default_factory=dict)
-    _releases: dict[tuple[Key, tuple[End, ...]], Handler] = field(default_factory=dict)
+    _admissions: dict[tuple[object, ...], tuple[Admission, tuple[Grant, ...]] | None] = field(
+        default_factory=dict
+    )
+    _releases: dict[tuple[Key, tuple[End, ...], bool], Handler] = field(default_factory=dict)
 
     def first(self) -> World:
         """The state in which everything begins."""
@@ -68,6 +80,7 @@ class Model:
             handlers=(None,) * case.handlers,
             ends=frozenset(),
             latest=Grant("", 0),
+            watched=False,
             problem="",
             crashes=case.crashes,
             cancels=case.cancels,
@@ -75,6 +88,7 @@ class Model:
             repeats=case.repeats,
             deletions=case.deletions,
             returns=case.returns,
+            losses=case.losses,
         )
         for n in range(case.there):
             world = self._decide(world, n, "submit")
@@ -101,6 +115,7 @@ class Model:
                 yield from self._handler(world, n, handler)
         if None in world.handlers:
             yield from self._take(world, world.handlers.index(None))
+            yield from self._look(world, world.handlers.index(None))
 
     # --- admission
 
@@ -119,18 +134,27 @@ class Model:
                 yield f"{name} sends in vain", with_message(after, n)
             case "write":
                 yield f"{name} writes", self._write(world, n, request)
+            case "grant" | "finish grant" if request.plan is not None:
+                yield from self._grant_after(world, n, request, request.plan)
             case "send after":
                 over = with_request(world, n, Request(kind, "over"))
                 yield f"{name} sends", without_wake(with_message(over, n), n)
         if world.crashes:
-            requests = put(world.requests, n, Request(kind, "over"))
-            crashed = world._replace(requests=requests, crashes=world.crashes - 1)
-            row = world.rows[n]
-            # The client may or may not repeat its call; the requeue function runs again.
-            if kind != "wake" or row is None or row.state is not State.SCHEDULED:
-                yield f"! {name} crashes", crashed
-            if (row is None) == (kind == "submit") and kind != "retry":
-                yield f"! {name} crashes and comes again", with_request(crashed, n, None)
+            yield from self._request_crashes(world, n, kind)
+
+    @staticmethod
+    def _request_crashes(
+        world: World, n: int, kind: Literal["submit", "retry", "wake"]
+    ) -> Iterator[tuple[str, World]]:
+        name = f"{kind} {IDS[n]}"
+        requests = put(world.requests, n, Request(kind, "over"))
+        crashed = world._replace(requests=requests, crashes=world.crashes - 1)
+        row = world.rows[n]
+        # The client may or may not repeat its call; the requeue function runs again.
+        if kind != "wake" or row is None or row.state is not State.SCHEDULED:
+            yield f"! {name} crashes", crashed
+        if (row is None) == (kind == "submit") and kind != "retry":
+            yield f"! {name} crashes and comes again", with_request(crashed, n, None)
 
     def _decide(self, world: World, n: int, kind: Literal["submit", "retry", "wake"]) -> World:
         """Read the key and the job, and decide."""
@@ -140,7 +164,10 @@ class Model:
         if (None if row is None else row.state) not in states:
             return over
         limits = self.case.limits.index(self.case.limits[n])
-        decision = self._admitted(world, n, kind == "retry")
+        admitted = self._admitted(world, n, kind == "retry")
+        if admitted is None:
+            return with_request(world, n, Request(kind, "read"))
+        decision, granted = admitted
         before, victim = Row(State.PENDING) if row is None else row, None
         match decision:
             case Granted(state, slot) | Replaced(state, _, int(slot)):
@@ -158,19 +185,54 @@ class Model:
         if isinstance(decision, Replaced):
             victim = decision.victim
         sends = kind == "submit" and new.state is State.PENDING
-        plan = Plan(key_of(state, limits), new, row, victim)
+        granted = tuple(grant for grant in granted if grant.job_id in state.active)
+        plan = Plan(key_of(state, limits), new, row, victim, granted)
         return with_request(world, n, Request(kind, "send" if sends else "write", plan))
 
-    def _admitted(self, world: World, n: int, again: bool) -> Admission:  # noqa: FBT001
-        """The decision on a job; each is made once."""
-        key, limits = world.key, self.case.limits
-        started = tuple(has_started(world.rows[IDS.index(job)]) for job, _ in key.active)
-        asked = (key, n, again, started)
+    def _admitted(
+        self,
+        world: World,
+        n: int,
+        again: bool,  # noqa: FBT001
+    ) -> tuple[Admission, tuple[Grant, ...]] | None:
+        """The decision on a job, and who gets slots with it; each is made once.
+
+        None if the key must be read again.
+        """
+        key = world.key
+        listed = {*dict(key.active), *key.queued}
+        rows = {job: seen(row) for job in listed if (row := world.rows[IDS.index(job)]) is not None}
+        asked = (key, n, again, tuple(sorted(rows.items())))
         if asked not in self._admissions:
-            rule = self.rules.readmit if again else self.rules.admit
-            holders = {job: has for (job, _), has in zip(key.active, started, strict=True)}
-            self._admissions[asked] = rule(key_state(key, limits), IDS[n], limits[n], holders)
+            self._admissions[asked] = self._admit(key, n, rows, again)
         return self._admissions[asked]
+
+    def _admit(
+        self,
+        key: Key,
+        n: int,
+        rows: dict[str, Seen],
+        again: bool,  # noqa: FBT001
+    ) -> tuple[Admission, tuple[Grant, ...]] | None:
+        rules, limits, name = self.rules, self.case.limits[n], IDS[n]
+        state, doubted = key_state(key, self.case.limits), set[str]()
+        if again and name in state.active:
+            return rules.readmit(state, name, limits, {}), ()
+        while True:
+            policy = limits.model_copy(update={"when_full": "reject"}) if again else limits
+            looked = rules.look(
+                state, policy, lambda jobs: {job: rows[job] for job in jobs if job in rows}, doubted
+            )
+            if looked is None:
+                return None
+            rule = rules.readmit if again else rules.admit
+            decision = rule(looked.state, name, limits, looked.started)
+            if isinstance(decision, Coalesced):
+                there = rows.get(decision.job_id)
+                if (there is None or there.state in ENDED) and decision.job_id not in doubted:
+                    doubted.add(decision.job_id)
+                    continue
+            return decision, looked.granted
 
     def _write(self, world: World, n: int, request: Request) -> World:
         """Write key and job, and skip who is replaced; or write nothing."""
@@ -188,13 +250,34 @@ class Model:
             if not self.rules.one_transaction:
                 rest = plan._replace(key=None, victim=None)
                 return with_request(world, n, request._replace(plan=rest))
-        sends = request.kind != "submit" and plan.row.state is State.PENDING
-        after = Request(request.kind, "send after" if sends else "over")
+        after = self._after_write(request.kind, plan)
+        if plan.granted:
+            after = Request(request.kind, "grant", plan._replace(key=None))
         world = with_request(with_row(world, n, plan.row), n, after)
         return with_end(world, n, plan.row.state) if plan.row.state in ENDED else world
 
+    @staticmethod
+    def _after_write(kind: Literal["submit", "retry", "wake"], plan: Plan) -> Request:
+        sends = kind != "submit" and plan.row.state is State.PENDING
+        return Request(kind, "send after" if sends else "over")
+
+    def _grant_after(
+        self, world: World, n: int, request: Request, plan: Plan
+    ) -> Iterator[tuple[str, World]]:
+        """Let the first of those go that got a slot with the write of an admission."""
+        rest = plan._replace(granted=plan.granted[1:])
+        over = Request(request.kind, "grant", rest)
+        if not rest.granted:
+            over = self._after_write(request.kind, plan)
+        finishing = request.phase == "finish grant"
+        what, after, done = self._let_go(world, plan.granted[0], finishing)
+        following = over if done else request._replace(phase="finish grant")
+        yield f"{request.kind} {IDS[n]} {what}", with_request(after, n, following)
+
     def _write_key(self, world: World, key: Key) -> World:
         """Write the key. Those that have read it before are refused later: they read it again."""
+        waits = bool(key.queued) or (bool(world.key.queued) and bool(key.active))
+        world = world._replace(watched=waits)
         if not self.rules.compares_versions:
             return world._replace(key=key)
         return world._replace(
@@ -273,16 +356,40 @@ class Model:
             elif world.repeats:
                 left = world._replace(repeats=world.repeats - 1)
                 yield from self._after(left, n, handler, f"! {name} too")
+            if world.losses and busy.isdisjoint(taken):
+                left = world._replace(losses=world.losses - 1, ends=world.ends - {*taken})
+                yield f"! the end of {''.join(end.job_id for end in taken)} is lost", left
 
-    def _release(self, world: World, ends: tuple[End, ...]) -> Handler:
+    def _look(self, world: World, n: int) -> Iterator[tuple[str, World]]:
+        """Let the requeue function read the key and its jobs, if something is to be done."""
+        if not (self.case.losses and world.watched and self.rules.looks_at_keys):
+            return
+        slots = {**dict.fromkeys(world.key.queued), **dict(world.key.active)}
+        rows = {job: seen(row) for job in slots if (row := world.rows[IDS.index(job)]) is not None}
+        ends = tuple(ends_of(slots, rows))
+        unsent = any(
+            (row := world.rows[IDS.index(job)]) is not None
+            and (row.state is State.WAITING or (row.state, row.claimed) == (State.PENDING, False))
+            and not world.messages[IDS.index(job)]
+            for job, _ in world.key.active
+        )
+        looking = any(handler is not None and handler.looks for handler in world.handlers)
+        if (ends or unsent) and not looking:
+            looks = Handler(ends, "read", looks=True)
+            yield f"requeue looks as {n}", with_handler(world, n, looks)
+
+    def _release(self, world: World, ends: tuple[End, ...], looks: bool = False) -> Handler:  # noqa: FBT001, FBT002
         """Read the key and decide what follows ends; each is decided once."""
         before = world.key
-        if (before, ends) not in self._releases:
-            released = self.rules.release(key_state(before, self.case.limits), ends)
+        if (before, ends, looks) not in self._releases:
+            state = key_state(before, self.case.limits)
+            released = decide.release(state, ends, again=True) if looks else None
+            released = released or self.rules.release(state, ends)
             key = None if released.state is None else key_of(released.state, before.limits)
             phase: Literal["grant", "write"] = "grant" if key in (None, before) else "write"
-            self._releases[before, ends] = Handler(ends, phase, key, released.granted)
-        return self._releases[before, ends]
+            made = Handler(ends, phase, key, released.granted, looks)
+            self._releases[before, ends, looks] = made
+        return self._releases[before, ends, looks]
 
     def _after(
         self, world: World, n: int, handler: Handler, name: str
@@ -292,6 +399,9 @@ class Model:
             yield name, with_handler(world, n, handler)
             return
         done = with_handler(world, n, None)
+        if handler.looks:
+            yield f"{name}, done", done
+            return
         yield f"{name}, done", done._replace(ends=world.ends - {*handler.ends})
         if world.repeats:
             yield f"! {name}, and comes again", done._replace(repeats=world.repeats - 1)
@@ -301,7 +411,7 @@ class Model:
     def _handler(self, world: World, n: int, handler: Handler) -> Iterator[tuple[str, World]]:
         match handler.phase:
             case "read":
-                again = self._release(world, handler.ends)
+                again = self._release(world, handler.ends, handler.looks)
                 yield from self._after(world, n, again, f"sequel {n} reads again")
             case "write" if handler.key is not None:
                 written = self._write_key(with_handler(world, n, None), handler.key)
@@ -315,24 +425,34 @@ class Model:
 
     def _grant(self, world: World, n: int, handler: Handler) -> Iterator[tuple[str, World]]:
         """Let the first of the granted jobs go: the move is one step, the message another one."""
-        grant, rest = handler.granted[0], handler.granted[1:]
+        finishing = handler.phase == "finish grant"
+        what, after, done = self._let_go(world, handler.granted[0], finishing)
+        if done:
+            rest = handler._replace(phase="grant", key=None, granted=handler.granted[1:])
+            yield from self._after(after, n, rest, f"sequel {n} {what}")
+        else:
+            yield (
+                f"sequel {n} {what}",
+                with_handler(after, n, handler._replace(phase="finish grant")),
+            )
+
+    def _let_go(
+        self,
+        world: World,
+        grant: Grant,
+        finishing: bool,  # noqa: FBT001
+    ) -> tuple[str, World, bool]:
+        """Let a job go: what happens, the world after it, and whether that was the last step."""
         name, row = grant.job_id, world.rows[IDS.index(grant.job_id)]
         moves_first = self.rules.moves_first
-        if handler.phase == "finish grant":
-            second = self._send if moves_first else self._move
-            after = Handler(handler.ends, "grant", None, rest)
-            what = "sends" if moves_first else "moves"
-            yield from self._after(second(world, grant), n, after, f"sequel {n} {what} {name}")
-            return
+        if finishing:
+            what, second = ("sends", self._send) if moves_first else ("moves", self._move)
+            return f"{what} {name}", second(world, grant), True
         pending = row is not None and row.state is State.PENDING and self.rules.sends_again
         if not pending and (row is None or not self.rules.may_grant(row, grant.slot)):
-            after = handler._replace(granted=rest)
-            yield from self._after(world, n, after, f"sequel {n} leaves {name}")
-            return
-        first = self._move if moves_first else self._send
-        what = "moves" if moves_first else "sends"
-        after = handler._replace(phase="finish grant")
-        yield f"sequel {n} {what} {name}", with_handler(first(world, grant), n, after)
+            return f"leaves {name}", world, True
+        what, first = ("moves", self._move) if moves_first else ("sends", self._send)
+        return f"{what} {name}", first(world, grant), False
 
     def _move(self, world: World, grant: Grant) -> World:
         n = IDS.index(grant.job_id)

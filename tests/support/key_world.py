@@ -6,7 +6,16 @@ from typing import Literal, NamedTuple, TypeVar
 
 from joblane.job.lifecycle import ENDED, TRANSITIONS, State
 from joblane.key import decide
-from joblane.key.decide import Admission, End, Granted, Queued, Rejected, Released
+from joblane.key.decide import (
+    Admission,
+    End,
+    Granted,
+    Looked,
+    Queued,
+    Rejected,
+    Released,
+    Seen,
+)
 from joblane.key.policy import KeyLimits
 from joblane.key.state import Grant, KeyState
 
@@ -58,24 +67,28 @@ class Plan(NamedTuple):
     seen: Row | None
     """The job as it was read."""
     victim: str | None = None
+    granted: tuple[Grant, ...] = ()
+    """Jobs that get the slots of those that were found to be over."""
 
 
 class Request(NamedTuple):
     """A process that admits a job."""
 
     kind: Literal["submit", "retry", "wake"]
-    phase: Literal["read", "send", "orphan", "write", "send after", "over"]
+    phase: Literal["read", "send", "orphan", "write", "grant", "finish grant", "send after", "over"]
     """`orphan`: sends the message of a decision that will be refused."""
     plan: Plan | None = None
 
 
 class Handler(NamedTuple):
-    """An execution of the function `sequel`."""
+    """An execution of the function `sequel`, or the requeue function that looks at the key."""
 
     ends: tuple[End, ...]
     phase: Literal["read", "write", "grant", "finish grant"]
     key: Key | None = None
     granted: tuple[Grant, ...] = ()
+    looks: bool = False
+    """Whether it is the requeue function, and no event of the stream."""
 
 
 class World(NamedTuple):
@@ -91,6 +104,8 @@ class World(NamedTuple):
     """Events that the stream has not finished with."""
     latest: Grant
     """The slot of the latest claim."""
+    watched: bool
+    """Whether the index `waits` has the key."""
     problem: str
     """What a step did that must not be."""
     crashes: int
@@ -100,6 +115,7 @@ class World(NamedTuple):
     repeats: int
     deletions: int
     returns: int
+    losses: int
 
 
 @dataclass(frozen=True)
@@ -125,6 +141,8 @@ class Case:
     deletions: int = 0
     returns: int = 0
     """Jobs that their agents hand back."""
+    losses: int = 0
+    """Events that are lost. With more than 0 the requeue function looks at the key."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +154,9 @@ class Rules:
         [KeyState, str, KeyLimits, Mapping[str, bool]], Granted | Queued | Rejected
     ] = decide.readmit
     release: Callable[[KeyState, Iterable[End]], Released] = decide.release
+    look: Callable[..., Looked | None] = decide.look
+    looks_at_keys: bool = True
+    """The requeue function looks at keys that jobs wait for."""
     compares_versions: bool = True
     """A key is written only if it has not changed since it was read."""
     one_transaction: bool = True
@@ -169,6 +190,11 @@ def key_of(state: KeyState, limits: int) -> Key:
 def has_started(row: Row | None) -> bool:
     """What the product counts as started: what the transaction would not replace."""
     return row is None or not Rules().may_replace(row)
+
+
+def seen(row: Row) -> Seen:
+    """A row as the product reads it."""
+    return Seen(row.state, row.slot, has_started(row))
 
 
 def outdated(request: Request | None) -> Request | None:

@@ -161,8 +161,8 @@ class Life:
         if missing and dice.random() < 0.2:
             world.join(dice.choice(missing))
 
-    def calm_down(self) -> None:
-        """End the trouble, and let everything that was accepted come to its end."""
+    def end_trouble(self) -> None:
+        """Let nothing fail any more."""
         world = self.world
         world.faults.share = world.faults.interruptions = world.faults.kills = 0.0
         world.troubled = False
@@ -171,6 +171,11 @@ class Life:
         self._ask(world.operator, "PUT", "/v1/conditions/app:ledger", {"state": "up"})
         for agent in world.agents:
             agent.cut_off = False
+
+    def calm_down(self) -> None:
+        """End the trouble, and let everything that was accepted come to its end."""
+        world = self.world
+        self.end_trouble()
         for _ in range(CALM_TICKS):
             if not world.agents:
                 world.join(self.names[0])

@@ -69,7 +69,13 @@ SCHEMAS = {
     table_name(NAME, "conditions"): Schema({"condition": "S", "sk": "S"}),
     table_name(NAME, "settings"): Schema({"queue": "S"}),
     table_name(NAME, "counters"): Schema({"series": "S", "at_minute": "N"}),
-    table_name(NAME, "keys"): Schema({"key": "S"}, {"by_type": Index({"type": "S", "key": "S"})}),
+    table_name(NAME, "keys"): Schema(
+        {"key": "S"},
+        {
+            "by_type": Index({"type": "S", "key": "S"}),
+            "waits": Index({"waits": "S", "look_at": "N"}),
+        },
+    ),
     table_name(NAME, "audit"): Schema(
         {"tenant": "S", "id": "S"}, {"by_job": Index({"job": "S", "id": "S"}, whole=True)}
     ),

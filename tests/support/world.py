@@ -143,6 +143,8 @@ class World:
         self._stream = JobsStream(self.tables)
         self.ends: list[Record] = []
         """Records of keyed jobs that the stream has not finished with, oldest first."""
+        self.stream_is_lost = False
+        """Whether nothing reads the stream, until its records are gone."""
         self.queues = Queues(self.dice, self.clock)
         self.troubled = True
         self.wells = {"http": Switch(), "tcp": Switch()}
@@ -320,7 +322,11 @@ class World:
 
     def _follow(self) -> None:
         """The stream's records of keyed jobs, in order; a batch until the function accepts it."""
-        self.ends += [record for record in self._stream.take() if _is_keyed(record)]
+        records = self._stream.take()
+        if self.stream_is_lost:
+            self.ends = []
+            return
+        self.ends += [record for record in records if _is_keyed(record)]
         batch = self.ends[: self.dice.randint(1, 10)]
         with quietly():
             self._sequel.handle(batch)

@@ -14,12 +14,13 @@ from joblane.job.lifecycle import State
 from joblane.service.wake_up import renewal_delay_s
 from tests.support.depth import budget
 from tests.support.jobs import JOB, submission
-from tests.support.life import NAMES, Life
+from tests.support.life import CALM_TICKS, NAMES, Life
 from tests.support.world import World
 
 NOW_MS = 1_800_000_000_000
-SEEDS = range(9, 9 + budget(3, 8))
+SEEDS = range(5, 5 + budget(3, 8))
 STEPS = 60
+LOST_SEEDS = range(23, 23 + budget(3, 8))
 LONGEST_S = 300
 """The longest delay between two tests of a condition; that of the default policy."""
 
@@ -78,7 +79,37 @@ def test_every_job_ends_after_one_requeue_by_hand():
 
         life.calm_down()
     print({state.value: count for state, count in before.items()})
-    assert {State.PENDING, State.ACTIVE, State.BLOCKED, State.SCHEDULED} <= set(before)
+    expected = {State.PENDING, State.ACTIVE, State.BLOCKED, State.SCHEDULED, State.WAITING}
+    assert expected <= set(before)
+
+
+def test_jobs_that_wait_for_a_key_go_although_the_ends_before_them_were_lost():
+    """A slot that nobody waits for stays with a job that is over, until somebody wants it."""
+    lost = 0
+    for seed in LOST_SEEDS:
+        life = Life(World(seed), seed)
+        world, promises = life.world, life.promises
+        for name in NAMES:
+            world.join(name)
+        for step in range(STEPS):
+            life.step()
+            world.stream_is_lost = step >= STEPS // 2
+            world.tick()
+        life.end_trouble()
+        heads = promises.seen = promises.heads()
+        keys = [key.state for key in promises.keys_of_jobs() if key.state.queued]
+        world.stream_is_lost = False
+        lost += sum(heads[job].ended for state in keys for job in state.active if job in heads)
+        for _ in range(CALM_TICKS):
+            if not world.agents:
+                world.join(NAMES[0])
+            world.tick()
+            promises.seen = promises.heads()
+            left = [head.job_id for head in promises.seen.values() if not head.ended]
+            if not left:
+                break
+        assert not left, f"seed {seed}: never ended: {left}"
+    assert lost
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from aws_lambda_powertools.logging import Logger
 
 from functions.sequel.handler import Settings
 from joblane.aws.clients import Clients
-from joblane.aws.jobs import JobStore
+from joblane.aws.keyed_jobs import KeyedJobs
 from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import Lanes
 from joblane.job.lifecycle import State
@@ -29,11 +29,11 @@ def clear(at: Deployed, clients: Clients | None = None) -> Cleared:
     clients = clients or at.aws.clients
     dynamodb = clients.make("dynamodb")
     settings = configured(Settings)
-    keys, jobs = KeyStore(dynamodb, settings.keys_table), JobStore(dynamodb, settings.jobs_table)
+    jobs = KeyedJobs(dynamodb, settings.jobs_table, KeyStore(dynamodb, settings.keys_table))
     lanes = Lanes(clients.make("sqs"), DESCRIPTOR.queue_url_prefix, NAME)
     operations = Operations(jobs, lanes, Retention())
-    releases = KeyRelease(keys, jobs, lanes, Logger(), lambda: at.now)
-    return KeyClear(keys, jobs, operations, releases).clear("acme", KEY, WHY, int(at.now * 1000))
+    releases = KeyRelease(jobs.keys, jobs, lanes, Logger(), lambda: at.now)
+    return KeyClear(jobs, operations, releases).clear("acme", KEY, WHY, int(at.now * 1000))
 
 
 def test_jobs_that_wait_are_cancelled_and_no_others(at: Deployed):

@@ -11,7 +11,7 @@ from joblane.key.decide import (
     Rejected,
     Replaced,
     admit,
-    needs_holders,
+    asked_about,
     readmit,
     release,
 )
@@ -45,7 +45,7 @@ def test_nobody_overtakes_those_that_wait():
     ("started", "reason"), [({"a": True}, "active-limit"), ({"a": False}, "queue-depth")]
 )
 def test_a_full_key_rejects_and_says_which_limit_it_was(started: dict[str, bool], reason: str):
-    assert needs_holders(held("a"), limits())
+    assert ("a",) == asked_about(held("a"), limits())
     decision = admit(held("a"), "b", limits(), started)
     assert isinstance(decision, Rejected)
     assert reason == decision.reason
@@ -53,7 +53,7 @@ def test_a_full_key_rejects_and_says_which_limit_it_was(started: dict[str, bool]
 
 def test_a_full_key_coalesces_with_the_first_that_waits_else_with_a_holder():
     policy = limits(1, 1, "coalesce")
-    assert not needs_holders(held("a", queued=("b",)), policy)
+    assert () == asked_about(held("a", queued=("b",)), policy)
     assert Coalesced("b") == admit(held("a", queued=("b",)), "c", policy, {})
     assert Coalesced("a") == admit(held("a"), "c", limits(when_full="coalesce"), {})
 

@@ -10,14 +10,14 @@ event, while the job that it is about to move runs, fails, is retried, and waits
 that job to pending with its earlier slot (`JobMoves.grant`, `Head.queued_after`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 import pytest
 
 from joblane.job.lifecycle import State
 from joblane.key import decide
-from joblane.key.decide import End, Granted, Queued, Released
+from joblane.key.decide import End, Granted, Looked, Queued, Released, Seen
 from joblane.key.policy import KeyLimits, WhenFull
 from joblane.key.state import KeyState
 from tests.support.depth import spread
@@ -57,6 +57,14 @@ SMALL = {
     ),
     "limits are raised": Case(jobs(2, queued=1) + jobs(1, active=2, queued=1), crashes=1),
     "a job is deleted": Case(jobs(3, queued=1), deletions=1),
+    "an end is lost": Case(jobs(3, queued=1), losses=1),
+    "an end is lost, and one cancelled": Case(jobs(2, queued=1), losses=1, cancels=1),
+    "an end is lost, and the next one replaces": Case(
+        jobs(3, queued=1, when_full="replace-oldest"), losses=1
+    ),
+    "an end is lost, and the next one coalesces": Case(
+        jobs(2, when_full="coalesce"), losses=1, crashes=1
+    ),
     "a full key coalesces": Case(jobs(3, queued=1, when_full="coalesce"), crashes=1),
 }
 
@@ -87,6 +95,10 @@ LARGE = {
     "one is due, with a retry and a crash": Case(
         jobs(3, queued=1), there=1, scheduled=1, retries=1, crashes=1
     ),
+    "an end is lost, with a retry and a crash": Case(
+        jobs(3, queued=1), there=2, losses=1, retries=1, crashes=1
+    ),
+    "two ends are lost, and one repeated": Case(jobs(3, queued=1), losses=2, repeats=1),
     "a job is deleted, with a retry and a repeated event": Case(
         jobs(2, queued=1), deletions=1, retries=1, repeats=1
     ),
@@ -164,6 +176,20 @@ def admit_one_more(
     """Counts the new job only after it is accepted."""
     roomy = limits.model_copy(update={"max_queued": limits.max_queued + 1})
     return decide.admit(state, job_id, roomy, started)
+
+
+def look_at_started(
+    state: KeyState,
+    limits: KeyLimits,
+    read: Callable[[Mapping[str, int | None]], Mapping[str, Seen]],
+    doubted: Collection[str] = (),
+) -> Looked | None:
+    """Misses rows of jobs that have not started."""
+
+    def started(slots: Mapping[str, int | None]) -> Mapping[str, Seen]:
+        return {job: row for job, row in read(slots).items() if row.started}
+
+    return decide.look(state, limits, started, doubted)
 
 
 FAULTS: dict[str, tuple[str, Rules, Case]] = {
@@ -256,6 +282,16 @@ FAULTS: dict[str, tuple[str, Rules, Case]] = {
         "runs without a slot",
         Rules(may_grant=lambda row, _: row.state is State.WAITING),
         Case(jobs(3, queued=1), there=2, retries=1, repeats=1),
+    ),
+    "nobody looks at a key whose end was lost": (
+        "stuck",
+        Rules(looks_at_keys=False),
+        Case(jobs(2, queued=1), losses=1),
+    ),
+    "an admission takes a job that has not started for one that is over": (
+        "runs without a slot",
+        Rules(look=look_at_started),
+        Case(jobs(2)),
     ),
     "slots begin anew": ("slots do not rise", Rules(admit=admit_from_zero), Case(jobs(3))),
     "one too many is accepted": (

@@ -128,16 +128,6 @@ def test_a_key_whose_holder_has_ended_is_not_refused_before_its_slot_is_freed(aw
     assert {found["id"]: found["slot"]} == stored(aws).state.active
 
 
-def test_a_key_whose_ended_holder_stays_is_refused_after_some_tries(
-    aws: Cloud, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(key_admission, "FIRST_PAUSE_S", 0.0)
-    put_keyed(aws, active="A")
-    fail(aws, job("A"))
-    status, problem = api(aws.clients)("POST", "/v1/jobs", body())
-    assert (409, 1) == (status, problem["active"])
-
-
 def test_a_job_that_starts_is_not_replaced(aws: Cloud):
     put_keyed(aws, active="A")
     slow = before_write(aws, lambda _: aws.jobs.claim(job("A"), "agent-1", START_MS))

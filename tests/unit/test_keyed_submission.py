@@ -208,5 +208,9 @@ def test_a_job_is_submitted_again_under_its_key(api: Api):
     assert (202, "waiting") == (status, second["state"])  # the end of the first is handled later
     _, first = api("GET", f"/v1/jobs/{first['id']}")
     assert second["id"] == first["resubmitted_as"]
+    # The key is full, and whoever sees that the first has ended passes its slot on.
+    status, third = api("POST", f"/v1/jobs/{first['id']}/resubmit")
+    assert (202, "waiting") == (status, third["state"])
+    assert "pending" == api("GET", f"/v1/jobs/{second['id']}")[1]["state"]
     status, problem = api("POST", f"/v1/jobs/{first['id']}/resubmit")
     assert (409, "queue-depth") == (status, problem["reason"])

@@ -10,6 +10,7 @@ from functions.requeue.handler import Settings, build
 from joblane.aws.agents import SHARDS as AGENT_SHARDS
 from joblane.aws.clients import Clients
 from joblane.aws.job_items import WAKE_SHARDS
+from joblane.aws.keys import WAIT_SHARDS
 from joblane.deployment.names import inbox_name
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head, submitted
@@ -149,7 +150,7 @@ def test_more_than_a_page_is_due_and_jobs_that_are_not_cost_nothing(aws: Cloud, 
     ids = many(aws, 2 * PAGE)
     put(aws, run_at=rfc3339(NOW_MS + 1))
     assert {"Woken": 2 * PAGE} == run(aws, clients=meter.clients_of(aws))
-    assert WAKE_SHARDS + AGENT_SHARDS == meter.calls["dynamodb.Query"]
+    assert WAKE_SHARDS + WAIT_SHARDS + AGENT_SHARDS == meter.calls["dynamodb.Query"]
     assert meter.calls["dynamodb.BatchGetItem"] <= WAKE_SHARDS + 1  # one for the settings
     assert 2 * len(ids) == meter.calls["dynamodb.UpdateItem"]
     assert len(ids) == meter.calls["sqs.SendMessage"]
@@ -158,7 +159,9 @@ def test_more_than_a_page_is_due_and_jobs_that_are_not_cost_nothing(aws: Cloud, 
 def test_nothing_due_costs_a_question_a_shard_of_due_jobs_and_agents(aws: Cloud, meter: Meter):
     assert {} == run(aws, clients=meter.clients_of(aws))
     settings = {"dynamodb.BatchGetItem": 1}
-    assert {"dynamodb.Query": WAKE_SHARDS + AGENT_SHARDS, **settings} == dict(meter.calls)
+    assert {"dynamodb.Query": WAKE_SHARDS + WAIT_SHARDS + AGENT_SHARDS, **settings} == dict(
+        meter.calls
+    )
 
 
 def test_what_there_was_no_time_for_is_done_a_minute_later(aws: Cloud):

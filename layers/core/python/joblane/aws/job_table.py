@@ -11,7 +11,7 @@ from joblane.aws.job_items import attention, data_key, from_row, key
 from joblane.aws.table import ConditionFailed, Item, Row, Store
 from joblane.formats.ids import before_id
 from joblane.job.head import Head
-from joblane.job.lifecycle import ENDED, State
+from joblane.job.lifecycle import State
 from joblane.job.timeline import Step, folded
 
 _FIRST_ID, _LAST_ID = "0" * 26, "7" + "Z" * 25
@@ -92,15 +92,6 @@ class JobTable(Store):
             if whole is not None  # else it was deleted between the reads
         }
         return [heads[job_id] for job_id in job_ids if job_id in heads]
-
-    def started(self, job_ids: Sequence[str]) -> dict[str, bool]:
-        """Read which of some jobs have started, so that they cannot be skipped any more.
-
-        One request for each hundred. Jobs that have ended or are absent are left out.
-        """
-        rows = self._table.get_many([key(job_id) for job_id in job_ids], consistent=True)
-        open_jobs = [row for row in rows if State(row["state"]) not in ENDED]
-        return {row["job_id"]: not _not_started(row) for row in open_jobs}
 
     def page(self, tenant: str, *, limit: int, before: str | None) -> tuple[list[Head], str | None]:
         """Read a tenant's jobs, newest first: at most `limit`, with ids below `before`.
@@ -299,12 +290,6 @@ class JobTable(Store):
         if data is None:
             raise Refused(None)
         return from_row(row, data)
-
-
-def _not_started(row: Row) -> bool:
-    """Whether a job is as `JobMoves.as_skip` requires it."""
-    state = State(row["state"])
-    return state is State.WAITING or (state is State.PENDING and int(row["epoch"]) == 0)
 
 
 def _expression(

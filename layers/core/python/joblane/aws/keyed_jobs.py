@@ -29,6 +29,16 @@ the row is as it was read, so neither is ever without the other:
                                  an agent finds it waiting, and deletes it
                                  message   <-----------------------------  grants the slot
 
+    a holder has ended, and nothing has brought its end (docs/decisions/2122)
+
+    submission                   keys, jobs                sequel
+    reads version 4: A holds the slot, B waits
+    reads A: ended
+    transaction  ------------->  version 5: B holds the slot; this job waits
+    grants B as sequel would (`joblane.service.key_release`)
+                                 unchanged         <-----  the end of A, if it comes at all
+    had A been retried meanwhile, the key would be at version 5, and this one refused
+
     released while a submission decides
 
     submission                   keys, jobs                sequel
@@ -38,15 +48,18 @@ the row is as it was read, so neither is ever without the other:
     version 5, and gets the slot
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from joblane.aws.job_items import key
 from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.keys import KeyChanged, KeyStore, StoredKey
-from joblane.aws.table import Item, TransactionRefused
+from joblane.aws.table import Item, Row, TransactionRefused
 from joblane.job.head import Head
+from joblane.job.lifecycle import State
 from joblane.job.timeline import Step
+from joblane.key.decide import Seen
 from joblane.key.state import KeyState
 
 if TYPE_CHECKING:
@@ -119,6 +132,14 @@ class KeyedJobs(JobStore):
                 return  # written before, and the answer was lost
             raise Refused(self._complete(row) if row else None) from refusal
 
+    def seen(self, job_ids: Collection[str]) -> dict[str, Seen]:
+        """Read jobs of a key, those that have a row: one request for each hundred."""
+        rows = self._table.get_many([key(job_id) for job_id in job_ids], consistent=True)
+        return {
+            row["job_id"]: Seen(State(row["state"]), row.get("slot"), not _not_started(row))
+            for row in rows
+        }
+
     def _key(self, write: KeyWrite) -> Item:
         return self.keys.as_write(write.seen, write.state, write.now_ms)
 
@@ -126,3 +147,9 @@ class KeyedJobs(JobStore):
         if skip is None:
             return ()
         return (self.as_skip(skip.job_id, skip.step, skip.expires_at),)
+
+
+def _not_started(row: Row) -> bool:
+    """Whether a job is as `JobMoves.as_skip` requires it."""
+    state = State(row["state"])
+    return state is State.WAITING or (state is State.PENDING and int(row["epoch"]) == 0)

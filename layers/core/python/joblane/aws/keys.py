@@ -3,14 +3,27 @@
 A row is read, a decision is made on it (`joblane.key.decide`), and the next row is written only if
 the version is still the same. An admission writes it in one transaction with the job
 (`joblane.aws.keyed_jobs`); what follows an end writes it alone.
+
+A row for whose slot a job waits is in the sparse index `waits`, until a write that finds nobody
+waiting and leaves nobody waiting: so also while the last one that waited is let go. The requeue
+function looks at the keys that have been in it for long (`joblane.service.key_watch`).
 """
 
+import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 
 from joblane.aws.table import ConditionFailed, Item, Row, Store
 from joblane.key.policy import KeyLimits
 from joblane.key.segments import KeyName
 from joblane.key.state import IDLE_S, KeyState
+
+WAIT_SHARDS = 4
+"""Partitions of the index `waits`: a partition takes 1000 writes a second, and a key makes two when
+its first job waits and when its last one has gone."""
+
+LOOK_MS = 900_000
+"""After how many milliseconds a key that jobs wait for is looked at: a quarter of an hour."""
 
 
 class KeyChanged(Exception):
@@ -28,6 +41,8 @@ class StoredKey:
     version: int
     """0 if the key has no row."""
     state: KeyState
+    look_at_ms: int | None = None
+    """Unix time in milliseconds from which the index `waits` lists it; None: it does not."""
 
 
 class KeyStore(Store):
@@ -79,6 +94,30 @@ class KeyStore(Store):
             if failure.row != {name: value for name, value in row.items() if value is not None}:
                 raise KeyChanged from failure
 
+    def waiting_page(self, shard: str, now_ms: int, *, limit: int) -> list[StoredKey]:
+        """Read keys of one shard that are to be looked at, those first that are so for longest."""
+        rows, _ = self._table.query(
+            "waits = :shard AND look_at <= :now",
+            {"shard": shard, "now": now_ms},
+            IndexName="waits",
+            Limit=limit,
+        )
+        found = self._table.get_many([{"key": row["key"]} for row in rows], consistent=True)
+        return [_from_row(row) for row in found]
+
+    def looked(self, seen: StoredKey, at_ms: int | None) -> None:
+        """Set when a key is looked at next; None: when somebody waits for it again.
+
+        One write, and two for the index. Changes no version, so it gets in nobody's way. Does
+        nothing if the row has changed since it was read: that write has the time as it was, so the
+        key is looked at again in a minute.
+        """
+        change = "SET look_at = :next" if at_ms is not None else "REMOVE waits, look_at"
+        values = {"version": seen.version, **({} if at_ms is None else {"next": at_ms})}
+        with suppress(ConditionFailed):
+            row = {"key": row_key(seen.tenant, seen.name)}
+            self._table.update(row, change, "#version = :version", **values)
+
     def as_write(self, seen: StoredKey, state: KeyState, now_ms: int) -> Item:
         """`write` as a part of a transaction, which is refused if the row has changed since."""
         row = to_row(seen, state, now_ms)
@@ -91,6 +130,11 @@ def row_key(tenant: str, name: KeyName) -> str:
     return f"{tenant}#{name.encode()}"
 
 
+def wait_shard(name: str) -> str:
+    """Partition of the index `waits` that a row belongs to, for good."""
+    return str(zlib.crc32(name.encode()) % WAIT_SHARDS)
+
+
 def unchanged(seen: StoredKey) -> str:
     """The condition that a row has not changed; `:seen` is the version that was read."""
     return "#version = :seen" if seen.version else "attribute_not_exists(#version)"
@@ -98,8 +142,10 @@ def unchanged(seen: StoredKey) -> str:
 
 def to_row(seen: StoredKey, state: KeyState, now_ms: int) -> Row:
     """The whole row, with the next version."""
+    name = row_key(seen.tenant, seen.name)
+    look_at_ms = _look_at_ms(seen, state, now_ms)
     return {
-        "key": row_key(seen.tenant, seen.name),
+        "key": name,
         "type": f"{seen.tenant}#{seen.name.scope}",
         "segments": seen.segments,
         "version": seen.version + 1,
@@ -110,8 +156,19 @@ def to_row(seen: StoredKey, state: KeyState, now_ms: int) -> Row:
         "queued_total": state.queued_total,
         "replaced": state.replaced,
         "stale": state.stale,
+        "waits": None if look_at_ms is None else wait_shard(name),
+        "look_at": look_at_ms,
         "expires_at": now_ms // 1000 + IDLE_S if state.idle else None,
     }
+
+
+def _look_at_ms(seen: StoredKey, state: KeyState, now_ms: int) -> int | None:
+    """When a key is looked at: it keeps its time while somebody waits, and is idle without one."""
+    if state.idle:
+        return None
+    if state.queued:
+        return seen.look_at_ms or now_ms + LOOK_MS
+    return seen.look_at_ms if seen.state.queued else None
 
 
 def _from_row(row: Row) -> StoredKey:
@@ -126,4 +183,11 @@ def _from_row(row: Row) -> StoredKey:
         replaced=row["replaced"],
         stale=row["stale"],
     )
-    return StoredKey(tenant, KeyName.decode(name), row["segments"], row["version"], state)
+    return StoredKey(
+        tenant,
+        KeyName.decode(name),
+        row["segments"],
+        row["version"],
+        state,
+        row.get("look_at"),
+    )

@@ -198,6 +198,16 @@ def descriptor_name(deployment: str) -> str:
     return f"/{deployment}/descriptor"
 
 
+def sequel_name(deployment: str) -> str:
+    """Return the name of the function that handles what follows the end of a job."""
+    return f"{deployment}-sequel"
+
+
+def sequel_mapping_parameter_name(deployment: str) -> str:
+    """Return the name of the parameter with the id of the mapping by which sequel is called."""
+    return f"/{deployment}/sequel-mapping"
+
+
 def stream_parameter_name(deployment: str) -> str:
     """Name of the SSM parameter with the ARN of the jobs table's stream."""
     return f"/{deployment}/jobs-stream"

@@ -5,10 +5,11 @@ not changed since (`joblane.aws.keys`); else it decides anew. tests/unit/test_ke
 every order of writes, crashes and repeated events over these functions.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from joblane.job.lifecycle import ENDED, State
 from joblane.key.policy import KeyLimits
 from joblane.key.state import Grant, KeyState
 
@@ -63,12 +64,53 @@ class Rejected:
 Admission = Granted | Queued | Replaced | Coalesced | Rejected
 
 
-def needs_holders(state: KeyState, limits: KeyLimits) -> bool:
-    """Whether `admit` needs to know which holders have started."""
-    full = replace(state, limits=limits).full
-    return full and (
-        limits.when_full == "reject" or (limits.when_full == "replace-oldest" and not state.queued)
-    )
+class End(NamedTuple):
+    """The end of a job, as the stream of the jobs table shows it."""
+
+    job_id: str
+    slot: int | None
+    """The slot that it had; None if it ended before its row had one."""
+    stale: bool = False
+    at_ms: int | None = None
+    """Unix time of the end in milliseconds; None where it is not known."""
+
+
+class Seen(NamedTuple):
+    """A job of a key, as its row was read."""
+
+    state: State
+    slot: int | None
+    started: bool
+    """Whether it has left the state in which a newer job may replace it."""
+
+
+def asked_about(state: KeyState, limits: KeyLimits, waiting: int = 1) -> tuple[str, ...]:
+    """Jobs whose rows a decision of `admit` depends on: those that keep a new job out.
+
+    Of jobs that wait and may be replaced, so many. Not the one that a new job coalesces with, which
+    its caller reads after the decision.
+    """
+    if not replace(state, limits=limits).full or limits.when_full == "coalesce":
+        return ()
+    if limits.when_full == "replace-oldest" and state.queued:
+        return state.queued[:waiting]
+    return state.holders
+
+
+def ends_of(slots: Mapping[str, int | None], seen: Mapping[str, Seen]) -> list[End]:
+    """Ends of those jobs that had ended, or were gone, when their rows were read.
+
+    `slots` has the slots of the jobs asked about, None for one that waits; `seen` those that have a
+    row.
+    """
+    ends = []
+    for job_id, slot in slots.items():
+        row = seen.get(job_id)
+        if row is None:
+            ends.append(End(job_id, slot))
+        elif row.state in ENDED:
+            ends.append(End(job_id, row.slot, stale=row.state is State.STALE))
+    return ends
 
 
 def admit(
@@ -76,7 +118,7 @@ def admit(
 ) -> Admission:
     """Decide on a new job.
 
-    `started` says of each holder whether an agent has claimed it; needed if `needs_holders`.
+    `started` says of each holder in `asked_about` whether an agent has claimed it.
     """
     state = replace(state, limits=limits)
     if len(state.active) < limits.max_active and not state.queued:
@@ -122,17 +164,6 @@ def readmit(
     return Rejected(_reason(state, started), state) if state.full else _queued(state, job_id)
 
 
-class End(NamedTuple):
-    """The end of a job, as the stream of the jobs table shows it."""
-
-    job_id: str
-    slot: int | None
-    """The slot that it had; None if it ended before its row had one."""
-    stale: bool = False
-    at_ms: int | None = None
-    """Unix time of the end in milliseconds; None where it is not known."""
-
-
 @dataclass(frozen=True, slots=True)
 class Released:
     """What follows ends of jobs."""
@@ -144,14 +175,15 @@ class Released:
     makes good a crash between the write of the key and the moves of those that got a slot then."""
 
 
-def release(state: KeyState, ends: Iterable[End]) -> Released:
+def release(state: KeyState, ends: Iterable[End], *, again: bool = False) -> Released:
     """Take ended jobs out of the key, and give their slots to those that wait.
 
     A job that was retried since is told apart by its slot (`readmit`). A job that ended without a
-    slot in its row was waiting, or had just been granted one.
+    slot in its row was waiting, or had just been granted one. With `again`, jobs are let go as if
+    an end had come before.
     """
     active, queued, stale = dict(state.active), list(state.queued), state.stale
-    repeated = False
+    repeated = again
     for end in ends:
         if end.job_id in active and end.slot in (None, active[end.job_id]):
             del active[end.job_id]
@@ -169,6 +201,58 @@ def release(state: KeyState, ends: Iterable[End]) -> Released:
     if repeated:
         granted = [Grant(job, after.active[job]) for job in after.holders]
     return Released(None if after == state else after, tuple(granted))
+
+
+LOOKS = 16
+"""Most reads of jobs of a key for one decision: each one but the last finds jobs that are over."""
+
+WAITING = 100
+"""Jobs that wait which one read has, once one of them is over: a key has 1,000 at most."""
+
+
+class Looked(NamedTuple):
+    """A key without those of its jobs that are over, as far as a decision depends on them."""
+
+    state: KeyState
+    started: dict[str, bool]
+    """Which of its jobs have started, of those that were read."""
+    granted: tuple[Grant, ...] = ()
+    """Jobs that get the slots of those that are over."""
+
+
+def look(
+    state: KeyState,
+    limits: KeyLimits,
+    read: Callable[[Mapping[str, int | None]], Mapping[str, Seen]],
+    doubted: Collection[str] = (),
+) -> Looked | None:
+    """Take those out of a key that keep a new job out although they are over.
+
+    `read` reads the rows of jobs after that of the key; `doubted` are further jobs to read, if the
+    key has them. Returns None if the key must be read again: one of them was retried meanwhile, or
+    too many are over.
+    """
+    started: dict[str, bool] = {}
+    granted: tuple[Grant, ...] = ()
+    waiting = 1
+    for _ in range(LOOKS):
+        asked = [*asked_about(state, limits, waiting), *doubted]
+        listed = {**dict.fromkeys(state.queued), **state.active}
+        slots = {job: listed[job] for job in asked if job in listed and job not in started}
+        if not slots:
+            return Looked(state, started, granted)
+        rows = read(slots)
+        ends = ends_of(slots, rows)
+        over = {end.job_id for end in ends}
+        started |= {job: row.started for job, row in rows.items() if job not in over}
+        if ends:
+            released = release(state, ends)
+            if released.state is None:
+                return None
+            fresh = (grant for grant in released.granted if grant.job_id not in state.active)
+            state, granted = released.state, (*granted, *fresh)
+            waiting = WAITING
+    return None
 
 
 def _granted(state: KeyState, job_id: str) -> Granted:

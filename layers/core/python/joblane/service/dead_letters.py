@@ -27,6 +27,7 @@ from joblane.job.moves import NotAllowed
 from joblane.job.retention import Retention
 from joblane.job.timeline import short_reason
 from joblane.job.trace import Traced, parse_trace
+from joblane.service.expired_records import Expired, read_expired
 from joblane.service.kick import given_up
 from joblane.service.log import Log
 from joblane.service.operations import Gone, Operations
@@ -48,6 +49,8 @@ class DeadLetters:
     retention: Retention
     alternate: str
     """Name of that queue."""
+    is_expected: Callable[[Expired], bool]
+    """Whether records were given up only because their mapping is new."""
     clock: Callable[[], float]
     log: Log
 
@@ -69,6 +72,11 @@ class DeadLetters:
         message_id, letter = str(record["messageId"]), _letter(record)
         if letter.source == self.alternate and given_up(letter.body):
             self.log.info("a kick that the scaler had no time for is discarded")
+            return
+        expired = read_expired(letter.body) if letter.source == self.alternate else None
+        if expired is not None and self.is_expected(expired):
+            names = {"function": expired.function, "records": expired.records}
+            self.log.warning("records older than their new mapping are discarded", **names)
             return
         if letter.source == self.alternate:
             self._unreadable(message_id, letter, "an event that AWS could not deliver")

@@ -2,13 +2,16 @@
 
 `joblane.key.decide` decides; `joblane.aws.keyed_jobs` writes, and has the time-lines of the races.
 A write that is refused because the key has changed meanwhile is decided anew, up to `TRIES` times.
+
+A job of the key that keeps the new one out although it is over leaves the key in the same write,
+as if sequel had come first, and those that get its slot go.
 """
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from joblane.aws.jobs import KeyBusy
 from joblane.aws.keyed_jobs import KeyedJobs, KeyWrite, Skip
@@ -19,8 +22,10 @@ from joblane.job.moves import NotAllowed, apply, plan
 from joblane.job.retention import Retention
 from joblane.job.timeline import SAME_ATTEMPT, Step
 from joblane.key import decide
-from joblane.key.decide import Coalesced, Granted, Queued, Rejected, Replaced
+from joblane.key.decide import Coalesced, Granted, Looked, Queued, Rejected, Replaced
+from joblane.key.policy import KeyLimits
 from joblane.key.request import KeyRequest
+from joblane.key.state import Grant, KeyState
 from joblane.service.key_reasons import (
     full,
     refusal,
@@ -28,10 +33,8 @@ from joblane.service.key_reasons import (
     skipped_when_due,
     waits_for_slot,
 )
+from joblane.service.key_release import KeyRelease
 from joblane.service.key_rules import KeyRules
-
-if TYPE_CHECKING:
-    from joblane.contract.problems import Problem
 
 TRIES = 16
 """Decisions before a caller is asked to come back; docs/decisions/1301 has what 8 led to."""
@@ -62,6 +65,7 @@ class KeyAdmission:
 
     jobs: KeyedJobs
     rules: KeyRules
+    releases: KeyRelease
     send: Callable[[Head], None]
     """Sends a job's message."""
     retention: Retention
@@ -90,24 +94,23 @@ class KeyAdmission:
         """
         request = self.rules.of_stored(head)
         kept: Head | None = None
-        refused: Problem | None = None
         sent = False
+        doubted: set[str] = set()
         for seen in self._reads(head, request, now_ms):
             if head.job_id in (*seen.state.active, *seen.state.queued):
                 there = self.jobs.get(head.job_id)
                 if there is not None:  # written by a concurrent request with the same key
                     return Submitted(there)
-            started = self._started(seen, request)
-            decision = decide.admit(seen.state, head.job_id, request.limits, started)
+            looked = self._look(seen.state, request.limits, doubted)
+            if looked is None:
+                continue
+            decision = decide.admit(looked.state, head.job_id, request.limits, looked.started)
             if isinstance(decision, Rejected):
-                refused = refusal(request, decision)
-                if len(started) == len(seen.state.active):
-                    raise refused
-                continue  # a holder has ended, and its slot is about to be freed
+                raise refusal(request, decision)
             if isinstance(decision, Coalesced):
-                there = self.jobs.get(decision.job_id)
-                if there is None or there.ended:
-                    continue  # it is about to be taken out of the key
+                if (there := self._standing(decision)) is None:
+                    doubted.add(decision.job_id)
+                    continue
                 return Submitted(there, "coalesced")
             kept = kept or keep(head)
             new = _placed(kept, decision, request)
@@ -116,8 +119,9 @@ class KeyAdmission:
                 sent = True
             skip = self._skip(decision, head.job_id, request, now_ms)
             if (done := self._put(new, KeyWrite(seen, decision.state, now_ms), skip)) is not None:
+                self._let_go(request, decision.state, looked.granted, now_ms)
                 return done
-        raise refused or _busy(request)
+        raise _busy(request)
 
     def wake(self, head: Head, now_ms: int) -> Head:
         """Admit a scheduled job whose `run_at` has come: to pending, waiting or skipped.
@@ -125,9 +129,15 @@ class KeyAdmission:
         The message of a pending job is sent by the caller: the row is due in the index `wake`
         until then. Raises KeyBusy, and NotAllowed and Refused as moves do.
         """
+        doubted: set[str] = set()
         for seen, request in self._stored(head, now_ms):
-            started = self._started(seen, request)
-            decision = decide.admit(seen.state, head.job_id, request.limits, started)
+            looked = self._look(seen.state, request.limits, doubted)
+            if looked is None:
+                continue
+            decision = decide.admit(looked.state, head.job_id, request.limits, looked.started)
+            if isinstance(decision, Coalesced) and self._standing(decision) is None:
+                doubted.add(decision.job_id)
+                continue
             if isinstance(decision, Coalesced | Rejected):
                 step = plan(head, Event.SKIP, now_ms, skipped_when_due(request, decision))
                 expires_at = self.retention.expires_at(step.state, now_ms)
@@ -144,6 +154,7 @@ class KeyAdmission:
                 self.jobs.move_keyed(head, after, KeyWrite(seen, decision.state, now_ms), skip)
             except KeyChanged:
                 continue
+            self._let_go(request, decision.state, looked.granted, now_ms)
             return after
         raise _busy(self.rules.of_stored(head))
 
@@ -160,7 +171,10 @@ class KeyAdmission:
         """
         plan(head, event, now_ms, why)
         for seen, request in self._stored(head, now_ms):
-            decision = decide.readmit(seen.state, head.job_id, request.limits, {})
+            looked = self._look_again(seen.state, head.job_id, request.limits)
+            if looked is None:
+                continue
+            decision = decide.readmit(looked.state, head.job_id, request.limits, looked.started)
             if isinstance(decision, Rejected):
                 raise NotAllowed(full(request, decision.state))
             if isinstance(decision, Granted):
@@ -173,6 +187,7 @@ class KeyAdmission:
                 self.jobs.move_keyed(head, after, KeyWrite(seen, decision.state, now_ms))
             except KeyChanged:
                 continue
+            self._let_go(request, decision.state, looked.granted, now_ms)
             return after
         raise _busy(self.rules.of_stored(head))
 
@@ -202,10 +217,33 @@ class KeyAdmission:
             return None
         return Submitted(stored) if skip is None else Submitted(stored, "replaced", skip.job_id)
 
-    def _started(self, seen: StoredKey, request: KeyRequest) -> dict[str, bool]:
-        """Which holders have started, if the decision needs it; without those that have ended."""
-        needed = decide.needs_holders(seen.state, request.limits)
-        return self.jobs.started(seen.state.holders) if needed else {}
+    def _standing(self, decision: Coalesced) -> Head | None:
+        """The job that stands for a new one; None if that is over."""
+        there = self.jobs.get(decision.job_id)
+        return None if there is None or there.ended else there
+
+    def _look(
+        self, state: KeyState, limits: KeyLimits, doubted: Collection[str] = ()
+    ) -> Looked | None:
+        return decide.look(state, limits, self.jobs.seen, doubted)
+
+    def _look_again(self, state: KeyState, job_id: str, limits: KeyLimits) -> Looked | None:
+        """The same for a job that is retried: one whose end was not handled has its slot."""
+        if job_id in state.active:
+            return Looked(state, {})
+        return self._look(state, limits.model_copy(update={"when_full": "reject"}))
+
+    def _let_go(
+        self, request: KeyRequest, state: KeyState, granted: Sequence[Grant], now_ms: int
+    ) -> None:
+        """Let jobs go that have got a slot with this write; one may have been replaced by it.
+
+        If this is killed before, they go with the end that frees their slot, if that comes, or when
+        the key is looked at (`joblane.service.key_watch`).
+        """
+        for grant in granted:
+            if grant.job_id in state.active:
+                self.releases.let_go(request.name, grant, now_ms)
 
     def _skip(
         self, decision: Accepted, job_id: str, request: KeyRequest, now_ms: int

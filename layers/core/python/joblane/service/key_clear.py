@@ -12,16 +12,15 @@ A slot stays taken if the end of its job was given up (docs/decisions/1304). So 
 the slots of jobs that have ended or are deleted.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from joblane.aws.jobs import JobStore, Refused
-from joblane.aws.keys import KeyStore
+from joblane.aws.jobs import Refused
+from joblane.aws.keyed_jobs import KeyedJobs
 from joblane.job.head import Head
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import NotAllowed
-from joblane.key.decide import End
+from joblane.key.decide import End, ends_of
 from joblane.key.segments import KeyName
 from joblane.service.key_release import KeyRelease
 from joblane.service.operations import Gone, Operations
@@ -43,8 +42,7 @@ class Cleared(NamedTuple):
 class KeyClear:
     """Clears queues of keys. Every method may be called again after a crash at any point."""
 
-    keys: KeyStore
-    jobs: JobStore
+    jobs: KeyedJobs
     operations: Operations
     releases: KeyRelease
 
@@ -54,16 +52,14 @@ class KeyClear:
         A job that gets its slot meanwhile is not cancelled. Raises KeyChanged, ClientError and
         BotoCoreError as `KeyRelease.release`.
         """
-        state = self.keys.get(tenant, key, now_ms).state
+        state = self.jobs.keys.get(tenant, key, now_ms).state
         page = state.queued[:PAGE]
-        # Read after the key: a job that is in it and not here was deleted.
-        heads = {
-            head.job_id: head for head in self.jobs.heads([*page, *state.active], consistent=True)
-        }
-        found = [head for job_id in page if (head := heads.get(job_id)) is not None]
+        slots = dict.fromkeys(page) | dict(state.active)
+        # Read after the key: a job that is in it and has no row was deleted.
+        ends = ends_of(slots, self.jobs.seen(slots))
+        found = self.jobs.heads(page, consistent=True)
         cancelled = tuple(h.job_id for h in found if self._cancelled(h, why, now_ms))
-        ends = [End(job_id, None) for job_id in cancelled]
-        ends += _ended(heads, dict.fromkeys(page) | dict(state.active))
+        ends += [End(job_id, None) for job_id in cancelled]
         if ends:
             self.releases.release(tenant, key, ends)
         return Cleared(cancelled, len(state.queued) - len(page))
@@ -77,15 +73,3 @@ class KeyClear:
         except (NotAllowed, Gone, Refused):
             return False  # it has a slot now, or has ended
         return True
-
-
-def _ended(heads: Mapping[str, Head], slots: Mapping[str, int | None]) -> list[End]:
-    """Ends of those jobs of a key that had ended or were gone when they were read."""
-    ends = []
-    for job_id, slot in slots.items():
-        head = heads.get(job_id)
-        if head is None:
-            ends.append(End(job_id, slot))
-        elif head.ended:
-            ends.append(End(job_id, head.slot, stale=head.state is State.STALE))
-    return ends

@@ -74,36 +74,45 @@ class KeyRelease:
     clock: Callable[[], float]
     """Returns Unix seconds."""
 
-    def release(self, tenant: str, key: KeyName, ends: Sequence[End]) -> PassedOn:
+    def release(
+        self, tenant: str, key: KeyName, ends: Sequence[End], *, again_since_ms: int | None = None
+    ) -> PassedOn:
         """Take ended jobs out of a key and let the next ones go.
+
+        With `again_since_ms`, also those that have a slot and wait all the same, and those that
+        became pending since and have not started: what a crash has left behind, without an end
+        that comes again.
 
         Safe to repeat. Raises KeyChanged if the row changed on every try, and ClientError and
         BotoCoreError.
         """
+        again = again_since_ms is not None
         for attempt in range(TRIES):
             time.sleep(random.uniform(0, PAUSE_S * attempt))  # noqa: S311 - no secret
             now_ms = int(self.clock() * 1000)
             seen = self.keys.get(tenant, key, now_ms)
-            released = release(seen.state, ends)
+            released = release(seen.state, ends, again=again)
             if released.state is not None:
                 try:
                     self.keys.write(seen, released.state, now_ms)
                 except KeyChanged:
                     continue
             fresh = [grant for grant in released.granted if grant.job_id not in seen.state.active]
-            gone = [self._let_go(key, grant, now_ms) for grant in fresh]
-            gone += self._let_go_again(key, set(released.granted).difference(fresh), now_ms)
-            self.log.info(
-                "jobs of a key ended",
-                tenant=tenant,
-                key=key.encode(),
-                ended=[end.job_id for end in ends],
-                granted=[grant.job_id for grant in fresh],
-            )
+            gone = [self.let_go(key, grant, now_ms) for grant in fresh]
+            before = set(released.granted).difference(fresh)
+            gone += self._let_go_again(key, before, again_since_ms or 0, now_ms)
+            if ends:
+                self.log.info(
+                    "jobs of a key ended",
+                    tenant=tenant,
+                    key=key.encode(),
+                    ended=[end.job_id for end in ends],
+                    granted=[grant.job_id for grant in fresh],
+                )
             return PassedOn(len(fresh), _handovers(ends, gone))
         raise KeyChanged
 
-    def _let_go(self, key: KeyName, grant: Grant, now_ms: int) -> tuple[Head, int] | None:
+    def let_go(self, key: KeyName, grant: Grant, now_ms: int) -> tuple[Head, int] | None:
         """Move a job that got a slot to pending, and send its message.
 
         Returns the job and the Unix time in milliseconds, or None if it was moved before.
@@ -128,17 +137,18 @@ class KeyRelease:
         return (head, int(self.clock() * 1000)) if moved else None
 
     def _let_go_again(
-        self, key: KeyName, grants: Iterable[Grant], now_ms: int
+        self, key: KeyName, grants: Iterable[Grant], since_ms: int, now_ms: int
     ) -> "list[tuple[Head, int] | None]":
-        """Let jobs go that had a slot before, unless they have gone. Returns as `_let_go`."""
+        """Let jobs go that had a slot before, unless they have gone. Returns as `let_go`."""
         by_job = {grant.job_id: grant for grant in grants}
         if not by_job:
             return []
         gone = []
         for head in self.jobs.heads(sorted(by_job), consistent=True):
             grant = by_job[head.job_id]
-            if head.state is State.WAITING or _unclaimed(head, grant):
-                gone.append(self._let_go(key, grant, now_ms))
+            recent = head.timeline[-1].at_ms >= since_ms
+            if head.state is State.WAITING or (recent and _unclaimed(head, grant)):
+                gone.append(self.let_go(key, grant, now_ms))
         return gone
 
 

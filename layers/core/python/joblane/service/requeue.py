@@ -11,7 +11,8 @@ as it is now, so running twice at once, or being killed at any point, does no ha
     send  -------------------------------------------->     message
     rearm  ------------------>   pending
 
-Before that, limits of queues and tenants are shared out again where agents have come or gone.
+Before that, limits of queues and tenants are shared out again where agents have come or gone, and
+keys are looked at that jobs have waited for long (`joblane.service.key_watch`).
 """
 
 from collections import Counter
@@ -50,6 +51,9 @@ RESERVE_S = 5.0
 GROUP_S = 10.0
 """Seconds of one run that a group may take."""
 
+KEYS_S = 10.0
+"""Seconds of one run that keys may take."""
+
 COUNTED = (
     "Woken",
     "Queued",
@@ -62,6 +66,7 @@ COUNTED = (
     "Failed",
     "Unread",
     "Shared",
+    "Lost",
 )
 """Names of the counts that a run returns.
 
@@ -72,6 +77,7 @@ or whose target no agent matches.
 agent or an operator had moved meanwhile. `Unread`: shards not read to their end for lack of time.
 `Shared`: queues whose `cluster_threads` were shared out again, and one for the `jobs_running` of
 tenants.
+`Lost`: jobs that were over and had not left their keys.
 """
 
 
@@ -89,6 +95,9 @@ class Requeue:
     """Returns what moves scheduled jobs with a target, which most runs do not need."""
     groups: "Callable[[], GroupWatch]"
     """Returns what watches groups, which most runs do not need."""
+    look_at_keys: Callable[[int, Callable[[], float]], int]
+    """Looks at keys at a Unix time in ms for as many seconds as the second one returns; returns how
+    many jobs were over and had not left them."""
     share: Callable[[int], int]
     """Shares out limits at a Unix time in ms; returns how many changed."""
     clock: Callable[[], float]
@@ -111,11 +120,23 @@ class Requeue:
         except (BotoCoreError, ClientError):
             self.log.exception("limits could not be shared out; next try in a minute")
             done["Failed"] += 1
+        self._look_at_keys(left_s, done)
         first = int(self.clock()) // 60
         for shard in ((first + n) % WAKE_SHARDS for n in range(WAKE_SHARDS)):
             if not self._shard(str(shard), left_s, done):
                 done["Unread"] += 1
         return done
+
+    def _look_at_keys(self, left_s: Callable[[], float], done: Counter[str]) -> None:
+        end_s = self.clock() + KEYS_S
+        try:
+            lost = self.look_at_keys(
+                int(self.clock() * 1000), lambda: min(left_s() - RESERVE_S, end_s - self.clock())
+            )
+            done.update({"Lost": lost} if lost else {})
+        except (BotoCoreError, ClientError):
+            self.log.exception("keys could not be looked at; next try in a minute")
+            done["Failed"] += 1
 
     def _shard(self, shard: str, left_s: Callable[[], float], done: Counter[str]) -> bool:
         now_ms = int(self.clock() * 1000)

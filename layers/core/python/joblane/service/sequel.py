@@ -7,7 +7,7 @@ slot goes to the job that waits first. And it becomes one settlement of each gro
 notifies with the same ids.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
@@ -62,6 +62,8 @@ class Sequel:
     log: Log
     measure: Callable[[Sequence[Handover]], None] = lambda _handovers: None
     """Writes metrics of a batch, once all of it was handled."""
+    measure_dropped: Callable[[Mapping[str, int]], None] = lambda _queues: None
+    """Writes how many notifications were dropped, by queue."""
     pool: Callable[[int], Executor] = ThreadPoolExecutor
     """Makes an executor of that many workers."""
 
@@ -141,8 +143,10 @@ class Sequel:
     ) -> Exception | None:
         """Send the notifications of jobs that changed. Returns why to come again, else None."""
         from joblane.aws.notify_queue import NotSent  # noqa: PLC0415 - few jobs notify anybody
+        from joblane.service.notifications import Outdated  # noqa: PLC0415 - as above
 
         messages: list[tuple[str, str]] = []
+        outdated: Counter[str] = Counter()
         try:
             for record in records:
                 try:
@@ -154,11 +158,17 @@ class Sequel:
                     self.log.exception("stream record put aside")
                     self._unreadable(record, error)
                 else:
-                    messages += [message] if message is not None else []
+                    if isinstance(message, Outdated):
+                        outdated[message.queue] += 1
+                    elif message is not None:
+                        messages.append(message)
             notifications.send(messages)
         except (BotoCoreError, ClientError, NotSent) as error:
             self.log.exception("notifications not sent, which will be handled again")
             return error
+        if outdated:
+            self.log.warning("notifications older than the mapping dropped", queues=dict(outdated))
+            self.measure_dropped(outdated)
         return None
 
     def _unreadable(self, record: Mapping[str, Any], error: Exception) -> None:
