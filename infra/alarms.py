@@ -171,7 +171,7 @@ OTHERS = ("submission", "admin", "status", "instance_end", "projector", "sequel"
 TABLES = ("jobs", "agents", "keys", "counters", "output")
 """Tables that jobs and agents write all the time."""
 
-INDEXES = ("jobs/by_tenant", "jobs/attention", "jobs/wake", "keys/by_type")
+INDEXES = ("jobs/by_tenant", "jobs/attention", "jobs/wake", "keys/by_type", "keys/waits")
 """Their indexes. A table whose index cannot take a write refuses it, and its own metric does not
 count that."""
 

@@ -53,9 +53,9 @@ def reading(*, notifies: bool) -> Reading:
         patterns=patterns(notifies=notifies),
         batch=100,
         window_s=0,  # the next job of a key waits for it, and whoever waits for a group
-        # A slot whose end was given up stays taken, so only what fails for hours is given up.
+        # Who waits for a slot whose end was given up waits for a quarter of an hour more.
         retries=None,
         max_age_s=6 * 3600,
-        # A slot whose end is missed stays taken; an end that comes again changes nothing.
+        # An end that is missed costs as much; one that comes again changes nothing.
         start="TRIM_HORIZON",
     )

@@ -106,11 +106,6 @@ def build(
             names = {"Deployment": settings.deployment, "Queue": queue}
             metrics.emit(names, {"HandoverMs": took_ms}, at_ms=minute * 60_000)
 
-    def measure_dropped(queues: Mapping[str, int]) -> None:
-        for queue, count in queues.items():
-            names = {"Deployment": settings.deployment, "Queue": queue}
-            metrics.emit(names, {"NotificationsDropped": count})
-
     return Sequel(
         keys,
         groups,
@@ -118,7 +113,6 @@ def build(
         put_aside=put_aside,
         log=log,
         measure=measure,
-        measure_dropped=measure_dropped,
         pool=pool,
     )
 

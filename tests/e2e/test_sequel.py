@@ -119,3 +119,29 @@ def test_a_retry_keeps_the_slot_and_several_slots_are_used_at_once(http: Http, c
     assert (tokens[0][0], 2) == (tokens[1][0], len(tokens))
     assert [1, 2] == [epoch for _, epoch in tokens]
     wait_until_idle(clients, "again")
+
+
+def test_a_slot_is_passed_on_although_nothing_read_the_stream_when_its_job_ended(
+    quiet: Cloud, http: Http, clients: Clients
+):
+    """As while a mapping is made, at the first deployment and after `cdk destroy` and `deploy`."""
+    first, second = (keyed(http, "unread", "true") for _ in range(2))
+    functions = clients.make("lambda")
+    name = f"{DEPLOYMENT}-sequel"
+    (mapping,) = functions.list_event_source_mappings(FunctionName=name)["EventSourceMappings"]
+    functions.delete_event_source_mapping(UUID=mapping["UUID"])
+    try:
+        quiet.start_agent("local", threads=4)
+        wait_for(http, first, "completed")
+        assert [first] == list(state(clients, "unread").active)
+        assert "waiting" == http("GET", f"/v1/jobs/{second}").json()["state"]
+    finally:
+        functions.create_event_source_mapping(
+            FunctionName=name,
+            EventSourceArn=mapping["EventSourceArn"],
+            StartingPosition=mapping["StartingPosition"],
+            BatchSize=mapping["BatchSize"],
+            FilterCriteria=mapping["FilterCriteria"],
+        )
+    wait_for(http, second, "completed")
+    wait_until_idle(clients, "unread")

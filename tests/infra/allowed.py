@@ -119,9 +119,12 @@ ALLOWED = {
     "Console": set(),
     "Machine": {("lambda:InvokeFunction", "the function Recovery")} | every(LOG_DELIVERY, ("*",)),
     "Requeue": every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Requeue",))
-    | {("dynamodb:Query", f"{JOBS}/index/wake")}
+    | {("dynamodb:Query", f"{JOBS}/index/wake"), ("dynamodb:Query", f"{KEYS}/index/waits")}
     | every(("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"), (AGENTS,))
-    | every(("dynamodb:GetItem", "dynamodb:PutItem"), (KEYS,))
+    | every(
+        ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
+        (KEYS,),
+    )
     | {("dynamodb:GetItem", TYPES)}
     | every(("dynamodb:BatchGetItem", "dynamodb:UpdateItem"), (SETTINGS,))
     | every(
@@ -136,7 +139,7 @@ ALLOWED = {
         ("sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"),
         (*DEAD_LETTERS, ALTERNATE),
     )
-    | {("sns:Publish", "the topic")},
+    | {("sns:Publish", "the topic"), ("ssm:GetParameter", "ssm:parameter/joblane/sequel-mapping")},
     "Instanceend": every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Instanceend",))
     | every(("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:UpdateItem"), (AGENTS,))
     | {("dynamodb:BatchGetItem", AGENTS)}

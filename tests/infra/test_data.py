@@ -51,9 +51,12 @@ def test_what_changes_is_indexed_by_keys_only(production: Deployment) -> None:
     (of_audit,) = found.pop("joblane-audit")["GlobalSecondaryIndexes"]
     assert [("job", "HASH"), ("id", "RANGE")] == schema(of_audit["KeySchema"])
     assert of_audit["Projection"] == {"ProjectionType": "ALL"}
-    (of_keys,) = found.pop("joblane-keys")["GlobalSecondaryIndexes"]
-    assert [("type", "HASH"), ("key", "RANGE")] == schema(of_keys["KeySchema"])
-    assert of_keys["Projection"] == {"ProjectionType": "KEYS_ONLY"}
+    of_keys = found.pop("joblane-keys")["GlobalSecondaryIndexes"]
+    assert {index["IndexName"]: schema(index["KeySchema"]) for index in of_keys} == {
+        "by_type": [("type", "HASH"), ("key", "RANGE")],
+        "waits": [("waits", "HASH"), ("look_at", "RANGE")],
+    }
+    assert [index["Projection"] for index in of_keys] == [{"ProjectionType": "KEYS_ONLY"}] * 2
     assert len(found) == 6
     assert not any("GlobalSecondaryIndexes" in table for table in found.values())
 
@@ -105,6 +108,7 @@ def test_only_times_to_sort_by_are_numbers(production: Deployment) -> None:
     numbers = {key for key, kind in kinds.items() if kind == "N"}
     assert {
         ("joblane-jobs", "wake_at"),
+        ("joblane-keys", "look_at"),
         ("joblane-counters", "at_minute"),
         ("joblane-output", "seq"),
     } == numbers

@@ -53,8 +53,10 @@ def test_only_heads_are_looked_at(production: Deployment) -> None:
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
-        pytest.param("Projector", (1000, 5, True, 5, 3600), id="given up after an hour"),
-        pytest.param("Sequel", (100, 0, True, -1, 6 * 3600), id="at once and for hours"),
+        pytest.param("Projector", (1000, 5, True, 5, 3600, "LATEST"), id="given up after an hour"),
+        pytest.param(
+            "Sequel", (100, 0, True, -1, 6 * 3600, "TRIM_HORIZON"), id="at once and for hours"
+        ),
     ],
 )
 def test_a_batch_that_fails_is_cut_and_given_up_in_time(
@@ -69,10 +71,25 @@ def test_a_batch_that_fails_is_cut_and_given_up_in_time(
             "BisectBatchOnFunctionError",
             "MaximumRetryAttempts",
             "MaximumRecordAgeInSeconds",
+            "StartingPosition",
         )
     )
     destination = mapping["DestinationConfig"]["OnFailure"]["Destination"]
     assert "joblane-alternate" in str(destination)
+
+
+def test_when_the_mapping_of_sequel_was_made_is_the_time_of_a_parameter(
+    production: Deployment,
+) -> None:
+    """CloudFormation writes it when the mapping is another one, and at no other update."""
+    (found,) = (
+        each
+        for each in production.properties("AWS::SSM::Parameter", "projection")
+        if each["Name"] == "/joblane/sequel-mapping"
+    )
+    mappings = production.resources("AWS::Lambda::EventSourceMapping", "projection")
+    (name,) = (name for name in mappings if name.startswith("SequelStream"))
+    assert {"Ref": name} == found["Value"]
 
 
 def record(

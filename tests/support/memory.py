@@ -88,7 +88,7 @@ class Memory:
             self.queues.make(url)
         self.executions: dict[str, str] = {}
         """The input of each execution, by its name."""
-        ssm = Ssm()
+        ssm = Ssm(self._clock)
         ssm.put_parameter(Name=descriptor_name(NAME), Value=_descriptor())
         self._services: dict[str, Any] = {
             "dynamodb": Dynamo(self.tables, lambda _operation, make: make(False)),

@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -161,18 +162,21 @@ class Sns:
 class Ssm:
     """A client of the Parameter Store."""
 
-    def __init__(self) -> None:
-        self._values: dict[str, str] = {}
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._values: dict[str, Parameters] = {}
+        self._clock = clock
 
     def put_parameter(self, **request: Any) -> None:
         """Set a parameter."""
-        self._values[request["Name"]] = request["Value"]
+        written = datetime.fromtimestamp(self._clock(), UTC)
+        name, value = request["Name"], request["Value"]
+        self._values[name] = {"Name": name, "Value": value, "LastModifiedDate": written}
 
     def get_parameter(self, **request: Any) -> Parameters:
         """Read a parameter."""
         if request["Name"] not in self._values:
             raise _refusal("ParameterNotFound", "GetParameter")
-        return {"Parameter": {"Name": request["Name"], "Value": self._values[request["Name"]]}}
+        return {"Parameter": self._values[request["Name"]]}
 
 
 class SecretsManager:

@@ -1,6 +1,7 @@
 """The dead-letter function: every letter is kept, its job ends dead, an operator hears of it."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,11 +11,13 @@ from hypothesis import strategies as st
 from functions.dead_letter.handler import Settings, build
 from joblane.aws.clients import Clients
 from joblane.aws.dead_letters import PART_CHARS
+from joblane.deployment.names import sequel_mapping_parameter_name
 from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
+from joblane.service.expired_records import NEW_S
 from joblane.service.kick import KICK
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, configured
 from tests.support.jobs import JOB, submission
@@ -143,6 +146,56 @@ def test_a_kick_that_was_given_up_is_discarded_silently(aws: Cloud, told: str):
 def test_other_events_that_could_not_be_delivered_are_told(aws: Cloud, told: str, body: str):
     assert [] == deal(aws, letter(body, ALTERNATE))
     assert 1 == len(notes(aws, told))
+
+
+def expired_records(after_s: int, function: str = f"{NAME}-sequel", **context: str) -> str:
+    """Lambda's report on records that were too old when it read them; `after_s` from now."""
+    about = {
+        "requestId": "r-1",
+        "functionArn": f"arn:aws:lambda:us-east-1:123456789012:function:{function}",
+        "condition": "RecordAgeExceeded",
+        "approximateInvokeCount": 0,
+        **context,
+    }
+    when = (datetime.now(UTC) + timedelta(seconds=after_s)).isoformat(timespec="milliseconds")
+    batch = {"shardId": "shardId-1", "batchSize": 7, "approximateArrivalOfFirstRecord": when}
+    stamp = when.replace("+00:00", "Z")
+    return json.dumps(
+        {"requestContext": about, "version": "1.0", "timestamp": stamp, "DDBStreamBatchInfo": batch}
+    )
+
+
+@pytest.mark.parametrize(("is_written", "after_s"), [(False, 0), (True, -10), (True, NEW_S - 60)])
+def test_records_that_are_older_than_their_new_mapping_are_logged_and_nobody_is_told(
+    aws: Cloud, told: str, caplog: pytest.LogCaptureFixture, *, is_written: bool, after_s: int
+):
+    if is_written:
+        put_mapping(aws)
+    assert [] == deal(aws, letter(expired_records(after_s), ALTERNATE))
+    assert ([], []) == (kept(aws, "letter#m-1"), notes(aws, told))
+    (line,) = (r for r in caplog.records if "older than their new mapping" in r.getMessage())
+    assert (f"{NAME}-sequel", 7) == (vars(line)["function"], vars(line)["records"])
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        pytest.param(expired_records(NEW_S + 60), id="an hour after the mapping was made"),
+        pytest.param(expired_records(0, f"{NAME}-projector"), id="of another function"),
+        pytest.param(expired_records(0, condition="RetryAttemptsExhausted"), id="that failed"),
+        pytest.param(expired_records(0, functionArn="sequel"), id="that cannot be read"),
+    ],
+)
+def test_other_records_that_were_given_up_are_told(aws: Cloud, told: str, report: str):
+    put_mapping(aws)
+    assert [] == deal(aws, letter(report, ALTERNATE))
+    assert (1, 1) == (len(kept(aws, "letter#m-1")), len(notes(aws, told)))
+
+
+def put_mapping(aws: Cloud) -> None:
+    """What CloudFormation writes when it has made the mapping of sequel, now."""
+    name = sequel_mapping_parameter_name(NAME)
+    aws.clients.make("ssm").put_parameter(Name=name, Value="a UUID", Type="String")
 
 
 def test_the_letter_of_a_deleted_job_is_discarded_silently(aws: Cloud, told: str):

@@ -10,12 +10,13 @@ from botocore.exceptions import ConnectTimeoutError
 
 from functions.sequel import handler
 from joblane.contract.job_events import Delivery, JobEvent
-from joblane.deployment.names import notify_name
+from joblane.deployment.names import notify_name, sequel_mapping_parameter_name
 from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import ENDED, Event, Outcome, State
 from joblane.job.moves import AttemptFacts, plan
 from joblane.job.timeline import Step
 from joblane.notify.request import NOTIFY_STATES
+from joblane.service.notifications import FRESH_S
 from joblane.target.group import MemberOf
 from tests.support.aws import FUNCTION_ENVIRONMENT, JOBS_TOPIC, NAME, PREFIX
 from tests.support.job_stream import Stream
@@ -238,6 +239,36 @@ def test_messages_that_sqs_refuses_come_again(at: Deployed):
     emitter.register("after-call.sqs.SendMessageBatch", refuse)
     with pytest.raises(Exception, match="SQS refused 1 messages: InternalError"):
         at.function(clients).handle(at.stream.take())
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param((True, -1, FRESH_S, False), id="by the mapping before"),
+        pytest.param((False, 1, FRESH_S + 1, False), id="while the mapping's time is not written"),
+        pytest.param((True, -1, FRESH_S - 2, True), id="while there was no mapping"),
+        pytest.param((True, 1, FRESH_S + 1, True), id="before sequel failed for long"),
+    ],
+)
+def test_changes_from_before_the_mapping_are_notified_about_for_a_quarter_of_an_hour(
+    at: Deployed,
+    caplog: pytest.LogCaptureFixture,
+    case: tuple[bool, int, int, bool],
+):
+    """The mapping is made at `NOW`."""
+    is_written, ended_s, read_s, told = case
+    put(at)
+    head = at.aws.jobs.claim(job("A"), "agent-1", NOW_MS - 9_000)
+    step = Step(State.COMPLETED, NOW_MS + 1000 * ended_s, 1, "exit code 0")
+    at.aws.jobs.settle(head, step, AttemptFacts(Outcome.SUCCEEDED, expires_at=int(NOW) + 999))
+    if is_written:
+        name = sequel_mapping_parameter_name(NAME)
+        at.aws.clients.make("ssm").put_parameter(Name=name, Value="a UUID", Type="String")
+    at.now = NOW + read_s
+    at.deliver()
+    assert told == bool(at.messages(QUEUE))
+    dropped = [vars(r)["queues"] for r in caplog.records if "dropped" in r.getMessage()]
+    assert ([] if told else [{"default": 1}]) == dropped
 
 
 def test_a_deployment_that_notifies_nobody_any_more_sends_nothing(at: Deployed):

@@ -4,9 +4,9 @@ NAMESPACE = "Joblane"
 
 OF_QUEUES = (
     *("Submitted", "Started", "Completed", "Failed", "Dead", "Retried"),
-    *("WaitSeconds", "RunSeconds", "HandoverMs", "NotificationsDropped"),
+    *("WaitSeconds", "RunSeconds", "HandoverMs"),
 )
-"""Metrics by Deployment and Queue, from the function projector; the last two from sequel."""
+"""Metrics by Deployment and Queue, from the function projector; HandoverMs from sequel."""
 
 OF_FLEETS = (
     *("SlotsWanted", "Backlog", "SlotsBusy", "SlotsTotal", "AgentsAlive", "AgentsInTrouble"),

@@ -84,16 +84,15 @@ class Seen(NamedTuple):
     """Whether it has left the state in which a newer job may replace it."""
 
 
-def asked_about(state: KeyState, limits: KeyLimits, waiting: int = 1) -> tuple[str, ...]:
+def asked_about(state: KeyState, limits: KeyLimits) -> tuple[str, ...]:
     """Jobs whose rows a decision of `admit` depends on: those that keep a new job out.
 
-    Of jobs that wait and may be replaced, so many. Not the one that a new job coalesces with, which
-    its caller reads after the decision.
+    Not the one that it coalesces with, which its caller reads after the decision.
     """
     if not replace(state, limits=limits).full or limits.when_full == "coalesce":
         return ()
     if limits.when_full == "replace-oldest" and state.queued:
-        return state.queued[:waiting]
+        return state.queued[:1]
     return state.holders
 
 
@@ -206,9 +205,6 @@ def release(state: KeyState, ends: Iterable[End], *, again: bool = False) -> Rel
 LOOKS = 16
 """Most reads of jobs of a key for one decision: each one but the last finds jobs that are over."""
 
-WAITING = 100
-"""Jobs that wait which one read has, once one of them is over: a key has 1,000 at most."""
-
 
 class Looked(NamedTuple):
     """A key without those of its jobs that are over, as far as a decision depends on them."""
@@ -234,9 +230,8 @@ def look(
     """
     started: dict[str, bool] = {}
     granted: tuple[Grant, ...] = ()
-    waiting = 1
     for _ in range(LOOKS):
-        asked = [*asked_about(state, limits, waiting), *doubted]
+        asked = [*asked_about(state, limits), *doubted]
         listed = {**dict.fromkeys(state.queued), **state.active}
         slots = {job: listed[job] for job in asked if job in listed and job not in started}
         if not slots:
@@ -251,7 +246,6 @@ def look(
                 return None
             fresh = (grant for grant in released.granted if grant.job_id not in state.active)
             state, granted = released.state, (*granted, *fresh)
-            waiting = WAITING
     return None
 
 

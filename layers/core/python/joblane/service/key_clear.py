@@ -8,8 +8,8 @@ finds nothing to do:
     write: B, C ended  ----------------------------------->  nobody queued
                                                              unchanged  <------    B, C ended
 
-A slot stays taken if the end of its job was given up (docs/decisions/1304). So the same write frees
-the slots of jobs that have ended or are deleted.
+The end of a job may have been lost (`joblane.service.key_watch`). So the same write frees the slots
+of jobs that have ended or are deleted.
 """
 
 from dataclasses import dataclass

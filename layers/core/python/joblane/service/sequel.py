@@ -62,8 +62,6 @@ class Sequel:
     log: Log
     measure: Callable[[Sequence[Handover]], None] = lambda _handovers: None
     """Writes metrics of a batch, once all of it was handled."""
-    measure_dropped: Callable[[Mapping[str, int]], None] = lambda _queues: None
-    """Writes how many notifications were dropped, by queue."""
     pool: Callable[[int], Executor] = ThreadPoolExecutor
     """Makes an executor of that many workers."""
 
@@ -168,7 +166,6 @@ class Sequel:
             return error
         if outdated:
             self.log.warning("notifications older than the mapping dropped", queues=dict(outdated))
-            self.measure_dropped(outdated)
         return None
 
     def _unreadable(self, record: Mapping[str, Any], error: Exception) -> None:
