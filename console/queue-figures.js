@@ -5,7 +5,7 @@ import { href } from './router.js';
 /** @typedef {import('./types').QueueView} QueueView */
 /** @typedef {import('./types').LaneView} LaneView */
 
-/** @param {QueueView} queue @param {'visible' | 'in_flight' | 'delayed' | 'dead_letters'} figure */
+/** @param {QueueView} queue @param {'visible' | 'in_flight' | 'delayed'} figure */
 export function total(queue, figure) {
   return queue.lanes.reduce((sum, lane) => sum + lane[figure], 0);
 }
@@ -56,7 +56,6 @@ export function troubles(queue) {
   const found = [];
   const waiting = total(queue, 'visible');
   const hour = activityOf(queue, 60);
-  const dead = total(queue, 'dead_letters');
   if (!queue.settings.run_jobs) {
     if (waiting > 0) found.push('jobs wait for it to be resumed');
   } else if (queue.settings.cluster_threads === 0 || (queue.settings.threads ?? queue.settings.threads_declared) === 0) {
@@ -65,7 +64,6 @@ export function troubles(queue) {
     found.push('jobs wait, none started in 5 min');
   }
   if (hour && hour.failed.jobs > hour.completed.jobs) found.push('more than half of the jobs failed in 60 min');
-  if (dead > 0) found.push(count(dead, 'dead letter'));
   return found;
 }
 

@@ -119,7 +119,7 @@ def _calls(stack: JoblaneStack, fleet: str) -> list[Grant]:
         Grant(("dynamodb:GetItem",), (resources.table("keys"),), conditions=keys),
         Grant(("states:StartExecution",), (resources.recovery_machine(),)),
         Grant(("lambda:InvokeFunction",), (resources.recovery_function(),)),
-        Grant(("sqs:SendMessage",), resources.dead_letters_of(queues), LANES_OF),
+        Grant(("sqs:SendMessage",), (resources.dead_letters(),)),
         Grant(
             (
                 "autoscaling:CompleteLifecycleAction",

@@ -16,7 +16,6 @@ Each = Literal[
     "deployment",
     "function",
     "queue",
-    "lane",
     "fleet",
     "service",
     "table",
@@ -201,9 +200,8 @@ BASIC = (
     ),
     _letters(
         "dead-letters-unread",
-        "dlq-{queue}_{lane}",
-        "Letters stay in a dead-letter queue: the function dead_letter does not read them",
-        "lane",
+        "dlq",
+        "Letters stay in the dead-letter queue: the function dead_letter does not read them",
         all_of=2,
     ),
     _letters(

@@ -273,11 +273,7 @@ class ApiStack(FunctionStack):
                     (resources.lanes(), resources.inboxes()),
                     f"{LANES} {INBOXES}",
                 ),
-                Grant(
-                    ("sqs:GetQueueAttributes",),
-                    (resources.lanes(), resources.dead_letters()),
-                    LANES,
-                ),
+                Grant(("sqs:GetQueueAttributes",), (resources.lanes(),), LANES),
             ],
         )
 

@@ -26,7 +26,7 @@ def compose(
     Without an `environment`, the account and region, buckets that stayed cannot be adopted.
     """
     data = DataStack(app, config, environment)
-    lanes = [LanesStack(app, config, number) for number in range(1, STACKS + 1)]
+    lanes = _lanes(app, config)
     identity = IdentityStack(app, config) if config.access is None else None
     api = ApiStack(app, config, assets, identity)
     if identity is not None:
@@ -58,3 +58,10 @@ def compose(
             observability.add_stack_dependency(before)
         before = observability
     Tags.of(app).add(DEPLOYMENT_TAG, config.name)
+
+
+def _lanes(app: App, config: Config) -> list[LanesStack]:
+    first, *others = (LanesStack(app, config, number) for number in range(1, STACKS + 1))
+    for stack in others:
+        stack.add_stack_dependency(first)  # SQS makes a lane once its dead-letter queue is there
+    return [first, *others]

@@ -86,7 +86,7 @@ def _widgets(
         )
 
     lanes = [lane_name(name, queue, lane) for queue in config.queues for lane in LANES]
-    dead = [dead_letter_name(name, queue, lane) for queue in config.queues for lane in LANES]
+    dead = [dead_letter_name(name)]
     tables = [table_name(name, table) for table in TABLES]
 
     def of_tables(metric: str) -> list[list[object]]:

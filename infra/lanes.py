@@ -1,4 +1,4 @@
-"""The stacks of lanes: three SQS queues for each queue, each with its dead-letter queue."""
+"""The stacks of lanes: three SQS queues for each queue, and the dead-letter queue of all."""
 
 import hashlib
 from itertools import product
@@ -7,6 +7,7 @@ from aws_cdk import CfnWaitConditionHandle, Duration, RemovalPolicy
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.policies import acknowledge
 from infra.resources import JoblaneStack
 from joblane.config import Config
 from joblane.deployment.names import LANES, dead_letter_name, lane_name
@@ -49,8 +50,8 @@ def new_queue(
 
 
 STACKS = 4
-"""Number of the stacks of lanes, whatever queues there are (docs/decisions/1217). A queue has 12
-resources, so a stack of 500 holds 41."""
+"""Number of the stacks of lanes, whatever queues there are (docs/decisions/1217). A queue has 6
+resources, so a stack of 500 holds 82."""
 
 
 def stack_of(queue: str) -> int:
@@ -65,24 +66,34 @@ def stack_of(queue: str) -> int:
 class LanesStack(JoblaneStack):
     """The lanes of those queues in joblane.toml that `stack_of` puts here.
 
-    They are standard queues: `MessageGroupId = tenant` on each message makes them SQS fair
-    queues, which takes no attribute of the queue.
+    The first stack has the dead-letter queue, which names no sources: a redrive allow policy takes
+    ten, or all. All are standard queues: `MessageGroupId = tenant` on each message makes them SQS
+    fair queues, which takes no attribute of the queue.
     """
 
     def __init__(self, scope: Construct, config: Config, number: int) -> None:
-        # The first has the name of the only one that earlier versions had, whose queues it removes.
         name = "lanes" if number == 1 else f"lanes-{number}"
         super().__init__(scope, config, name, "lanes and dead letters")
         # A stack needs a resource, and one that a queue has left stays. It costs nothing.
         CfnWaitConditionHandle(self, "Empty")
+        dead_letters = self._dead_letters(of_all=number == 1)
         queues = [queue for queue in config.queues if stack_of(queue) == number]
         for queue, lane in product(queues, LANES):
-            dead_letters = new_queue(
-                self, f"{queue}-{lane}-dlq", dead_letter_name(config.name, queue, lane)
-            )
             new_queue(
                 self,
                 f"{queue}-{lane}",
                 lane_name(config.name, queue, lane),
                 sqs.DeadLetterQueue(max_receive_count=MAX_RECEIVES, queue=dead_letters),
             )
+
+    def _dead_letters(self, *, of_all: bool) -> sqs.IQueue:
+        """Make the dead-letter queue of all, or name it."""
+        if not of_all:
+            return sqs.Queue.from_queue_arn(self, "DeadLetters", self.resources.dead_letters())
+        queue = new_queue(self, "DeadLetters", dead_letter_name(self.config.name))
+        acknowledge(
+            queue,
+            "AwsSolutions-SQS3",
+            "It is itself where messages end, also those of lanes in other stacks.",
+        )
+        return queue

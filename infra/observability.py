@@ -18,7 +18,7 @@ from infra.dashboard import add_dashboard
 from infra.lanes import STACKS, stack_of
 from infra.resources import JoblaneStack
 from joblane.config import Config
-from joblane.deployment.names import LANES, api_id_parameter_name
+from joblane.deployment.names import api_id_parameter_name
 
 ONE_STACK = 25
 """Queues up to which one stack holds all alarms. A queue has four, and at the level full three more
@@ -90,7 +90,7 @@ class ObservabilityStack(JoblaneStack):
 
     def _each(self, each: Each, of: tuple[str, ...] = ()) -> Iterator[dict[str, str]]:
         """Yield what the names in braces of an alarm stand for, once for each that it makes."""
-        if each in {"queue", "lane", "service"}:
+        if each in {"queue", "service"}:
             yield from self._of_queues(each)
         elif not self._first:
             return
@@ -110,8 +110,6 @@ class ObservabilityStack(JoblaneStack):
         for queue in self._queues:
             if each == "queue":
                 yield {"queue": queue}
-            elif each == "lane":
-                yield from ({"queue": queue, "lane": lane} for lane in LANES)
             else:
                 fleets = self.config.fleets.items()
                 names = [name for name, fleet in fleets if queue in fleet.queues]

@@ -18,7 +18,6 @@ from joblane.deployment.names import (
     OUTPUTS,
     PAYLOADS,
     RESULTS,
-    Lane,
     alternate_name,
     bucket_name,
     dead_letter_name,
@@ -91,16 +90,8 @@ class Resources:
         return [self._arn("sqs", lane_name(self._name, queue, "*")) for queue in queues]
 
     def dead_letters(self) -> str:
-        """ARN pattern of every dead-letter queue of a lane."""
-        return self._arn("sqs", dead_letter_name(self._name, "*", "*"))
-
-    def dead_letters_of(self, queues: Iterable[str]) -> list[str]:
-        """ARN patterns of the dead-letter queues of these queues, one for each queue."""
-        return [self._arn("sqs", dead_letter_name(self._name, queue, "*")) for queue in queues]
-
-    def dead_letter(self, queue: str, lane: Lane) -> str:
-        """ARN of the dead-letter queue of one lane."""
-        return self._arn("sqs", dead_letter_name(self._name, queue, lane))
+        """ARN of the dead-letter queue of all lanes."""
+        return self._arn("sqs", dead_letter_name(self._name))
 
     def alternate(self) -> str:
         """ARN of the queue for events that could not be delivered."""

@@ -39,7 +39,7 @@ LETTERS_AT_ONCE = 2
 """Maximum concurrency of the reader of one queue: dead letters are rare, and many can wait."""
 
 LETTERS_RESERVED = 4
-"""Calls at once for all queues. Above it Lambda throttles, and the letters come back after their
+"""Calls at once for both queues. Above it Lambda throttles, and the letters come back after their
 visibility timeout: a dead-letter queue has no limit of receives that they could exceed."""
 
 SWEPT = "Agents create inboxes at run time: the prefix is exact, the agents' names are not known."
@@ -318,16 +318,9 @@ class UpkeepStack(FunctionStack):
         return topic
 
     def _letters(self, topic: sns.Topic) -> None:
-        """Read every dead-letter queue, and notify operators."""
+        """Read the dead-letter queue and `alternate`, and notify operators."""
         config, resources = self.config, self.resources
-        sources = {
-            **{
-                f"{queue}-{lane}": resources.dead_letter(queue, lane)
-                for queue in config.queues
-                for lane in names.LANES
-            },
-            "Alternate": resources.alternate(),
-        }
+        sources = {"DeadLetters": resources.dead_letters(), "Alternate": resources.alternate()}
         dead_letter = Function(
             self,
             "dead_letter",
@@ -345,7 +338,6 @@ class UpkeepStack(FunctionStack):
                 Grant(
                     ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"),
                     (resources.dead_letters(), resources.alternate()),
-                    LANES,
                 ),
                 Grant(("sns:Publish",), (topic.topic_arn,)),
                 Grant(

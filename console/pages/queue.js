@@ -61,7 +61,6 @@ function LastChange({ queue: { settings } }) {
 
 /** @param {{ queue: QueueView }} props */
 function Figures({ queue }) {
-  const dead = total(queue, 'dead_letters');
   const recent = activityOf(queue, 5);
   const oldest = oldestS(queue);
   // A tenant sees its own starts: in a shared queue they say nothing about the messages of all.
@@ -72,7 +71,6 @@ function Figures({ queue }) {
     <${Figure} name="Waiting" value=${grouped(total(queue, 'visible'))} note=${backlog === null ? 'for an agent' : `start within about ${duration(backlog)}, as in the last 5 min`} ...${to('pending')} />
     <${Figure} name="In flight" value=${grouped(total(queue, 'in_flight'))} note="run, or wait for an attempt" ...${to('active')} />
     <${Figure} name="Delayed" value=${grouped(total(queue, 'delayed'))} note="start within 15 min" ...${to('scheduled')} />
-    <${Figure} name="Dead letters" value=${grouped(dead)} tone=${dead ? 'bad' : ''} note="messages" ...${can('admin.read') ? { to: href(['dead'], { queue: queue.name }) } : {}} />
     <${Figure} name="Oldest message" value=${duration(oldest ?? NaN) || '–'} note=${oldest === null ? 'not measured' : html`measured <${Time} at=${measured(queue)} />`} />
     <${Figure} name="Mean wait" value=${duration(recent?.mean_wait_s ?? NaN) || '–'} note="for a start, 5 min" />
     <${Figure} name="Failed" value=${grouped(recent?.failed.jobs ?? 0)} tone=${recent?.failed.jobs ? 'warn' : ''} note="in 5 min" ...${to('failed')} />
@@ -92,7 +90,6 @@ function Lanes({ queue }) {
     { name: 'Waiting', className: 'number', cell: (lane) => grouped(lane.visible) },
     { name: 'In flight', className: 'number', cell: (lane) => grouped(lane.in_flight) },
     { name: 'Delayed', className: 'number', cell: (lane) => grouped(lane.delayed) },
-    { name: 'Dead letters', className: 'number', cell: (lane) => grouped(lane.dead_letters) },
     { name: 'Oldest', className: 'number', cell: (lane) => duration(lane.oldest_s ?? NaN) || '–' },
   ];
   return html`<${Section} title="Lanes">

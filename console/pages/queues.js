@@ -35,7 +35,6 @@ export function QueueTable({ queues, brief = false }) {
     { name: 'Waiting', className: 'number', cell: (queue) => count(total(queue, 'visible')) },
     { name: 'In flight', className: 'number', cell: (queue) => count(total(queue, 'in_flight')) },
     { name: 'Delayed', className: 'number minor', cell: (queue) => count(total(queue, 'delayed')) },
-    { name: 'Dead letters', className: 'number minor', cell: (queue) => count(total(queue, 'dead_letters'), 'bad') },
     { name: 'Oldest', className: 'number', cell: (queue) => duration(oldestS(queue) ?? NaN) || '–' },
     { name: 'Submitted/min', className: 'number minor', cell: (queue) => rate(queue, 'submitted') },
     { name: 'Started/min', className: 'number minor', cell: (queue) => rate(queue, 'started') },
@@ -43,7 +42,7 @@ export function QueueTable({ queues, brief = false }) {
     { name: 'Mean wait', className: 'number minor', cell: (queue) => duration(activityOf(queue, 5)?.mean_wait_s ?? NaN) || '–' },
     { name: 'Limits', className: 'minor', cell: limits },
   ];
-  const left = brief ? columns.filter((column) => !['Delayed', 'Dead letters', 'Limits'].includes(column.name)) : columns;
+  const left = brief ? columns.filter((column) => !['Delayed', 'Limits'].includes(column.name)) : columns;
   return html`<${Table} caption="Queues" columns=${left} rows=${queues}
     id=${(/** @type {QueueView} */ queue) => queue.name} to=${(/** @type {QueueView} */ queue) => href(['queues', queue.name])} />`;
 }

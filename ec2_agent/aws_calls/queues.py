@@ -68,9 +68,9 @@ class QueueCalls:
         """Send a copy of a message in flight: see `LaneQueue.send_again`."""
         await in_thread(partial(self._queue.send_again, received, delay_s), "send again")
 
-    async def send_raw(self, body: str, reason: str) -> None:
+    async def send_raw(self, body: str, reason: str, lane: str) -> None:
         """Send an unreadable message: see `LaneQueue.send_raw`."""
-        await in_thread(partial(self._queue.send_raw, body, reason), "send raw")
+        await in_thread(partial(self._queue.send_raw, body, reason, lane), "send raw")
 
     async def delete(self, receipt: str) -> None:
         """Delete a message whose job has ended or has another message, with others of its time.

@@ -156,7 +156,8 @@ class Flight:
             return
         dead_letters = self._queue_at(url)
         try:
-            await dead_letters.send_raw(received.body, reason)
+            lane = delivery.lane_url.rpartition("/")[2]
+            await dead_letters.send_raw(received.body, reason, lane)
         except AWS_ERRORS as error:
             events.message_not_dead_lettered(error)
             return

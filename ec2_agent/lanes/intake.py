@@ -143,7 +143,7 @@ class Intake:
     ) -> bool:
         """Pass on what a poll brought. Returns whether a tenant below its limit had a message."""
         self._fetches += 1
-        dead_letter_url = self.descriptor.dead_letter_url(*lane)
+        dead_letter_url = self.descriptor.dead_letter_url
         admitted = [
             admit(Delivery(lane[0], url, dead_letter_url, message, self.clock()))
             for message in messages

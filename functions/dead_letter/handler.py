@@ -1,4 +1,4 @@
-"""Lambda function that handles the messages of dead-letter queues and of the queue `alternate`."""
+"""Lambda function that handles the messages of the dead-letter queue and of `alternate`."""
 
 from joblane.aws.lambda_startup import Environment, once  # first of all: see there
 
@@ -18,6 +18,7 @@ from joblane.aws.lanes import Lanes
 from joblane.aws.parameters import written_at
 from joblane.aws.topic import Topic
 from joblane.deployment.names import (
+    LANES,
     alternate_name,
     sequel_mapping_parameter_name,
     sequel_name,
@@ -50,6 +51,7 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> D
         publish=Topic(clients.make("sns"), settings.topic).publish,
         retention=settings.retention,
         alternate=alternate_name(settings.deployment),
+        is_of=lambda lane, queue: lane in {lanes.name(queue, each) for each in LANES},
         is_expected=lambda expired: is_of_new_mapping(
             expired, sequel_name(settings.deployment), lambda: written_at(ssm(), mapping)
         ),

@@ -15,6 +15,7 @@ from ec2_agent.lanes.queue_limits import READ_EVERY_S
 from ec2_agent.presence.inbox import POLL_S
 from joblane.aws.agents import SHARDS as AGENT_SHARDS
 from joblane.aws.job_items import WAKE_SHARDS
+from joblane.aws.keys import WAIT_SHARDS
 from joblane.deployment.names import LANES
 from joblane.job.lease import HEARTBEAT_S
 from scripts.costs.prices import SECONDS
@@ -69,7 +70,7 @@ class Agent:
         return SECONDS / LONG_POLL_S * self.queues * len(LANES) + SECONDS / POLL_S
 
 
-REQUEUE_READ_UNITS = WAKE_SHARDS * 0.5 + AGENT_SHARDS * 1.0
+REQUEUE_READ_UNITS = (WAKE_SHARDS + WAIT_SHARDS) * 0.5 + AGENT_SHARDS * 1.0
 """A minute, with nothing due: a query of a shard of the index, which is eventually consistent, and
 one of a shard of the agents, strongly. Settings are half a unit a queue more."""
 

@@ -12,7 +12,7 @@ from ulid import ULID
 from joblane.aws.clients import Clients
 from joblane.aws.functions import CalledFunction
 from joblane.aws.inboxes import KEPT_S
-from joblane.deployment.names import dead_letter_name, inbox_name, lane_name, topic_name
+from joblane.deployment.names import inbox_name, lane_name, topic_name
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from scripts.local.emulator import ACCOUNT, REGION
 from scripts.smokes.faults import subscribed
@@ -165,7 +165,7 @@ def test_an_operator_is_told_of_a_message_that_is_not_ours(
     sqs.send_message(QueueUrl=lane, MessageBody="not-a-job-of-ours")
     notice = told("not-a-job-of-ours")
     assert "a message of another format" in notice["subject"]
-    assert notice["queue"] == dead_letter_name(DEPLOYMENT, "default", "default")
+    assert notice["source"] == lane_name(DEPLOYMENT, "default", "default")
     assert "letter#" in notice["kept"]
 
 

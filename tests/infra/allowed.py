@@ -1,9 +1,8 @@
 """What each role of a deployment may do: the table that its policies must equal."""
 
 LANES = ("sqs:joblane-lane-*_*",)
-DEAD_LETTERS = ("sqs:joblane-dlq-*_*",)
+DEAD_LETTERS = ("sqs:joblane-dlq",)
 OWN_LANES = ("sqs:joblane-lane-default_*",)
-OWN_DEAD_LETTERS = ("sqs:joblane-dlq-default_*",)
 INBOXES = ("sqs:joblane-inbox-*",)
 JOBS = "dynamodb:table/joblane-jobs"
 AUDIT = "dynamodb:table/joblane-audit"
@@ -90,7 +89,7 @@ ALLOWED = {
         (CONDITIONS,),
     )
     | every(("sqs:SendMessage",), (*LANES, *INBOXES))
-    | every(("sqs:GetQueueAttributes",), LANES + DEAD_LETTERS),
+    | every(("sqs:GetQueueAttributes",), LANES),
     "Status": every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Status",))
     | every(("dynamodb:GetItem", "dynamodb:Query"), (AGENTS,))
     | every(("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query"), (COUNTERS,))
@@ -231,7 +230,7 @@ ALLOWED = {
         ("states:StartExecution", MACHINE),
         ("lambda:InvokeFunction", "lambda:function:joblane-recovery"),
     }
-    | every(("sqs:SendMessage",), OWN_DEAD_LETTERS)
+    | every(("sqs:SendMessage",), DEAD_LETTERS)
     | {("dynamodb:PutItem", OUTPUT), ("s3:PutObject", OBJECTS_OF_OUTPUT)}
     | {("s3:PutObject", RESULTS), ("s3:PutObject", OUTPUT_FILES)}
     | {

@@ -155,7 +155,7 @@ def test_the_app_says_so_and_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A line and exit code 1, not CloudFormation's refusal after minutes."""
-    names = [name for n in range(400) if stack_of(name := f"q{n}") == 2][:42]
+    names = [name for n in range(400) if stack_of(name := f"q{n}") == 2][:84]
     queues = "".join(f"[queues.{name}]\n" for name in names)
     config = tmp_path / "joblane.toml"
     config.write_text(f'default_queue = "{names[0]}"\n[tenants.main]\n{queues}', encoding="utf-8")

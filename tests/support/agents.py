@@ -213,9 +213,7 @@ class Parts:
 
     def receive(self, lane: Lane = "default") -> Delivery | None:
         """Take one message from a lane."""
-        url, dead = (
-            of("default", lane) for of in (DESCRIPTOR.lane_url, DESCRIPTOR.dead_letter_url)
-        )
+        url, dead = DESCRIPTOR.lane_url("default", lane), DESCRIPTOR.dead_letter_url
         found = LaneQueue(self.sqs, url).receive(1, 0)
         return Delivery("default", url, dead, found[0], self.clock()) if found else None
 

@@ -21,6 +21,7 @@ from joblane.deployment.names import (
     LANES,
     alternate_name,
     bucket_name,
+    dead_letter_name,
     notify_name,
     table_name,
     topic_name,
@@ -210,6 +211,5 @@ class OneEach(Clients):
 def queue_urls() -> list[str]:
     """All queues that the stacks make."""
     urls = [DESCRIPTOR.lane_url(queue, lane) for queue in QUEUES for lane in LANES]
-    urls += [DESCRIPTOR.dead_letter_url(queue, lane) for queue in QUEUES for lane in LANES]
-    names = (alternate_name, notify_name, traces_name, traces_dead_name)
+    names = (dead_letter_name, alternate_name, notify_name, traces_name, traces_dead_name)
     return [*urls, *(PREFIX + name(NAME) for name in names)]

@@ -88,15 +88,13 @@ class Memory:
             self.queues.make(url)
         self.executions: dict[str, str] = {}
         """The input of each execution, by its name."""
-        ssm = Ssm(self._clock)
-        ssm.put_parameter(Name=descriptor_name(NAME), Value=_descriptor())
         self._services: dict[str, Any] = {
             "dynamodb": Dynamo(self.tables, lambda _operation, make: make(False)),
             "sqs": Sqs(self.queues, Direct(), Faults(random.Random(1), 0.0)),
             "s3": S3(),
             "stepfunctions": StepFunctions(self.executions),
             "sns": Sns(lambda queue, body: self.queues.send(PREFIX + queue, body, 0, {})),
-            "ssm": ssm,
+            "ssm": Ssm({descriptor_name(NAME): _descriptor()}, self._clock),
             "secretsmanager": SecretsManager(),
             "events": Events(),
             "cloudwatch": CloudWatch(),

@@ -5,8 +5,7 @@ import hashlib
 import io
 import json
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -162,15 +161,16 @@ class Sns:
 class Ssm:
     """A client of the Parameter Store."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._values: dict[str, Parameters] = {}
+    def __init__(self, values: Mapping[str, str], clock: Callable[[], float]) -> None:
+        self._values = {name: {"Name": name, "Value": value} for name, value in values.items()}
         self._clock = clock
 
     def put_parameter(self, **request: Any) -> None:
         """Set a parameter."""
         written = datetime.fromtimestamp(self._clock(), UTC)
         name, value = request["Name"], request["Value"]
-        self._values[name] = {"Name": name, "Value": value, "LastModifiedDate": written}
+        known: Parameters = {"Name": name, "Value": value, "LastModifiedDate": written}
+        self._values[name] = known
 
     def get_parameter(self, **request: Any) -> Parameters:
         """Read a parameter."""

@@ -301,7 +301,7 @@ class SimAgent:
 
     def _admit(self, url: str, received: Received) -> None:
         """Take a slot for a message of a lane."""
-        dead_letter_url = url.replace("-lane-", "-dlq-")
+        dead_letter_url = DESCRIPTOR.dead_letter_url
         self._start(Delivery("default", url, dead_letter_url, received, self.clock()))
 
     def _resume(self) -> None:

@@ -356,11 +356,12 @@ class World:
     def _redrive(self) -> None:
         """Move messages received too often to the dead-letter queue, and handle them."""
         for lane in LANES:
-            source = self.queues.entries[DESCRIPTOR.lane_url("default", lane)]
-            dead = self.queues.entries[DESCRIPTOR.dead_letter_url("default", lane)]
+            url = DESCRIPTOR.lane_url("default", lane)
+            source, name = self.queues.entries[url], url.rpartition("/")[2]
+            dead = self.queues.entries[DESCRIPTOR.dead_letter_url]
             for key in [k for k, e in source.items() if e.receives > MOST_RECEIVES]:
                 dead[key] = source.pop(key)
-            records = [_record(key, entry, lane) for key, entry in dead.items()]
+            records = [_record(key, entry, name) for key, entry in dead.items()]
             failed = {str(key) for key in dead}
             with quietly():
                 failed = set(self._dead_letters.handle(records)) if records else set()
@@ -373,8 +374,11 @@ def _record(key: int, entry: Any, lane: str) -> dict[str, Any]:
     return {
         "messageId": str(key),
         "body": entry.body,
-        "eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{NAME}-dlq-default_{lane}",
-        "attributes": {"ApproximateReceiveCount": str(entry.receives)},
+        "eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{NAME}-dlq",
+        "attributes": {
+            "ApproximateReceiveCount": str(entry.receives),
+            "DeadLetterQueueSourceArn": f"arn:aws:sqs:us-east-1:123456789012:{lane}",
+        },
         "messageAttributes": {
             name: {"stringValue": value["StringValue"]} for name, value in entry.attributes.items()
         },

@@ -75,10 +75,12 @@ def test_a_message_that_is_not_ours_is_kept_where_an_operator_finds_it(aws: Clou
     assert claim(aws) is None
     assert (0, 0) == state(aws)
     (dead,) = aws.clients.make("sqs").receive_message(
-        QueueUrl=DESCRIPTOR.dead_letter_url("default", "default"), MessageAttributeNames=["All"]
+        QueueUrl=DESCRIPTOR.dead_letter_url, MessageAttributeNames=["All"]
     )["Messages"]
     assert body == dead["Body"]
-    assert dead["MessageAttributes"]["reason"]["StringValue"]
+    said = {name: text["StringValue"] for name, text in dead["MessageAttributes"].items()}
+    assert said["reason"]
+    assert DESCRIPTOR.lane_url("default", "default").endswith(f"/{said['lane']}")
 
 
 def test_a_put_that_is_slower_than_its_message_is_waited_for(aws: Cloud):

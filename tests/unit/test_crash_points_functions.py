@@ -35,7 +35,7 @@ from tests.support.requests import Api
 
 NOW = 1_800_000_000.0
 NOW_MS = int(NOW * 1000)
-DLQ = f"arn:aws:sqs:us-east-1:123456789012:{NAME}-dlq-default_default"
+DLQ = f"arn:aws:sqs:us-east-1:123456789012:{NAME}-dlq"
 
 
 # --- what may be asked of the functions

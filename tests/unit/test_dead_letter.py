@@ -11,19 +11,20 @@ from hypothesis import strategies as st
 from functions.dead_letter.handler import Settings, build
 from joblane.aws.clients import Clients
 from joblane.aws.dead_letters import PART_CHARS
-from joblane.deployment.names import sequel_mapping_parameter_name
+from joblane.deployment.names import LANES, Lane, lane_name, sequel_mapping_parameter_name
 from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
+from joblane.service.dead_letters import UNKNOWN
 from joblane.service.expired_records import NEW_S
 from joblane.service.kick import KICK
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, configured
 from tests.support.jobs import JOB, submission
 
 NOW = 1_800_000_000.0
-DLQ = f"arn:aws:sqs:us-east-1:123456789012:{NAME}-dlq-default_default"
+DLQ = f"arn:aws:sqs:us-east-1:123456789012:{NAME}-dlq"
 ALTERNATE = f"arn:aws:sqs:us-east-1:123456789012:{NAME}-alternate"
 OURS = Message(job_id=JOB, tenant="acme").encode()
 
@@ -87,7 +88,7 @@ def test_a_job_whose_message_was_received_too_often_is_dead_and_somebody_knows(
     assert "received 1000 times" in head.timeline[-1].reason
     assert head.expires_at == int(NOW) + 90 * 86_400
     (raw,) = kept(aws, JOB)
-    assert (OURS, f"{NAME}-dlq-default_default") == (raw["body"]["S"], raw["source"]["S"])
+    assert (OURS, UNKNOWN) == (raw["body"]["S"], raw["source"]["S"])
     ((subject, note),) = notes(aws, told)
     assert f"Joblane: job {JOB} is dead" == subject
     assert f"joblane dlq replay {JOB}" in note["next"]
@@ -178,17 +179,19 @@ def test_records_that_are_older_than_their_new_mapping_are_logged_and_nobody_is_
 
 
 @pytest.mark.parametrize(
-    "report",
+    ("after_s", "context"),
     [
-        pytest.param(expired_records(NEW_S + 60), id="an hour after the mapping was made"),
-        pytest.param(expired_records(0, f"{NAME}-projector"), id="of another function"),
-        pytest.param(expired_records(0, condition="RetryAttemptsExhausted"), id="that failed"),
-        pytest.param(expired_records(0, functionArn="sequel"), id="that cannot be read"),
+        pytest.param(NEW_S + 60, {}, id="an hour after the mapping was made"),
+        pytest.param(0, {"function": f"{NAME}-projector"}, id="of another function"),
+        pytest.param(0, {"condition": "RetryAttemptsExhausted"}, id="that failed"),
+        pytest.param(0, {"functionArn": "sequel"}, id="that cannot be read"),
     ],
 )
-def test_other_records_that_were_given_up_are_told(aws: Cloud, told: str, report: str):
+def test_other_records_that_were_given_up_are_told(
+    aws: Cloud, told: str, after_s: int, context: dict[str, str]
+):
     put_mapping(aws)
-    assert [] == deal(aws, letter(report, ALTERNATE))
+    assert [] == deal(aws, letter(expired_records(after_s, **context), ALTERNATE))
     assert (1, 1) == (len(kept(aws, "letter#m-1")), len(notes(aws, told)))
 
 
@@ -209,6 +212,39 @@ def test_a_letter_that_names_another_tenants_job_does_not_touch_it(aws: Cloud, t
     deal(aws, letter(Message(job_id=JOB, tenant="other").encode()))
     assert State.PENDING is aws.job(JOB).state
     assert "another tenant" in notes(aws, told)[0][0]
+
+
+@pytest.mark.parametrize("by", ["SQS", "an agent"])
+def test_a_letter_from_a_lane_of_another_queue_does_not_touch_the_job(
+    aws: Cloud, told: str, by: str
+):
+    """Agents of all fleets write to the dead-letter queue."""
+    put(aws)
+    assert [] == deal(aws, moved(OURS, lane_name(NAME, "bulk", "high"), by=by))
+    assert State.PENDING is aws.job(JOB).state
+    ((subject, note),) = notes(aws, told)
+    assert "a message that names a job of another queue" in subject
+    assert lane_name(NAME, "bulk", "high") == note["source"]
+
+
+@pytest.mark.parametrize("by", ["SQS", "an agent"])
+@pytest.mark.parametrize("lane", LANES)
+def test_a_letter_from_a_lane_of_its_queue_ends_the_job(aws: Cloud, told: str, lane: Lane, by: str):
+    put(aws)
+    assert [] == deal(aws, moved(OURS, lane_name(NAME, "default", lane), by=by))
+    assert State.DEAD is aws.job(JOB).state
+    ((_, note),) = notes(aws, told)
+    assert ("default", "default") == (note["queue"], note["lane"])
+
+
+def moved(body: str, lane: str, *, by: str) -> dict[str, Any]:
+    """A message of a lane, moved to the dead letters."""
+    record = letter(body)
+    if by == "SQS":
+        record["attributes"]["DeadLetterQueueSourceArn"] = f"arn:aws:sqs:us-east-1:1:{lane}"
+    else:
+        record["messageAttributes"]["lane"] = {"stringValue": lane, "dataType": "String"}
+    return record
 
 
 def test_a_running_job_gets_a_fresh_message_instead(aws: Cloud, told: str):

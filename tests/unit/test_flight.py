@@ -31,7 +31,7 @@ class Sky:
             lambda: Backoff(AWS_RETRY, self.sleep),
         )
         self.lane = LaneQueue(self.sqs, DESCRIPTOR.lane_url("default", "default"))
-        self.dead = LaneQueue(self.sqs, DESCRIPTOR.dead_letter_url("default", "default"))
+        self.dead = LaneQueue(self.sqs, DESCRIPTOR.dead_letter_url)
 
     def hold(self, number: int = 1) -> list[Delivery]:
         """Receive so many messages."""

@@ -49,7 +49,7 @@ def minute(at: Deployed) -> None:
 
 def letter(at: Deployed, of: str) -> None:
     """SQS gives up a job's message."""
-    source = f"arn:aws:sqs:us-east-1:123456789012:{dead_letter_name(NAME, 'default', 'default')}"
+    source = f"arn:aws:sqs:us-east-1:123456789012:{dead_letter_name(NAME)}"
     body = Message(job_id=job(of), tenant="acme").encode()
     record = {"messageId": "m-1", "body": body, "eventSourceARN": source}
     settings = configured(dead_letter.Settings)

@@ -53,7 +53,7 @@ def longest(pattern: str) -> str:
 def test_the_longest_names_are_short_enough_for_sqs() -> None:
     pattern = TypeAdapter(Name).json_schema()["pattern"]
     deployment, queue = longest(pattern), longest(pattern)
-    names = [of(deployment, queue, lane) for of in (lane_name, dead_letter_name) for lane in LANES]
+    names = [lane_name(deployment, queue, lane) for lane in LANES]
     names += [inbox_name(deployment, longest(AGENT_NAME_PATTERN)), alternate_name(deployment)]
     assert [] == [(name, len(name)) for name in names if len(name) > SQS_CHARACTERS]
     assert 78 == max(map(len, names))
@@ -63,18 +63,14 @@ def kinds(deployment: str) -> dict[str, list[str]]:
     """Names of a deployment's SQS queues, by kind."""
     return {
         "lane": [lane_name(deployment, queue, lane) for queue, lane in product(AWKWARD, LANES)],
-        "dlq": [
-            dead_letter_name(deployment, queue, lane) for queue, lane in product(AWKWARD, LANES)
-        ],
         "inbox": [inbox_name(deployment, agent) for agent in AGENTS],
-        "alternate": [alternate_name(deployment)],
+        "others": [alternate_name(deployment), dead_letter_name(deployment)],
     }
 
 
 def patterns(deployment: str) -> Iterator[tuple[str, str]]:
     """Patterns in policies of a deployment, each with the kind that it is for."""
     yield lane_name(deployment, "*", "*"), "lane"
-    yield dead_letter_name(deployment, "*", "*"), "dlq"
     yield inbox_name(deployment, "*"), "inbox"
 
 
@@ -94,13 +90,12 @@ def test_a_pattern_reaches_its_kind_in_its_deployment_only(other: str) -> None:
 
 def test_the_lanes_of_one_queue_are_no_others() -> None:
     for queue in AWKWARD:
-        for of in (lane_name, dead_letter_name):
-            reached = {
-                other
-                for other, lane in product(AWKWARD, LANES)
-                if fnmatchcase(of("joblane", other, lane), of("joblane", queue, "*"))
-            }
-            assert {queue} == reached
+        reached = {
+            other
+            for other, lane in product(AWKWARD, LANES)
+            if fnmatchcase(lane_name("joblane", other, lane), lane_name("joblane", queue, "*"))
+        }
+        assert {queue} == reached
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -37,7 +37,7 @@ STATE = "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"
 CALLER = TraceContext(TRACE, SPAN, 1, STATE)
 HEADERS = {"traceparent": PARENT, "tracestate": STATE}
 AGENT = "i-0123456789abcdef0"
-DLQ = f"arn:aws:sqs:us-east-1:123456789012:{dead_letter_name(NAME, 'default', 'default')}"
+DLQ = f"arn:aws:sqs:us-east-1:123456789012:{dead_letter_name(NAME)}"
 
 Make = Callable[..., Api]
 

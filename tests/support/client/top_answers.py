@@ -41,7 +41,7 @@ def queue(name: str, visible: int = 0, **more: Any) -> dict[str, Any]:
     """A queue in whose only lane so many jobs wait; 6 jobs came and 3 ended in the last 90 s."""
     rates = {"submitted": 6, "started": 3, "completed": 3, "failed": 0} | more.pop("rates", {})
     window = {kind: {"jobs": count, "items": count} for kind, count in rates.items()}
-    lane = {"lane": "high", "visible": visible, "in_flight": 2, "delayed": 0, "dead_letters": 0}
+    lane = {"lane": "high", "visible": visible, "in_flight": 2, "delayed": 0}
     return {
         "name": name,
         "lanes": [lane | {"oldest_s": None, "oldest_at": None} | more],

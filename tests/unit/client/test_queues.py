@@ -54,7 +54,6 @@ def lane(name: str, visible: int, oldest_s: int | None = None) -> dict[str, Any]
         "visible": visible,
         "in_flight": 2,
         "delayed": 1,
-        "dead_letters": 0,
         "oldest_s": oldest_s,
         "oldest_at": None if oldest_s is None else "2026-11-21T02:00:00.000Z",
     }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from joblane.aws.inboxes import NO_SUCH_QUEUE
-from joblane.deployment.names import Lane, dead_letter_name, inbox_name, lane_name
+from joblane.deployment.names import Lane, inbox_name, lane_name
 from joblane.job.message import Command, Message
 from joblane.job.spec import DEFAULT_MEMORY_MB
 from joblane.job.trace import TraceContext, parse_trace
@@ -183,12 +183,18 @@ class LaneQueue:
             refused += [batch[int(failure["Id"])] for failure in answer.get("Failed", [])]
         return refused
 
-    def send_raw(self, body: str, reason: str) -> None:
-        """Send an unreadable message to a queue for operators, with the reason."""
+    def send_raw(self, body: str, reason: str, lane: str) -> None:
+        """Send an unreadable message to a queue for operators, with the reason.
+
+        `lane` is the name of the SQS queue that it was in.
+        """
+        said = {"reason": reason, "lane": lane}
         self._client.send_message(
             QueueUrl=self.url,
             MessageBody=body,
-            MessageAttributes={"reason": {"DataType": "String", "StringValue": reason}},
+            MessageAttributes={
+                name: {"DataType": "String", "StringValue": text} for name, text in said.items()
+            },
         )
 
     def lengths(self) -> Lengths:
@@ -219,11 +225,6 @@ class Lanes:
     def lane(self, queue: str, lane: Lane) -> LaneQueue:
         """The SQS queue behind one lane."""
         return LaneQueue(self._client, self._prefix + self.name(queue, lane))
-
-    def dead_letters(self, queue: str, lane: Lane) -> LaneQueue:
-        """The dead-letter queue of one lane."""
-        name = dead_letter_name(self._deployment, queue, lane)
-        return LaneQueue(self._client, self._prefix + name)
 
     def send_to_inbox(self, agent: str, message: Message, delay_s: int = 0) -> bool:
         """Send the message of a job that only this agent may run; False if it has no inbox."""

@@ -120,7 +120,7 @@ class Activity(View):
 
 
 class LaneView(View):
-    """One lane: message counts of its SQS queue and of its dead-letter queue."""
+    """One lane: message counts of its SQS queue."""
 
     lane: Lane
     """`high`, `default` or `low`."""
@@ -130,8 +130,6 @@ class LaneView(View):
     """Jobs that run or wait for their next attempt."""
     delayed: int
     """Jobs whose `run_at` is within 15 minutes."""
-    dead_letters: int
-    """Messages in its dead-letter queue."""
     oldest_s: int | None
     """Age of the oldest message, of a waiting or running job; null if CloudWatch has no value."""
     oldest_at: str | None

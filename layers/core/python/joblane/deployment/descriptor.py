@@ -51,6 +51,7 @@ class Descriptor(BaseModel):
         """URL of the SQS queue behind a lane."""
         return self.queue_url_prefix + lane_name(self.name, queue, lane)
 
-    def dead_letter_url(self, queue: str, lane: Lane) -> str:
-        """URL of a lane's dead-letter queue."""
-        return self.queue_url_prefix + dead_letter_name(self.name, queue, lane)
+    @property
+    def dead_letter_url(self) -> str:
+        """URL of the dead-letter queue of all lanes."""
+        return self.queue_url_prefix + dead_letter_name(self.name)

@@ -39,9 +39,9 @@ def table_name(deployment: str, table: str) -> str:
     return f"{deployment}-{table}"
 
 
-KINDS: Final = ("lane", "dlq", "inbox")
-"""What follows the deployment's name in names of SQS queues, a word for each kind: a policy on
-`joblane-lane-*` reaches no dead letters and no inbox. No deployment has one of them in its name."""
+KINDS: Final = ("lane", "inbox")
+"""What follows the deployment's name in names of SQS queues of which there are many, a word for
+each kind: a policy on `joblane-lane-*` reaches no inbox. No deployment has one in its name."""
 
 
 def lane_name(deployment: str, queue: str, lane: Lane | Literal["*"]) -> str:
@@ -53,9 +53,9 @@ def lane_name(deployment: str, queue: str, lane: Lane | Literal["*"]) -> str:
     return f"{deployment}-lane-{queue}_{lane}"
 
 
-def dead_letter_name(deployment: str, queue: str, lane: Lane | Literal["*"]) -> str:
-    """Name of the dead-letter queue of one lane: `joblane-dlq-default_high`."""
-    return f"{deployment}-dlq-{queue}_{lane}"
+def dead_letter_name(deployment: str) -> str:
+    """Name of the dead-letter queue of all lanes: `joblane-dlq`."""
+    return f"{deployment}-dlq"
 
 
 def inbox_name(deployment: str, agent: str) -> str:

@@ -1,10 +1,13 @@
 """Handle messages that no agent and no function could process, and notify an operator.
 
-They come from two kinds of queues. A lane's dead-letter queue holds messages that SQS delivered
-too often and messages that an agent could not read. The queue `alternate` holds events that AWS
-could not deliver to a function. Each message is stored unchanged in the `jobs` table, under its
-job or under `letter#<message id>` (sk `RAW`), for as long as dead jobs are kept; then its job, if
-it is waiting, becomes dead; then the notification is published.
+They come from two queues. The dead-letter queue of the lanes holds messages that SQS delivered too
+often and messages that an agent could not read. The queue `alternate` holds events that AWS could
+not deliver to a function. Each message is stored unchanged in the `jobs` table, under its job or
+under `letter#<message id>` (sk `RAW`), for as long as dead jobs are kept; then its job, if it is
+waiting, becomes dead; then the notification is published.
+
+Agents of all fleets write to the dead-letter queue. So a letter ends a job only if it names the
+job's tenant and comes from a lane of the job's queue (docs/decisions/2125).
 
     service                      table                      topic
     put  -------------------->   RAW
@@ -15,7 +18,7 @@ it is waiting, becomes dead; then the notification is published.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from joblane.aws.dead_letters import DeadLetter, DeadLetterStore
@@ -36,6 +39,10 @@ MAX_SHOWN = 2000
 """Characters of an unreadable message that a notification contains."""
 
 
+UNKNOWN = "the dead-letter queue"
+"""The source of a letter that does not say which lane it was in."""
+
+
 @dataclass(frozen=True)
 class DeadLetters:
     """Handles dead letters. Every method may be called again after a crash."""
@@ -49,6 +56,8 @@ class DeadLetters:
     retention: Retention
     alternate: str
     """Name of that queue."""
+    is_of: Callable[[str, str], bool]
+    """Whether an SQS queue of this name is a lane of a queue."""
     is_expected: Callable[[Expired], bool]
     """Whether records were given up only because their mapping is new."""
     clock: Callable[[], float]
@@ -70,16 +79,8 @@ class DeadLetters:
 
     def _one(self, record: Mapping[str, Any]) -> None:
         message_id, letter = str(record["messageId"]), _letter(record)
-        if letter.source == self.alternate and given_up(letter.body):
-            self.log.info("a kick that the scaler had no time for is discarded")
-            return
-        expired = read_expired(letter.body) if letter.source == self.alternate else None
-        if expired is not None and self.is_expected(expired):
-            names = {"function": expired.function, "records": expired.records}
-            self.log.warning("records older than their new mapping are discarded", **names)
-            return
-        if letter.source == self.alternate:
-            self._unreadable(message_id, letter, "an event that AWS could not deliver")
+        if str(record["eventSourceARN"]).endswith(f":{self.alternate}"):
+            self._event(message_id, replace(letter, source=self.alternate))
             return
         try:
             message = Message.decode(letter.body)
@@ -91,12 +92,26 @@ class DeadLetters:
             self.log.info("dead letter of a deleted job discarded", **_job(record))
         elif head.tenant != message.tenant:
             self._unreadable(message_id, letter, "a message that names another tenant's job")
+        elif letter.source != UNKNOWN and not self.is_of(letter.source, head.queue):
+            self._unreadable(message_id, letter, "a message that names a job of another queue")
         elif head.state is State.ACTIVE:
             # Without this message no other agent would take the job over if its agent died.
             self.operations.wake_up(head)
             self.log.info("a new message was sent for a running job", **_names(head))
         else:
             self._exhaust(head, letter)
+
+    def _event(self, message_id: str, letter: DeadLetter) -> None:
+        """Keep an event that could not be delivered, unless nobody has to know of it."""
+        if given_up(letter.body):
+            self.log.info("a kick that the scaler had no time for is discarded")
+            return
+        expired = read_expired(letter.body)
+        if expired is not None and self.is_expected(expired):
+            names = {"function": expired.function, "records": expired.records}
+            self.log.warning("records older than their new mapping are discarded", **names)
+            return
+        self._unreadable(message_id, letter, "an event that AWS could not deliver")
 
     def _exhaust(self, head: Head, letter: DeadLetter) -> None:
         """Make a waiting job dead: its message was received too often or could not be read."""
@@ -115,7 +130,8 @@ class DeadLetters:
             {
                 **_names(head),
                 "tenant": head.tenant,
-                "queue": letter.source,
+                "queue": head.queue,
+                "lane": head.lane,
                 "reason": letter.reason,
                 "kept": self.store.place(head.job_id),
                 "next": f"joblane dlq replay {head.job_id}, or joblane dlq dismiss {head.job_id}",
@@ -129,7 +145,7 @@ class DeadLetters:
             f"{what} in {letter.source}",
             letter,
             {
-                "queue": letter.source,
+                "source": letter.source,
                 "reason": letter.reason,
                 "body": letter.body[:MAX_SHOWN],
                 "kept": self.store.place(key),
@@ -166,13 +182,21 @@ def _attribute(record: Mapping[str, Any], name: str) -> str | None:
     return text
 
 
+def _source(record: Mapping[str, Any]) -> str:
+    """The lane that a dead letter was in, as SQS says, or else the agent that sent it."""
+    moved_from = record.get("attributes", {}).get("DeadLetterQueueSourceArn")
+    if moved_from is not None:
+        return str(moved_from).rpartition(":")[2]
+    return _attribute(record, "lane") or UNKNOWN
+
+
 def _letter(record: Mapping[str, Any]) -> DeadLetter:
     """Read a record: it is here for the agent's reason, or because of SQS's count of deliveries."""
     reason = _attribute(record, "reason")
     receives = record.get("attributes", {}).get("ApproximateReceiveCount", "?")
     return DeadLetter(
         body=str(record["body"]),
-        source=str(record["eventSourceARN"]).rpartition(":")[2],
+        source=_source(record),
         reason=short_reason(f"its message could not be read: {reason}")
         if reason
         else f"its message was received {receives} times, and no agent finished with it",

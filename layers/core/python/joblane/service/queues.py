@@ -94,7 +94,6 @@ class QueueStatistics:
             visible=lengths.visible,
             in_flight=lengths.in_flight,
             delayed=lengths.delayed,
-            dead_letters=self.lanes.dead_letters(queue, lane).lengths().visible,
             oldest_s=None if age is None else age.seconds,
             oldest_at=None if age is None else rfc3339(age.at_ms),
         )

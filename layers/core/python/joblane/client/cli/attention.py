@@ -52,7 +52,6 @@ def points(answer: Fields) -> list[Point]:
     queues = entries(answer, "queues")
     now = parse_time(summary.get("now")) or datetime.now(UTC)
     return [
-        *_dead_letters(queues),
         *_stuck(queues, answer),
         *_fleets(entries(answer, "fleets")),
         *_agents(entries(answer, "agents"), summary),
@@ -99,14 +98,6 @@ def obstacle(fleet: Fields) -> Fields | None:
     decision: Fields = fleet.get("decision") or {}
     reasons = (reason for reason in decision.get("reasons") or () if isinstance(reason, dict))
     return next((reason for reason in reasons if reason.get("code") != "fleet_booting"), None)
-
-
-def _dead_letters(queues: Iterable[Fields]) -> Iterator[Point]:
-    for queue in queues:
-        count = sum(lane.get("dead_letters") or 0 for lane in queue.get("lanes", ()))
-        if count:
-            text = f"{count} messages in the dead-letter queues of queue {queue.get('name')}"
-            yield Point("letters", text, f"joblane queues show {_word(queue.get('name'))}")
 
 
 def _stuck(queues: Iterable[Fields], answer: Fields) -> Iterator[Point]:

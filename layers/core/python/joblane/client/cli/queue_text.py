@@ -23,7 +23,7 @@ def queues_table(entries: Sequence[Fields], screen: Screen) -> str:
     if not entries:
         return "no queues"
     wide = screen.width is None or screen.width >= WIDE
-    headings = ["QUEUE", "STATE", "WAITING", "RUNNING", "DEAD", "OLDEST"]
+    headings = ["QUEUE", "STATE", "WAITING", "RUNNING", "OLDEST"]
     headings += ["IN/MIN", "DONE/MIN", "FAIL/MIN", *(("DELAYED", "MEAN WAIT") if wide else ())]
     rows = [_row(queue, wide=wide) for queue in entries]
     legend = f"WAITING: high/default/low; rates: your jobs, last {WINDOW} minutes"
@@ -45,12 +45,12 @@ def queue_details(entry: Fields, now: datetime, screen: Screen) -> str:
     lanes = [
         [
             lane.get("lane"),
-            *(lane.get(name) for name in ("visible", "in_flight", "delayed", "dead_letters")),
+            *(lane.get(name) for name in ("visible", "in_flight", "delayed")),
             _age(lane, now),
         ]
         for lane in entry.get("lanes", [])
     ]
-    lane_headings = ["LANE", "WAITING", "RUNNING", "DELAYED", "DEAD", "OLDEST"]
+    lane_headings = ["LANE", "WAITING", "RUNNING", "DELAYED", "OLDEST"]
     windows = [
         [
             f"{window.get('minutes')} min",
@@ -98,7 +98,6 @@ def _row(queue: Fields, *, wide: bool) -> list[object]:
         _state(queue),
         "/".join(printable(lane.get("visible")) for lane in lanes) or None,
         _sum(lanes, "in_flight"),
-        _sum(lanes, "dead_letters"),
         duration(max(ages)) if ages else None,
         *(_rate(window, kind) for kind in ("submitted", "completed", "failed")),
         *((_sum(lanes, "delayed"), _wait(window)) if wide else ()),

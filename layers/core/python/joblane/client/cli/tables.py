@@ -25,7 +25,6 @@ COLOURS: Mapping[str, str] = {
     "alive": "green",
     "lost": "red",
     "gone": "red",
-    "letters": "red",
     "stuck": "red",
     "capacity": "yellow",
     "trouble": "red",
