@@ -7,7 +7,6 @@ from functools import partial
 
 import pytest
 
-from joblane.deployment.names import LANES
 from scripts.costs.month import Load, Month
 from scripts.costs.page import IDLE, MILLION, PAGE, parts, total
 from scripts.costs.resources import Resources, count
@@ -44,7 +43,7 @@ def test_prose_has_the_same_figures(production: Deployment):
     assert [f"{total(idle):.0f}", f"{total(million, 'jobs'):.0f}"] == [*found.groups()]
     page = PAGE.read_text(encoding="utf-8")
     (polls,) = (line for line in idle if line.what.startswith("polls of queues"))
-    assert f"all the time: ${polls.dollars / has.letter_readers * len(LANES):.2f} a" in page
+    assert f"all the time: ${polls.dollars:.2f} a" in page
     one = Month(production.config, has, Load(1, 1, 0)).lines()
     volumes, addresses, *rest = [line.dollars for line in one if line.group == "instances"][1:]
     assert f"volume of {has.volume_gb} GB (${volumes:.2f} a month)" in page
