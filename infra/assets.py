@@ -236,6 +236,8 @@ def _install(
     _trim(into / "botocore" / "data")
     # Extensions of CEL, which no filter uses: 37 MB of 51.
     shutil.rmtree(into / "cel_expr_python" / "ext", ignore_errors=True)
+    # What its wheels for arm64 were built with, which no module imports: 823 files, 3.5 MB.
+    shutil.rmtree(into / "bazel-project", ignore_errors=True)
     # Console scripts name this machine's Python, and RECORD has their hashes: without both,
     # every machine builds the same bytes and an unchanged layer is not published again.
     shutil.rmtree(into / "bin", ignore_errors=True)

@@ -136,6 +136,10 @@ def test_a_layer_has_our_package_and_what_it_imports_but_no_leftovers(arm: Path)
     assert not (arm / "python" / "boto3").exists()  # nothing needs it
     assert list((ROOT / LAYER_SOURCES).rglob("__pycache__"))
     assert not [name for name in content(arm) if "__pycache__" in name or "RECORD" in name]
+    # Python imports nothing else: a wheel may bring what it was built from.
+    for entry in (arm / "python").iterdir():
+        name = entry.name.removesuffix(".py")
+        assert name.isidentifier() or name.endswith(".dist-info"), name
 
 
 def test_a_layer_has_the_botocore_that_is_tested_and_the_models_of_our_services(
