@@ -6,6 +6,7 @@ An instance's agent has the instance's id as its name.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from joblane.fleet.absence import BootFailure, last_boot_failure
 from joblane.fleet.wanted import FleetState, QueueLoad
 from joblane.job.lease import Heartbeat
 from joblane.queue.settings import QueueSettings
@@ -69,6 +70,10 @@ class FleetLoad:
     """Agents that say why they cannot work, and instances that have none though it is time."""
     rowless: tuple[str, ...] = ()
     """Instances in service of whose agents nothing is known, not even since when."""
+    boot_failure: BootFailure | None = None
+    """Of its instances without an agent, the last one that has said why."""
+    started_ms: int = 0
+    """When the last one of its serving agents started; 0: there is none."""
 
     @property
     def slots(self) -> int:
@@ -140,7 +145,16 @@ def fleet_load(  # noqa: PLR0913 - what a call has read
         short=short,
         stuck=stuck,
     )
-    return FleetLoad(state, tuple(serving), in_trouble, tuple(rowless))
+    known = [rows[name] for name in group.instances if name in rows]
+    started = [rows[agent.name].since_ms for agent in serving]
+    return FleetLoad(
+        state,
+        tuple(serving),
+        in_trouble,
+        tuple(rowless),
+        last_boot_failure(known),
+        max(started, default=0),
+    )
 
 
 def queue_load(  # noqa: PLR0913 - what a call has read
