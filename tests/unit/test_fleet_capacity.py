@@ -17,7 +17,7 @@ from joblane.fleet.capacity import (
     queue_load,
 )
 from joblane.fleet.surplus import roomy, surplus
-from joblane.job.lease import LEASE_S, Heartbeat
+from joblane.job.lease import LEASE_S, NO_EGRESS, Heartbeat
 from joblane.queue.settings import UNSET
 
 NOW_MS = 1_800_000_000_000
@@ -81,6 +81,11 @@ CASES = [
     ),
     Case("is silent", {"beat_ms": NOW_MS - SILENT_MS}, IN | {"broken": 1}),
     Case("silent for less", {"beat_ms": NOW_MS - SILENT_MS + 1, "left": 0}, IN | {"alive": 1}),
+    Case(
+        "runs no jobs with network egress, and all others",
+        {"trouble": f"{NO_EGRESS}: the kernel 6.1 lacks the module veth"},
+        IN | {"alive": 1, "free": 8, "free_of": FREE},
+    ),
     Case("is in trouble", {"trouble": "the disk is full"}, IN | {"broken": 1}),
     Case(
         "is cordoned: no capacity, and not broken",

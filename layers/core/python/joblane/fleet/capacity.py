@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from joblane.fleet.absence import BootFailure, last_boot_failure
 from joblane.fleet.wanted import FleetState, QueueLoad
-from joblane.job.lease import Heartbeat
+from joblane.job.lease import NO_EGRESS, Heartbeat
 from joblane.queue.settings import QueueSettings
 
 SILENT_MS = 60_000
@@ -196,7 +196,8 @@ def leaves(row: Heartbeat) -> bool:
 
 def serves(row: Heartbeat, now_ms: int) -> bool:
     """Whether an agent takes jobs."""
-    return row.mode is None and row.trouble is None and now_ms - row.beat_ms < SILENT_MS
+    able = row.trouble is None or row.trouble.startswith(NO_EGRESS)
+    return row.mode is None and able and now_ms - row.beat_ms < SILENT_MS
 
 
 def free_slots(row: Heartbeat, queue: str, threads: int) -> int:
