@@ -16,6 +16,7 @@ from infra.config import load_config
 from infra.environment import known_environment
 from infra.errors import InfraError
 from infra.limits import require_deployable
+from infra.setup_files import setup_files
 
 ROOT = Path(__file__).resolve().parent
 
@@ -25,8 +26,10 @@ def main() -> int:
     app = App()
     named = app.node.try_get_context("config")
     try:
-        config = load_config(Path(named) if named else ROOT / "joblane.toml")
-        compose(app, config, build_assets(ROOT, config), known_environment(os.environ))
+        path = Path(named) if named else ROOT / "joblane.toml"
+        config = load_config(path)
+        assets = build_assets(ROOT, config, setup_files(path, config))
+        compose(app, config, assets, known_environment(os.environ))
         require_deployable(Path(app.synth().directory))
     except InfraError as error:
         for line in error.lines:

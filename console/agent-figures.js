@@ -5,7 +5,7 @@
 
 /** Each kind with its sign and what it means, what needs a look first. @type {readonly { kind: Kind, name: string, sign: string, means: string }[]} */
 export const KINDS = [
-  { kind: 'trouble', name: 'in trouble', sign: '!', means: 'alive, but takes no jobs or cannot report' },
+  { kind: 'trouble', name: 'in trouble', sign: '!', means: 'alive, but takes no jobs, not all of them, or cannot report' },
   { kind: 'gone', name: 'gone', sign: '✕', means: 'no heartbeat for the time of its lease' },
   { kind: 'leaving', name: 'cordoned or draining', sign: '↘', means: 'takes no new jobs' },
   { kind: 'busy', name: 'busy', sign: '●', means: 'runs jobs' },

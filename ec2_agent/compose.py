@@ -108,6 +108,7 @@ class Parts:
         )
         self.standing = standing = Standing(settings.directory, changed.set)
         trouble = partial(describe_trouble, host.supervisor, capacity, journal)
+        known_trouble = partial(trouble, host.launcher.egress_lacks)
         self.lease = lease = Lease(
             settings,
             aws.agents,
@@ -115,7 +116,7 @@ class Parts:
             boottime,
             slots.job_ids,
             slots.progress,
-            trouble,
+            known_trouble,
             slots.abandon_all,
             slots.renew_all,
             standing,

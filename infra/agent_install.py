@@ -27,6 +27,13 @@ JOBS_CGROUP = f"/sys/fs/cgroup/system.slice/{JOBS_UNIT}"
 MAX_USER_DATA_BYTES = 16_384
 """EC2's limit."""
 
+HOME = "/opt/joblane"
+"""Where the agent is installed."""
+
+SOFTWARE_S = 420
+"""Time for the packages and the setup of a fleet together, in seconds: with the installation of the
+agent less than the ten minutes after which an instance without an agent is replaced."""
+
 INSTALL_TIMEOUT_S = 1200
 """State Manager ends a run of the script after this time, in seconds."""
 
@@ -70,7 +77,7 @@ class Installation:
     bundle_sha256: str
     """SHA-256 of the bundle in hexadecimal; an instance installs no other."""
     region: str
-    home: str = "/opt/joblane"
+    home: str = HOME
     units: str = "/etc/systemd/system"
     work_dir: str = WORK_DIR
     idle_s: int | None = None
@@ -173,14 +180,29 @@ def agent_file(facts: Mapping[str, FactCommand], work_dir: str = WORK_DIR) -> st
 
 
 @dataclass(frozen=True)
+class Setup:
+    """A setup file. `url` may be a CDK token."""
+
+    url: str
+    """Its `s3://` address."""
+    sha256: str
+    """In hexadecimal; an instance runs no other, and a change changes the launch template."""
+
+
+@dataclass(frozen=True)
 class Boot:
     """Values of the user data. `region` may be a CDK token."""
 
     document: str
     """Name of the SSM document with the script."""
     agents_table: str
-    """Where a failed installation is reported."""
+    """Where a failed boot is reported."""
     region: str
+    packages: tuple[str, ...] = ()
+    """Names of packages, which mean nothing to a shell."""
+    setup: Setup | None = None
+    home: str = HOME
+    software_s: int = SOFTWARE_S
     console: str = "/dev/console"
     instance_id: str = "/var/lib/cloud/data/instance-id"
     """The file in which cloud-init stores the instance's id."""
@@ -191,8 +213,13 @@ class Boot:
             "AGENTS_TABLE": self.agents_table,
             "CONSOLE": self.console,
             "DOCUMENT": self.document,
+            "HOME": self.home,
             "INSTANCE_ID": self.instance_id,
+            "PACKAGES": " ".join(f"'{package}'" for package in self.packages),
             "REGION": self.region,
+            "SETUP_DIGEST": "" if self.setup is None else self.setup.sha256,
+            "SETUP_URL": "" if self.setup is None else self.setup.url,
+            "SOFTWARE_S": str(self.software_s),
         }
         return fill((_TEMPLATES / "boot.sh").read_text(encoding="utf-8"), values)
 

@@ -32,8 +32,13 @@ _SHARED_CONDITIONS = ("app:*", "capacity:*", "http:*", "tcp:*")
 """Conditions that jobs of any tenant may wait for."""
 
 
-def agent_role(stack: JoblaneStack, fleet: str, asset: s3_assets.Asset) -> iam.Role:
-    """Create the role of a fleet's instances, which install the agent of `asset`."""
+def agent_role(
+    stack: JoblaneStack, fleet: str, asset: s3_assets.Asset, setup: s3_assets.Asset | None
+) -> iam.Role:
+    """Create the role of a fleet's instances, which install the agent of `asset`.
+
+    `setup` is the fleet's setup file.
+    """
     role = iam.Role(
         stack,
         "Role",
@@ -45,7 +50,9 @@ def agent_role(stack: JoblaneStack, fleet: str, asset: s3_assets.Asset) -> iam.R
     )
     resources, tenant = stack.resources, stack.config.tenant_of(fleet)
     give(role, (*_calls(stack, fleet), *_data(stack, tenant)))
-    give(role, (Grant(("s3:GetObject",), (asset.bucket.arn_for_objects(asset.s3_object_key),)),))
+    files = [each for each in (asset, setup) if each is not None]
+    objects = [file.bucket.arn_for_objects(file.s3_object_key) for file in files]
+    give(role, (Grant(("s3:GetObject",), objects),))
     # AWS's policy for Session Manager allows reading every parameter of the account.
     role.add_to_policy(
         iam.PolicyStatement(

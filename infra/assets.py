@@ -13,7 +13,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -76,12 +76,15 @@ class Assets:
     """Holds `python/`, as a Lambda layer must."""
     agents: Mapping[Architecture, Path]
     """The agent's code and dependencies for each architecture of a fleet."""
+    setups: Mapping[str, Path] = field(default_factory=dict)
+    """The setup files of fleets that have one, by the fleet's name."""
 
 
-def build_assets(root: Path, config: Config) -> Assets:
+def build_assets(root: Path, config: Config, setups: Mapping[str, Path]) -> Assets:
     """Build the missing assets of this configuration from the checkout at `root`.
 
-    Raises AssetError when a folder or uv is missing, or when uv cannot fetch the wheels.
+    `setups` are the setup files of fleets. Raises AssetError when a folder or uv is missing, or
+    when uv cannot fetch the wheels.
     """
     functions = root / "functions"
     for name in (*FUNCTIONS, "console"):
@@ -114,7 +117,8 @@ def build_assets(root: Path, config: Config) -> Assets:
         )
         for architecture in sorted({fleet.architecture for fleet in config.fleets.values()})
     }
-    return Assets(functions=functions, console=root / "console", layer=layer, agents=agents)
+    console = root / "console"
+    return Assets(functions, console, layer, agents, setups)
 
 
 def bundle(  # noqa: PLR0913 - a recipe has this many parts, all named at the call
@@ -236,6 +240,8 @@ def _install(
     _trim(into / "botocore" / "data")
     # Extensions of CEL, which no filter uses: 37 MB of 51.
     shutil.rmtree(into / "cel_expr_python" / "ext", ignore_errors=True)
+    # What its wheels for arm64 were built with, which no module imports: 823 files, 3.5 MB.
+    shutil.rmtree(into / "bazel-project", ignore_errors=True)
     # Console scripts name this machine's Python, and RECORD has their hashes: without both,
     # every machine builds the same bytes and an unchanged layer is not published again.
     shutil.rmtree(into / "bin", ignore_errors=True)

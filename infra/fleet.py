@@ -3,6 +3,10 @@
 Instances have no inbound rule and no key pair; access is through Session Manager.
 """
 
+import hashlib
+from pathlib import Path
+from typing import cast
+
 from aws_cdk import Duration, Tags
 from aws_cdk import aws_autoscaling as autoscaling
 from aws_cdk import aws_ec2 as ec2
@@ -11,7 +15,7 @@ from aws_cdk import aws_s3_assets as s3_assets
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from infra.agent_install import Boot, Installation
+from infra.agent_install import Boot, Installation, Setup
 from infra.agent_role import agent_role
 from infra.assets import Assets, archive
 from infra.network import fleet_network
@@ -19,6 +23,7 @@ from infra.policies import acknowledge
 from infra.resources import JoblaneStack
 from joblane.config import Config
 from joblane.config.fleet import Fleet
+from joblane.config.software import is_parameter
 from joblane.deployment.names import FLEET_TAG, LEAVING_HOOK, fleet_name, table_name
 
 ROOT_VOLUME_GB = 30
@@ -45,7 +50,8 @@ class FleetStack(JoblaneStack):
         vpc, subnets = self._network()
         zipped = archive(assets.agents[fleet.architecture])
         asset = s3_assets.Asset(self, "Agent", path=str(zipped.path))
-        role = agent_role(self, name, asset)
+        setup = self._setup(assets.setups.get(name))
+        role = agent_role(self, name, asset, None if setup is None else setup[0])
         installation = Installation(
             deployment=config.name,
             fleet=name,
@@ -67,7 +73,7 @@ class FleetStack(JoblaneStack):
             max_instance_lifetime_days=fleet.max_instance_lifetime_days,
         )
         document = self._document(full_name, installation)
-        template = self._template(full_name, fleet, vpc, role)
+        template = self._template(full_name, fleet, vpc, role, None if setup is None else setup[1])
         group = autoscaling.AutoScalingGroup(
             self,
             "Group",
@@ -141,8 +147,16 @@ class FleetStack(JoblaneStack):
         )
         return vpc, vpc.public_subnets
 
+    def _setup(self, file: Path | None) -> tuple[s3_assets.Asset, Setup] | None:
+        """Upload a setup file, and say to instances where it is; None without one."""
+        if file is None:
+            return None
+        asset = s3_assets.Asset(self, "Setup", path=str(file))
+        sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
+        return asset, Setup(asset.s3_object_url, sha256)
+
     def _template(
-        self, full_name: str, fleet: Fleet, vpc: ec2.IVpc, role: iam.Role
+        self, full_name: str, fleet: Fleet, vpc: ec2.IVpc, role: iam.Role, setup: Setup | None
     ) -> ec2.LaunchTemplate:
         closed = ec2.SecurityGroup(
             self,
@@ -151,14 +165,14 @@ class FleetStack(JoblaneStack):
             description="Agents connect out; nothing connects in",
             allow_all_outbound=True,
         )
-        image = ec2.MachineImage.resolve_ssm_parameter_at_launch(
-            _AMI.format(architecture=fleet.architecture)
-        )
-        return ec2.LaunchTemplate(
+        newest = _AMI.format(architecture=fleet.architecture)
+        ami = fleet.ami or newest
+        parameter = ami if is_parameter(ami) else newest
+        template = ec2.LaunchTemplate(
             self,
             "Template",
             launch_template_name=full_name,
-            machine_image=image,
+            machine_image=ec2.MachineImage.resolve_ssm_parameter_at_launch(parameter),
             instance_type=ec2.InstanceType(fleet.instance_types[0]),
             role=role,
             security_group=closed,
@@ -167,6 +181,8 @@ class FleetStack(JoblaneStack):
                     document=document_name(full_name),
                     agents_table=table_name(self.config.name, "agents"),
                     region=self.region,
+                    packages=fleet.packages,
+                    setup=setup,
                 ).user_data()
             ),
             # IMDSv2 needs a PUT, and its response has a hop limit of one: a job in a network
@@ -178,6 +194,11 @@ class FleetStack(JoblaneStack):
                 *([] if fleet.disk_gb is None else [_volume("/dev/xvdb", fleet.disk_gb)]),
             ],
         )
+        if not is_parameter(ami):
+            # The CDK's images by id need the region, which is not known here.
+            resource = cast("ec2.CfnLaunchTemplate", template.node.default_child)
+            resource.add_property_override("LaunchTemplateData.ImageId", ami)
+        return template
 
     def _document(self, full_name: str, installation: Installation) -> ssm.CfnDocument:
         return ssm.CfnDocument(

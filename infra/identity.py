@@ -33,7 +33,9 @@ class IdentityStack(JoblaneStack):
                 require_uppercase=True,
                 require_symbols=True,
             ),
-            deletion_protection=config.removal == "retain",
+            # No deletion protection: it would keep the pool of a creation that is rolled back, for
+            # example because the prefix of the domain is taken (docs/decisions/2116). Cognito
+            # refuses to delete a pool that has a domain.
             removal_policy=removal(config),
         )
         acknowledge(

@@ -4,6 +4,8 @@ They are part of the projection stack if a tenant may ask for notifications, so 
 does not use costs nothing, and goes when joblane.toml does not name it any more.
 """
 
+from collections.abc import Sequence
+
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 
@@ -15,6 +17,9 @@ from joblane.config import Config
 from joblane.deployment.names import notify_dead_name, notify_name
 from joblane.job.secret_names import parse
 from joblane.notify.rules import NotifyRules
+
+KEYS = "A topic may have any key of its account; the conditions name these topics."
+"""Reason for a policy with a pattern of the keys of topics."""
 
 RESERVED = 5
 """Calls at once, each of ten deliveries. Without a reservation Lambda would throttle while other
@@ -71,7 +76,27 @@ def _grants(stack: FunctionStack, rules: NotifyRules) -> list[Grant]:
     found = reading(stack, [parse(reference) for reference in references])
     topics = sorted({topic for each in rules.tenants.values() for topic in each.topics})
     if topics:
-        found.append(Grant(("sns:Publish",), topics))
+        found += [Grant(("sns:Publish",), topics), _encryption(topics)]
     if any(each.eventbridge for each in rules.tenants.values()):
         found.append(Grant(("events:PutEvents",), (stack.resources.default_bus(),)))
     return found
+
+
+def _encryption(topics: Sequence[str]) -> Grant:
+    """Allow the KMS keys of these topics, for these alone and only through SNS.
+
+    SNS encrypts with the publisher's permissions. It is no matter for the key that AWS manages, but
+    one of a customer's own needs it; which key a topic has is not known here.
+    """
+    homes = sorted({tuple(topic.split(":")[3:5]) for topic in topics})  # region and account
+    return Grant(
+        ("kms:Decrypt", "kms:GenerateDataKey"),
+        [f"arn:aws:kms:{region}:{account}:key/*" for region, account in homes],
+        KEYS,
+        {
+            "StringEquals": {
+                "kms:ViaService": sorted({f"sns.{region}.amazonaws.com" for region, _ in homes}),
+                "kms:EncryptionContext:aws:sns:topicArn": list(topics),
+            }
+        },
+    )

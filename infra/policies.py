@@ -44,7 +44,8 @@ def give(role: iam.Role, grants: Iterable[Grant]) -> None:
                 reason = f"{', '.join(grant.actions)}: IAM knows no resources of it."
                 acknowledge(role, "AwsSolutions-IAM5[Resource::*]", reason)
             elif grant.reason and "*" in arn:
-                parts = Stack.of(role).resolve(arn)["Fn::Join"][1]
+                found = Stack.of(role).resolve(arn)
+                parts = [found] if isinstance(found, str) else found["Fn::Join"][1]
                 shown = (part if isinstance(part, str) else f"<{part['Ref']}>" for part in parts)
                 rule = f"AwsSolutions-IAM5[Resource::{''.join(shown)}]"
                 acknowledge(role, rule, grant.reason)

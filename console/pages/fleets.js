@@ -48,6 +48,9 @@ function FleetPanel({ fleet }) {
       ['Queues', html`<span class="chips">${fleet.queues.map((queue) => html`<a href=${href(['queues', queue])}>${queue}</a>`)}</span>`],
       ['Instance types', fleet.instance_types.map((type) => (fleet.price_per_hour[type] === undefined ? type : `${type} (${fleet.price_per_hour[type]} USD/h)`)).join(', ')],
       ['Architecture', fleet.architecture],
+      ['Image', fleet.ami ?? 'the newest of Amazon Linux 2023'],
+      ['Packages', fleet.packages.join(', ') || null],
+      ['Setup', fleet.setup],
     ]} />
     ${fleet.activities.length > 0 && html`<h3 class="gap">Scaling activity</h3><${Activities} fleet=${fleet} />`}
   <//>`;

@@ -1,9 +1,10 @@
-"""The `trouble` of a heartbeat: why the agent takes no jobs, and which outcomes wait."""
+"""The `trouble` of a heartbeat: why the agent takes no jobs, or not all; which outcomes wait."""
 
 from ec2_agent.host.capacity import Capacity
 from ec2_agent.outcomes.journal import Journal
 from ec2_agent.state.supervisor import StateSupervisor
 from joblane.formats.times import rfc3339
+from joblane.job.lease import NO_EGRESS
 
 WAITING_S = 5.0
 """An outcome that has waited for longer is named."""
@@ -13,13 +14,21 @@ MOST = 500
 
 
 def describe_trouble(
-    supervisor: StateSupervisor, capacity: Capacity, journal: Journal
+    supervisor: StateSupervisor,
+    capacity: Capacity,
+    journal: Journal,
+    egress_lacks: str | None = None,
 ) -> str | None:
-    """Describe what is wrong, in one line; None if nothing is."""
+    """Describe what is wrong, in one line; None if nothing is.
+
+    `egress_lacks` is what the host lacks for jobs with network egress.
+    """
     problems = []
     if (reason := supervisor.trouble or capacity.why) is not None:
         problems.append(f"takes no jobs: {reason}")
     if journal.waiting and journal.oldest_s >= WAITING_S:
         what = f"{journal.waiting} outcome(s) wait since {rfc3339(journal.since_ms or 0)}"
         problems.append(f"{what}: {journal.trouble or 'their messages are still held'}")
+    if egress_lacks is not None:  # the last one: by the first, others judge what the agent can do
+        problems.append(f"{NO_EGRESS}: {egress_lacks}")
     return "; ".join(problems)[:MOST] or None

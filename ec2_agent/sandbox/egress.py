@@ -11,15 +11,14 @@ of the host's connection table, and its bandwidth (docs/decisions/0952-bounds-of
 import collections
 import contextlib
 import ipaddress
-import shutil
+import os
 import socket
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from ec2_agent.sandbox import netlink
-from ec2_agent.sandbox.model import EgressPolicy, SandboxRefused
+from ec2_agent.sandbox import egress_modules, netlink, nft
+from ec2_agent.sandbox.model import EgressPolicy, HostLacks, SandboxRefused
 
 Network = ipaddress.IPv4Network
 
@@ -233,7 +232,7 @@ def tables() -> set[int]:
     """Return the blocks that have rules; none if nftables fails."""
     listed = ""
     with contextlib.suppress(SandboxRefused):
-        listed = _nft("list tables inet")
+        listed = nft.run("list tables inet")
     lines = (line.split() for line in listed.splitlines())
     names = {words[-1].removeprefix("joblane-") for words in lines if "joblane-" in words[-1]}
     return {int(name) for name in names if name.isdecimal()}
@@ -248,7 +247,7 @@ def forget(block: int) -> None:
     delete_links(block)
     with contextlib.suppress(OSError):
         _delete_connections(block)
-    _nft(f"delete table inet joblane-{block}")
+    nft.run(f"delete table inet joblane-{block}")
 
 
 def delete_links(block: int) -> None:
@@ -269,24 +268,27 @@ def _delete_connections(block: int) -> None:
     netlink.delete_connections(int(LINKS[block * _BLOCK]), 2**32 - _BLOCK)
 
 
-def _nft(script: str) -> str:
-    """Run nftables and return its output; raises SandboxRefused if it fails."""
-    program = shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin:/bin")
-    if program is None:
-        raise SandboxRefused("egress needs nftables: install the package nftables")
-    done = subprocess.run(
-        [program, "-f", "-"], input=script, text=True, capture_output=True, check=False
+def _refusal(failed: OSError | HostLacks) -> str:
+    """Say what the kernel lacks; of what has another reason, the error."""
+    modules = egress_modules.lacking()
+    if not modules:
+        return failed.reason if isinstance(failed, HostLacks) else f"egress: {failed}"
+    word = "module" if len(modules) == 1 else "modules"
+    return (
+        f"the kernel {os.uname().release} lacks the {word} {', '.join(modules)}; "
+        "boot one that has them all"
     )
-    if done.returncode:
-        raise SandboxRefused(f"egress: nftables refused the rules: {done.stderr.strip()}")
-    return done.stdout
 
 
 class Egress:
     """The links of one launcher, whose lock guards them."""
 
     def __init__(self, policy: EgressPolicy, block: int) -> None:
-        """Load the rules; raises SandboxRefused with what is missing."""
+        """Load the rules.
+
+        Raises HostLacks with what the kernel lacks, and SandboxRefused for a policy that no host
+        can apply.
+        """
         self.resolvers = policy.resolvers or host_resolvers()
         loopback = [a for a in self.resolvers if a.startswith("127.")]
         if not self.resolvers or loopback:
@@ -298,15 +300,15 @@ class Egress:
         self._free = collections.deque(range(LINKS_EACH))
         self._links: dict[int, int] = {}
         """By the number of the slot."""
+        parse(policy)
         delete_links(block)
         try:
             _delete_connections(block)  # also loads the module that has the table
             most = connections(policy, int(_CONNTRACK_MAX.read_text()))
-        except OSError as failed:
-            raise SandboxRefused(
-                f"egress: the table of connections: {failed} (needs nf_conntrack_netlink)"
-            ) from failed
-        _nft(rules(policy, self.resolvers, block, most))
+            egress_modules.try_link(f"jl{block}-try")
+            nft.run(rules(policy, self.resolvers, block, most))
+        except (OSError, HostLacks) as failed:
+            raise HostLacks(_refusal(failed)) from failed
         forwarding = Path("/proc/sys/net/ipv4/ip_forward")
         try:
             if forwarding.read_text().strip() != "1":

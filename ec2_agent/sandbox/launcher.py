@@ -78,19 +78,22 @@ class Launcher:
     ) -> None:
         """Start the launcher process; raise SandboxRefused if `isolation` is not available.
 
-        `slots` is how many sandboxes are kept ready. `defaults` replace those of DEFAULTS. Without
-        an `egress` policy, network `egress` is refused. `state_dir` is where the agent keeps its
-        files: io_bps applies to its disk and to that of /usr. `programs` are host trees that jobs
-        may read and execute beside /usr, at their own paths. `cgroup_parent` is the delegated
-        cgroup below which jobs have theirs (see cgroup.py for where they are without it). `bundles`
-        is a directory of directories, one of which a job may have at `overlay.BUNDLE`. `disks` are
-        closed with the launcher; without them `disk_mb` is refused.
+        `slots` is how many sandboxes are kept ready. `defaults` replace those of DEFAULTS. Network
+        `egress` is refused without an `egress` policy, and where `egress_lacks` says why.
+        `state_dir` is where the agent keeps its files: io_bps applies to its disk and to that of
+        /usr. `programs` are host trees that jobs may read and execute beside /usr, at their own
+        paths. `cgroup_parent` is the delegated cgroup below which jobs have theirs (see cgroup.py
+        for where they are without it). `bundles` is a directory of directories, one of which a job
+        may have at `overlay.BUNDLE`. `disks` are closed with the launcher; without them `disk_mb`
+        is refused.
         """
         self._lock = threading.Lock()
         self._disks = disks
         self._slots = slots
         self._allow_host_network = allow_host_network
         self._egress: Egress | None = None
+        self.egress_lacks: str | None = None
+        """What this host lacks for the `egress` policy; None: nothing, or there is no policy."""
         self._cgroup: limits.LauncherCgroup | None = None
         self._pool: collections.deque[launcher_process.Slot] = collections.deque()
         self._running: dict[int, Sandbox] = {}
@@ -115,8 +118,7 @@ class Launcher:
                 self._defaults = limits.merge(known, defaults)
                 limits.check(self._defaults, self._cgroup)
                 if egress is not None:
-                    self._egress = Egress(egress, block)
-                    undo.callback(self._egress.close)
+                    self._start_egress(egress, block, undo)
                 config = {
                     "plan": self._plan(programs, bundles),
                     "bundles": bundles is not None,
@@ -138,6 +140,15 @@ class Launcher:
         self._pool_needs = self._needs(self._defaults, "none", "", own_work=False)
         self._default_writes = self._writes(self._defaults)
         self._refill()
+
+    def _start_egress(self, policy: EgressPolicy, block: int, undo: contextlib.ExitStack) -> None:
+        """Set up network `egress`; a host that lacks something for it runs other jobs."""
+        try:
+            self._egress = Egress(policy, block)
+        except HostLacks as lacks:
+            self.egress_lacks = lacks.reason
+        else:
+            undo.callback(self._egress.close)
 
     @property
     def memory_mb(self) -> int | None:
@@ -295,6 +306,8 @@ class Launcher:
                 "network host is not allowed on this fleet; use none or egress, "
                 "or have the operator allow it in joblane.toml"
             )
+        if network == "egress" and self.egress_lacks is not None:
+            raise HostLacks(f"network egress cannot be had: {self.egress_lacks}")
         if network == "egress" and self._egress is None:
             raise SandboxRefused(
                 "network egress is not set up on this agent; use none, or have the operator "

@@ -1,13 +1,12 @@
 """Tests which isolation this host supports, for `joblane doctor`."""
 
 import os
-import shutil
 import tempfile
 import time
 from pathlib import Path
 
 from ec2_agent.disk.work_disks import find
-from ec2_agent.sandbox import cgroup
+from ec2_agent.sandbox import cgroup, egress_modules, nft
 from ec2_agent.sandbox.launcher import NO_LIMITS, Launcher
 from ec2_agent.sandbox.model import Feature, HostReport, Isolation, SandboxRefused, Spec
 
@@ -139,6 +138,9 @@ def _disk() -> Feature:
 def _egress() -> Feature:
     if os.geteuid() != 0:
         return Feature("egress", False, "network egress needs root", "run as root")
-    if shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin:/bin") is None:
+    if not nft.installed():
         return Feature("egress", False, "nft is not installed", "install the package nftables")
-    return Feature("egress", True, "nftables is installed", "")
+    if modules := egress_modules.lacking():
+        fix = f"boot a kernel with {', '.join(modules)}"
+        return Feature("egress", False, f"the kernel lacks {', '.join(modules)}", fix)
+    return Feature("egress", True, "nftables is installed, and the kernel takes its rules", "")

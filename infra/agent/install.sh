@@ -10,6 +10,12 @@ release=$home/releases/@RELEASE@
 python=python@PYTHON@
 units=@UNITS@
 
+# User data first installs what the fleet's jobs need, and then runs this script itself. On an
+# instance where that has failed no agent may start.
+if [ ! -e "$home/prepared" ]; then
+  echo "the user data has not prepared this instance, or has failed: nothing is installed"
+  exit 0
+fi
 mkdir -p "$home/releases" "$home/bin"
 # A new instance has two callers at once.
 exec 9>"$home/lock"

@@ -109,7 +109,7 @@ def local_config(machine: str) -> str:
         text, replaced = re.subn(rf'(?m)^{key} = ".*"$', f'{key} = "{value}"', text)
         if replaced != lines:
             raise LocalError(f"scripts/local/joblane.toml: needs {lines} lines `{key} = ...`")
-    return text
+    return text.replace("c7i.large", "c7g.large") if here == "arm64" else text
 
 
 def synthesized(run_dir: Path) -> Path:

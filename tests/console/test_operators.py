@@ -134,3 +134,13 @@ def test_a_fleet_shows_what_the_scaler_decided_and_what_keeps_it_from_growing(
     short = fleet.locator(".notice.bad")
     expect(short).to_contain_text("EC2 has no capacity for its instance types now")
     expect(short.get_by_role("time")).to_have_count(1)
+
+    decide(
+        boot_failed_ms=at_ms,
+        boot_failed_instance="i-0123456789abcdef0",
+        boot_failed_reason="failed its setup: exit code 3: no GPU here",
+    )
+    tab.page.evaluate("dispatchEvent(new Event('online'))")
+    said = "instance i-0123456789abcdef0 failed its setup: exit code 3: no GPU here"
+    expect(fleet.locator(".notice.bad", has_text=said)).to_have_count(1)
+    expect(fleet.locator("dd", has_text="the newest of Amazon Linux 2023")).to_have_count(1)

@@ -88,23 +88,35 @@ def varied(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
     return synthesize(config, tmp_path_factory.mktemp("varied"), [AwsSolutionsChecks()])
 
 
+SETUP = "#!/bin/sh\nnvidia-smi\n"
+"""The setup file of the fleet `disk`."""
+
+
 @pytest.fixture(scope="session")
 def others(production: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Deployment:
     """Production's fleet three times, each with other settings, and an issuer that gives roles."""
     changes: dict[str, dict[str, object]] = {
-        "disk": {"disk_gb": 200},
+        "disk": {
+            "disk_gb": 200,
+            "ami": "ami-0123456789abcdef0",
+            "packages": ("ffmpeg-free", "git"),
+            "setup": "setup.sh",
+        },
         "spot": {
             "instance_types": ("c7g.large", "c6g.large", "m7g.large"),
             "spot_percent": 80,
             "on_demand_base": 2,
         },
-        "kept": {"idle_s": "never"},
+        "kept": {"idle_s": "never", "ami": "/images/golden-arm64"},
     }
     main = production.config.fleets["main"]
     fleets = {name: main.model_copy(update=update) for name, update in changes.items()}
     access = Issuer.model_validate({**ISSUER, "role_claim": "joblane_role"})
     config = production.config.model_copy(update={"fleets": fleets, "access": access})
-    return synthesize(config, tmp_path_factory.mktemp("others"), [AwsSolutionsChecks()])
+    setup = tmp_path_factory.mktemp("setup") / "setup.sh"
+    setup.write_text(SETUP, encoding="utf-8")
+    folder = tmp_path_factory.mktemp("others")
+    return synthesize(config, folder, [AwsSolutionsChecks()], setups={"disk": setup})
 
 
 TRUSTSTORE = "s3://acme-pki/joblane/authorities.pem"

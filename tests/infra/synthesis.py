@@ -1,8 +1,8 @@
 """Synthesizes the real stacks over empty code folders: no uv, no network, no account."""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -126,13 +126,15 @@ def synthesize(
     plugins: Sequence[aws_cdk.IPolicyValidationPlugin] = (),
     *,
     validated: bool = False,
+    setups: Mapping[str, Path] = {},
 ) -> Deployment:
     """Synthesize `config` into `cdk.out` of an empty folder, as `new_app` says.
 
-    A violated rule of a plugin raises RuntimeError, and stands in the report there.
+    `setups` are the setup files of fleets. A violated rule of a plugin raises RuntimeError, and
+    stands in the report there.
     """
     app = new_app(folder / "cdk.out", validated=validated)
-    compose(app, config, empty_assets(folder / "assets"))
+    compose(app, config, replace(empty_assets(folder / "assets"), setups=setups))
     if plugins:
         aws_cdk.Validations.of(app).add_plugins(*plugins)
     app.synth()

@@ -69,7 +69,7 @@ def _here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The layer of a local deployment, for this machine and Python."""
     file = tmp_path_factory.mktemp("here") / "joblane.toml"
     file.write_text(local_config(platform.machine()), encoding="utf-8")
-    return build_assets(ROOT, load_config(file)).layer
+    return build_assets(ROOT, load_config(file), {}).layer
 
 
 def layer(
@@ -136,6 +136,10 @@ def test_a_layer_has_our_package_and_what_it_imports_but_no_leftovers(arm: Path)
     assert not (arm / "python" / "boto3").exists()  # nothing needs it
     assert list((ROOT / LAYER_SOURCES).rglob("__pycache__"))
     assert not [name for name in content(arm) if "__pycache__" in name or "RECORD" in name]
+    # Python imports nothing else: a wheel may bring what it was built from.
+    for entry in (arm / "python").iterdir():
+        name = entry.name.removesuffix(".py")
+        assert name.isidentifier() or name.endswith(".dist-info"), name
 
 
 def test_a_layer_has_the_botocore_that_is_tested_and_the_models_of_our_services(
@@ -348,14 +352,14 @@ def test_a_failed_build_says_so_in_one_line_and_leaves_nothing(checkout: Path) -
 def test_a_function_without_a_handler_cannot_be_shipped(checkout: Path) -> None:
     config = load_config(ROOT / "joblane.toml")
     with pytest.raises(AssetError, match=r"functions/submission/handler.py: missing"):
-        build_assets(checkout, config)
+        build_assets(checkout, config, {})
 
 
 def test_an_agent_without_its_compiled_part_cannot_be_shipped(checkout: Path) -> None:
     (checkout / "functions").symlink_to(ROOT / "functions")
     config = load_config(ROOT / "joblane.toml")
     with pytest.raises(AssetError, match=r"slot-x86_64\.so: not compiled; run scripts/setup"):
-        build_assets(checkout, config)
+        build_assets(checkout, config, {})
 
 
 def test_the_app_synthesizes_offline(
@@ -374,7 +378,7 @@ def test_the_app_synthesizes_offline(
     config = load_config(tmp_path / "joblane.toml")
     app = new_app(tmp_path / "here")
     environment = Environment(account=ACCOUNT, region=REGION)
-    compose(app, config, build_assets(ROOT, config), environment)
+    compose(app, config, build_assets(ROOT, config, {}), environment)
     app.synth()
     leave_the_agents_role(tmp_path / "here")
     templates, again = (

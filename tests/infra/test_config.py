@@ -8,6 +8,7 @@ import pytest
 
 from infra.config import load_config
 from infra.errors import ConfigError
+from infra.setup_files import setup_files
 from tests.infra.synthesis import ROOT, new_app
 
 GOOD = """
@@ -320,6 +321,102 @@ def test_a_mistake_names_its_key_and_what_is_allowed(
 ) -> None:
     (line,) = lines_for(tmp_path, text)
     assert line.startswith(expected) if expected.endswith(" should match") else line == expected
+
+
+SOFTWARE = GOOD + '[fleets.main]\nqueues = ["default"]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('ami = "ubuntu"', "fleets.main.ami: must be the id of an image, ami- and 17 hexadecimal "),
+        ('ami = "ami-0123"', "it is 'ami-0123'"),
+        ('ami = "/a b"', "or the name of an SSM parameter that contains one, which begins with a "),
+        ('ami = "/tiny/main/image"', "fleets.main.ami: parameters below /tiny/ are of tenants"),
+        (
+            'ami = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-6.12-x86_64"',
+            "al2023-ami-kernel-6.12-x86_64', which is for x86_64, but architecture is 'arm64'",
+        ),
+        (
+            'architecture = "x86_64"',
+            (
+                "fleets.main: instance_types names 'c7g.large', which is arm64 by its name, but "
+                "architecture is 'x86_64'"
+            ),
+        ),
+        (
+            'instance_types = ["c7g.large", "g6.xlarge"]',
+            "names 'g6.xlarge', which is x86_64 by its name, but architecture is 'arm64'",
+        ),
+        (
+            'packages = ["git; reboot"]',
+            "fleets.main.packages.0: must be the name of a package for ",
+        ),
+        ('packages = ["git", "--nogpgcheck"]', "fleets.main.packages.1: must be the name of a "),
+        ('packages = ["$(id)"]', "it is '$(id)'"),
+        ('packages = ["@development"]', "it is '@development'"),
+        ('packages = ["https://a.example/x.rpm"]', "it is 'https://a.example/x.rpm'"),
+        ("packages = ['a\\'b']", "is not TOML"),
+        ('packages = ["a\'b"]', """it is "a\'b\""""),
+        ('packages = ["a\\nb"]', "it is 'a\\nb'"),
+        (f"packages = {['git'] * 51}", "fleets.main.packages: tuple should have at most 50 items "),
+        ('setup = "/etc/passwd"', "fleets.main.setup: must be the path of a file in or below the "),
+        ('setup = "../setup.sh"', "it is '../setup.sh'"),
+        ('setup = "a/../../setup.sh"', "it is 'a/../../setup.sh'"),
+        ('setup = ""', "it is ''"),
+    ],
+)
+def test_software_that_no_instance_could_have_is_refused(
+    tmp_path: Path, text: str, expected: str
+) -> None:
+    (line,) = lines_for(tmp_path, SOFTWARE + text)
+    assert expected in line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'ami = "ami-0123456789abcdef0"',
+        'ami = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-6.12-arm64"',
+        'ami = "/images/for-x86_64-and-arm64"',
+        'packages = ["python3.12-3.12.4", "gcc-c++", "glibc.aarch64", "ffmpeg-free"]',
+        'setup = "fleet/setup.sh"',
+        'instance_types = ["a1.large", "t4g.nano", "im4gn.large", "g5g.xlarge", "is4gen.large"]',
+        'architecture = "x86_64"\ninstance_types = ["g4dn.large", "u-3tb1.56xlarge", "p5.4xlarge"]',
+    ],
+)
+def test_software_is_read(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "joblane.toml"
+    file.write_text(SOFTWARE + text, encoding="utf-8")
+    assert ["main"] == list(load_config(file).fleets)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (None, "no such file"),
+        (b"", "must begin with the program that runs it, such as #!/bin/bash"),
+        (b"apt-get install x\n", "must begin with the program that runs it"),
+        (b"#!/bin/sh\r\ntrue\r\n", "has the line ends of Windows"),
+        (b"#!/bin/sh\n" + b"#" * 65_536, "is larger than 64 KiB; have it fetch what is large"),
+    ],
+)
+def test_a_setup_file_that_cannot_run_is_refused(
+    tmp_path: Path, content: bytes | None, expected: str
+) -> None:
+    file = tmp_path / "joblane.toml"
+    file.write_text(SOFTWARE + 'setup = "fleet/setup.sh"\n', encoding="utf-8")
+    (tmp_path / "fleet").mkdir()
+    setup = tmp_path / "fleet" / "setup.sh"
+    if content is not None:
+        setup.write_bytes(content)
+    with pytest.raises(ConfigError) as refusal:
+        setup_files(file, load_config(file))
+    (line,) = refusal.value.lines
+    assert line.startswith(f"{file}: fleets.main.setup: {setup}: ")
+    assert expected in line
+    setup.write_bytes(b"#!/bin/sh\n" + b"#" * 65_526)
+    assert {"main": setup} == setup_files(file, load_config(file))
 
 
 def test_every_mistake_gets_its_line(tmp_path: Path) -> None:

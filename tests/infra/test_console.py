@@ -73,7 +73,7 @@ def test_its_bundle_has_the_handler_and_the_files(production: Deployment):
 
 def test_the_folder_that_is_deployed_is_the_one_of_the_repository():
     config = load_config(ROOT / "joblane.toml").model_copy(update={"fleets": {}})
-    assets = build_assets(ROOT, config)
+    assets = build_assets(ROOT, config, {})
     assert ROOT / "console" == assets.console
     assert "index.html" in read_console(assets.console)
     assert (assets.functions / "console" / "handler.py").is_file()

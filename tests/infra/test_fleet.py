@@ -1,11 +1,15 @@
 """The fleet stack: instances without inbound access that install their agent themselves."""
 
+import hashlib
 import json
 import re
 from typing import Any
 
-from infra.agent_install import MAX_USER_DATA_BYTES
+from infra.agent_install import MAX_USER_DATA_BYTES, Boot, Setup
+from joblane.config.software import MOST_PACKAGES
+from tests.infra.conftest import SETUP
 from tests.infra.synthesis import Deployment
+from tests.infra.templates import as_list, resolved
 
 FLEET = "fleet-main"
 
@@ -72,6 +76,53 @@ def test_the_image_is_resolved_when_an_instance_starts(production: Deployment) -
         template_data(production)["ImageId"]
         == "resolve:ssm:/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-arm64"
     )
+
+
+def test_an_image_is_an_id_or_what_a_parameter_contains_when_an_instance_starts(
+    others: Deployment,
+) -> None:
+    assert "ami-0123456789abcdef0" == template_data(others, "fleet-disk")["ImageId"]
+    assert "resolve:ssm:/images/golden-arm64" == template_data(others, "fleet-kept")["ImageId"]
+
+
+def test_packages_and_setup_are_part_of_the_launch_template(
+    production: Deployment, others: Deployment
+) -> None:
+    """So a change of them replaces the instances."""
+    text = user_data(others, "fleet-disk")
+    digest = hashlib.sha256(SETUP.encode()).hexdigest()
+    assert "set -- 'ffmpeg-free' 'git'\n" in text
+    assert f"echo '{digest}  '" in text
+    bundle, setup = (arn.rpartition("/")[2] for arn in objects(others, "fleet-disk"))
+    assert bundle.endswith(".zip")
+    assert f"/{setup}" in json.dumps(template_data(others, "fleet-disk")["UserData"])
+    assert SETUP == (others.folder / f"cdk.out/asset.{setup}").read_text(encoding="utf-8")
+    # Other fleets' have neither, and their roles read their agent alone.
+    assert 1 == len(objects(production, FLEET))
+    assert {"set -- ", "setup=''"} <= set(user_data(production).splitlines())
+
+
+def objects(deployment: Deployment, stack: str) -> list[str]:
+    """ARNs of the objects that a fleet's role reads in the bucket of assets."""
+    return [
+        arn
+        for policy in deployment.properties("AWS::IAM::Policy", stack)
+        for statement in policy["PolicyDocument"]["Statement"]
+        if "s3:GetObject" in as_list(statement["Action"])
+        for resource in as_list(statement["Resource"])
+        if "cdk-" in (arn := str(resolved(resource)))
+    ]
+
+
+def test_the_largest_software_fits_the_user_data() -> None:
+    text = Boot(
+        document="d" * 80,
+        agents_table="t" * 40,
+        region="ap-southeast-99",
+        packages=("p" * 100,) * MOST_PACKAGES,
+        setup=Setup(f"s3://{'b' * 63}/{'0' * 64}.sh", "0" * 64),
+    ).user_data()
+    assert len(text.encode()) < MAX_USER_DATA_BYTES
 
 
 def test_nothing_can_connect_in(production: Deployment) -> None:
@@ -189,9 +240,9 @@ def test_agents_end_instances_and_the_group_ends_none(
     assert " --max-instance-lifetime-days 14'" in document
 
 
-def user_data(deployment: Deployment) -> str:
-    """The user data of the only fleet's instances, with the region's token as `<>`."""
-    (_, parts) = template_data(deployment)["UserData"]["Fn::Base64"]["Fn::Join"]
+def user_data(deployment: Deployment, stack: str = FLEET) -> str:
+    """The user data of a fleet's instances, with tokens as `<>`."""
+    (_, parts) = template_data(deployment, stack)["UserData"]["Fn::Base64"]["Fn::Join"]
     return "".join(part if isinstance(part, str) else "<>" for part in parts)
 
 

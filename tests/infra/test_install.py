@@ -14,10 +14,12 @@ from typing import Any, cast
 
 import pytest
 
-from infra.agent_install import Boot, Installation
+from infra.agent_install import Boot, Installation, Setup
 from infra.assets import archive
 from joblane.aws.agents import AgentStore
 from joblane.aws.table import decoded, encoded
+from joblane.fleet.absence import BootFailure, last_boot_failure
+from joblane.job.lease import Heartbeat
 
 
 def installation(tmp_path: Path, release: str, **changes: Any) -> Installation:
@@ -51,10 +53,9 @@ def test_a_release_replaces_no_instance_and_is_upgraded_to_at_once(tmp_path: Pat
     again = installation(tmp_path, "one", bundle_url="${Token[TOKEN.7]}", region="${Token[8]}")
     assert one.fingerprint() == again.fingerprint()
     # The user data is part of the launch template.
-    assert {"document", "agents_table", "region"} == vars(Boot("", "", "")).keys() - {
-        "console",
-        "instance_id",
-    }
+    assert {"document", "agents_table", "region", "packages", "setup"} == vars(
+        Boot("", "", "")
+    ).keys() - {"console", "home", "instance_id", "software_s"}
 
 
 def prepare(tmp_path: Path) -> None:
@@ -62,6 +63,8 @@ def prepare(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     asked = tmp_path / "asked"
     asked.write_text("", encoding="utf-8")
+    (tmp_path / "opt").mkdir(exist_ok=True)
+    (tmp_path / "opt" / "prepared").touch()
     if not tools.exists():
         tools.mkdir()
         stand_ins = {
@@ -89,6 +92,7 @@ def start(tmp_path: Path, script: list[str]) -> "subprocess.Popen[str]":
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        errors="replace",
     )
 
 
@@ -179,8 +183,11 @@ def test_user_data_and_state_manager_may_install_at_once(tmp_path: Path) -> None
     assert {"bin", "lib"} == {path.name for path in release.iterdir()}
 
 
-def boot(tmp_path: Path, *, failures: int) -> tuple[int, list[str]]:
-    """Run the user data; its first `failures` attempts to install fail. Returns code and calls."""
+def boot(tmp_path: Path, *, failures: int = 0, **software: Any) -> tuple[int, list[str]]:
+    """Run the user data; its first `failures` attempts to install fail. Returns code and calls.
+
+    What `s3 cp` fetches is in the file `fetched`.
+    """
     prepare(tmp_path)
     for name in ("instance-id", "console"):
         (tmp_path / name).write_text("i-0123456789abcdef0", encoding="utf-8")
@@ -199,7 +206,7 @@ case "$1 $2" in
     exit 254
   fi
   cat {tmp_path}/document ;;
-"s3 cp") : >"$last" ;;
+"s3 cp") case "$last" in */setup) cat {tmp_path}/fetched ;; esac >"$last" ;;
 "dynamodb put-item")
   while [ "$1" != --item ]; do shift; done
   cp "${{2#file://}}" {tmp_path}/row.json ;;
@@ -210,8 +217,10 @@ esac
         document="joblane-main-agent",
         agents_table="joblane-agents",
         region="eu-west-1",
+        home=str(tmp_path / "opt"),
         console=str(tmp_path / "console"),
         instance_id=str(tmp_path / "instance-id"),
+        **software,
     ).user_data()
     run = start(tmp_path, text.splitlines())
     run.communicate(timeout=60)
@@ -219,7 +228,7 @@ esac
 
 
 def test_an_instance_installs_while_it_boots(tmp_path: Path) -> None:
-    code, asked = boot(tmp_path, failures=0)
+    code, asked = boot(tmp_path)
     assert 0 == code
     assert asked[0].startswith("aws ssm get-document --region eu-west-1 --name joblane-main-agent")
     assert "systemctl restart joblane-agent" == asked[-1]
@@ -241,15 +250,101 @@ def test_why_an_installation_failed_stands_in_the_agents_row_and_on_the_console(
     assert 1 == code
     assert not [line for line in asked if line.startswith("systemctl")]
     console = (tmp_path / "console").read_text(encoding="utf-8")
-    assert "the installation failed: AccessDenied: not yet\n" in console
+    assert "this instance failed to install its agent: AccessDenied: not yet\n" in console
+    row = reported(tmp_path)
+    assert "failed to install its agent: AccessDenied: not yet" == row.trouble
+    assert not row.alive(row.beat_ms)
+    assert began_ms <= row.beat_ms <= time.time() * 1000
 
+
+def reported(tmp_path: Path) -> Heartbeat:
+    """The row of the agent that the user data has written."""
     row = decoded(json.loads((tmp_path / "row.json").read_text(encoding="utf-8")))
     store = AgentStore(cast("Any", OneRow(row)), "joblane-agents")
     shown = store.get("i-0123456789abcdef0")
     assert shown is not None
-    assert "the installation failed: AccessDenied: not yet" == shown.trouble
-    assert not shown.alive(shown.beat_ms)
-    assert began_ms <= shown.beat_ms <= time.time() * 1000
+    return shown
+
+
+def setup_file(tmp_path: Path, *lines: str) -> Setup:
+    """A setup file in the bucket."""
+    text = "\n".join(["#!/bin/sh", *lines, ""]).encode()
+    (tmp_path / "fetched").write_bytes(text)
+    return Setup("s3://assets/setup.sh", hashlib.sha256(text).hexdigest())
+
+
+def test_packages_and_setup_come_before_the_agent_and_once(tmp_path: Path) -> None:
+    setup = setup_file(tmp_path, f"echo setup as $(id -u) >>{tmp_path}/asked", "read line || true")
+    code, asked = boot(tmp_path, packages=("ffmpeg-free", "git-2.40.1"), setup=setup)
+    assert 0 == code
+    done = [line for line in asked if line.startswith(("dnf", "aws s3", "setup"))]
+    assert "systemctl restart joblane-agent" == asked[-1]
+    assert done == [
+        "dnf install --quiet --assumeyes ffmpeg-free git-2.40.1",
+        f"aws s3 cp --only-show-errors --region eu-west-1 {setup.url} {tmp_path}/opt/setup",
+        f"setup as {os.getuid()}",
+        "dnf install --quiet --assumeyes python3.12 libseccomp nftables e2fsprogs xfsprogs",
+        next(line for line in done if "bundle.zip" in line),
+    ]
+    # An installation that fails is repeated, and the setup is not.
+    code, asked = boot(tmp_path, failures=2, setup=setup)
+    assert (0, 1) == (code, asked.count(f"setup as {os.getuid()}"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["echo one", "echo no GPU here >&2", "echo", "exit 3"], "exit code 3: no GPU here"),
+        (["exit 3"], "exit code 3"),
+        (["printf 'a\\033[31mb\\377\\n'", "exit 1"], "exit code 1: a [31mb "),
+        (["echo waits", "exec tail -f /dev/null"], "not done after 1 s: waits"),
+    ],
+)
+def test_an_instance_whose_setup_fails_says_so_and_gets_no_agent(
+    tmp_path: Path, lines: list[str], said: str
+) -> None:
+    slow = {"software_s": 1} if "not done" in said else {}
+    code, asked = boot(tmp_path, setup=setup_file(tmp_path, *lines), **slow)
+    assert 1 == code
+    row = reported(tmp_path)
+    assert f"failed its setup: {said}" == row.trouble
+    # As the scaler reads it, for `joblane why`.
+    failure = BootFailure(row.name, row.beat_ms, row.trouble)
+    assert failure == last_boot_failure([row])
+    console = (tmp_path / "console").read_text(encoding="utf-8", errors="replace")
+    assert "this instance failed its setup: " in console
+    assert not [line for line in asked if line.startswith(("systemctl", "aws ssm"))]
+    # State Manager comes as well, and each half hour again.
+    again = start(tmp_path, installation(tmp_path, "one").script())
+    out, _ = again.communicate(timeout=60)
+    assert (0, True) == (again.returncode, "nothing is installed" in out)
+    assert not [line for line in asked if line.startswith("systemctl")]
+    assert {"setup"} == {path.name for path in (tmp_path / "opt").iterdir()}
+
+
+def test_packages_that_cannot_be_installed_are_tried_again_and_then_named(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    (tmp_path / "tools" / "dnf").write_text(
+        f"#!/bin/sh\necho dnf >>{tmp_path}/asked\n"
+        "echo 'Error: Unable to find a match: nosuch' >&2\nexit 1\n",
+        encoding="utf-8",
+    )
+    code, asked = boot(tmp_path, packages=("nosuch",))
+    assert 1 == code
+    assert 5 == asked.count("dnf")
+    said = "exit code 1: Error: Unable to find a match: nosuch"
+    assert f"failed to install its packages: {said}" == reported(tmp_path).trouble
+    assert not [line for line in asked if line.startswith(("systemctl", "aws ssm"))]
+
+
+def test_a_forged_setup_file_is_not_run(tmp_path: Path) -> None:
+    setup = setup_file(tmp_path, "exit 0")
+    setup_file(tmp_path, f"echo forged >>{tmp_path}/asked")
+    code, asked = boot(tmp_path, setup=setup)
+    assert 1 == code
+    assert "forged" not in asked
+    trouble = reported(tmp_path).trouble or ""
+    assert trouble.startswith("failed to fetch its setup: exit code 1: sha256sum: WARNING: ")
 
 
 @dataclass

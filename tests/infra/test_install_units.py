@@ -90,7 +90,7 @@ def test_fact_commands_reach_the_agent_as_they_are_written(tmp_path: Path) -> No
     install(tmp_path, script)
     home = tmp_path / "opt"
     assert FACTS == read(home / "agent.toml").facts
-    assert {"agent.toml", "bin", "current", "disk.sh", "lock", "releases"} == {
+    assert {"agent.toml", "bin", "current", "disk.sh", "lock", "prepared", "releases"} == {
         f.name for f in home.iterdir()
     }
     service = sections(tmp_path / "joblane-agent.service")["Service"]

@@ -14,6 +14,7 @@ from tests.infra.templates import as_list, resolved, statements
 
 SQS = "arn:aws:sqs:eu-west-1:111122223333"
 TOPIC = "arn:aws:sns:us-east-1:000000000000:joblane-told"
+KEYS_OF_TOPIC = "arn:aws:kms:us-east-1:000000000000:key/*"
 QUEUE = f"{SQS}:joblane-notify"
 
 
@@ -57,12 +58,27 @@ def test_its_function_may_do_exactly_this(laptop: Deployment) -> None:
         ("secretsmanager:GetSecretValue", secret),
         ("kms:Decrypt", "arn:aws:kms:eu-west-1:111122223333:key/*"),
         ("sns:Publish", TOPIC),
+        ("kms:Decrypt", KEYS_OF_TOPIC),
+        ("kms:GenerateDataKey", KEYS_OF_TOPIC),
         ("events:PutEvents", "arn:aws:events:eu-west-1:111122223333:event-bus/default"),
     }
     (decrypt,) = (s for s in statements(laptop, "Notifier") if s["Action"] == "kms:Decrypt")
     exact, like = (decrypt["Condition"][kind] for kind in ("StringEquals", "StringLike"))
     assert "secretsmanager.eu-west-1.amazonaws.com" == resolved(exact["kms:ViaService"])
     assert [secret] == [resolved(arn) for arn in like["kms:EncryptionContext:SecretARN"]]
+
+
+def test_it_uses_the_keys_of_its_topics_for_these_and_through_sns_alone(laptop: Deployment) -> None:
+    (statement,) = (
+        s for s in statements(laptop, "Notifier") if "kms:GenerateDataKey" in as_list(s["Action"])
+    )
+    assert [KEYS_OF_TOPIC] == as_list(statement["Resource"])
+    assert statement["Condition"] == {
+        "StringEquals": {
+            "kms:ViaService": ["sns.us-east-1.amazonaws.com"],
+            "kms:EncryptionContext:aws:sns:topicArn": [TOPIC],
+        }
+    }
 
 
 def test_sequel_may_send_to_the_queue(production: Deployment, laptop: Deployment) -> None:

@@ -99,12 +99,23 @@ def test_production_keeps_data_and_nothing_else(production: Deployment) -> None:
         assert (name, wanted) == (name, policies(resource))
 
 
-def test_production_guards_tables_and_users_against_deletion(production: Deployment) -> None:
+def test_production_guards_tables_against_deletion(production: Deployment) -> None:
     for table in production.properties("AWS::DynamoDB::Table"):
         assert table["DeletionProtectionEnabled"] is True
         recovers = table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"]
         assert recovers is (table["TableName"] != "joblane-output")  # which is only added to
-    assert production.one("AWS::Cognito::UserPool")["DeletionProtection"] == "ACTIVE"
+
+
+def test_a_domain_that_is_taken_leaves_no_user_pool_and_one_that_is_ours_guards_it(
+    production: Deployment,
+) -> None:
+    """CloudFormation creates the pool first, since its domain names it, and rolls it back."""
+    ((name, pool),) = production.resources("AWS::Cognito::UserPool", "identity").items()
+    assert "RetainExceptOnCreate" == pool["DeletionPolicy"]
+    # The rollback could not delete a protected one.
+    assert "ACTIVE" != pool["Properties"].get("DeletionProtection")
+    # Cognito deletes no pool that has a domain.
+    assert {"Ref": name} == production.one("AWS::Cognito::UserPoolDomain")["UserPoolId"]
 
 
 def test_a_laptop_deletes_everything(laptop: Deployment) -> None:
@@ -112,7 +123,6 @@ def test_a_laptop_deletes_everything(laptop: Deployment) -> None:
         assert (name, ("Delete", "Delete")) == (name, policies(resource))
     for table in laptop.properties("AWS::DynamoDB::Table"):
         assert table.get("DeletionProtectionEnabled", False) is False
-    assert laptop.one("AWS::Cognito::UserPool")["DeletionProtection"] == "INACTIVE"
 
 
 def test_a_failure_of_another_resource_rolls_back_no_protected_table(

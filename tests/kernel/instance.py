@@ -17,8 +17,9 @@ NAME = "i-0123456789abcdef0"
 
 _PREPARE = """
 set -e
-mkdir -p /run/tools /var/lib/cloud/data /etc/systemd/system/{agent}.d
+mkdir -p /run/tools /run/opt /var/lib/cloud/data /etc/systemd/system/{agent}.d
 echo {name} >/var/lib/cloud/data/instance-id
+touch /run/opt/prepared
 echo nameserver 10.0.2.3 >/run/resolv.conf
 mount --bind /run/resolv.conf /etc/resolv.conf
 cat >/etc/systemd/system/{agent}.d/local.conf <<END

@@ -1,5 +1,6 @@
 """Jobs with network egress reach the public internet and nothing else, each within its bounds."""
 
+import errno
 import json
 import os
 import shutil
@@ -10,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from ec2_agent.sandbox import egress, egress_modules, nft
 from ec2_agent.sandbox.egress import LINKS_EACH, connections, host_resolvers, parse, rules
-from ec2_agent.sandbox.model import EgressPolicy, SandboxRefused
+from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.model import EgressPolicy, HostLacks, SandboxRefused
+from tests.sandbox.running import shell
 
 Seen = dict[str, dict[str, Any]]
 
@@ -78,6 +82,50 @@ def test_all_jobs_together_leave_the_host_a_quarter_of_the_table(table: int, job
 def test_what_is_no_bandwidth_is_refused(mbps: int) -> None:
     with pytest.raises(SandboxRefused, match=f"egress: {mbps} Mbit/s is not between 1 and 10000"):
         parse(EgressPolicy(mbps=mbps))
+
+
+def missing() -> None:
+    raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+
+def test_the_modules_that_a_kernel_lacks_are_named_by_what_needs_them() -> None:
+    def takes(script: str) -> bool:
+        return "ct count" not in script and "limit rate" not in script
+
+    trials = {"nf_conntrack_netlink": lambda: None, "veth": missing}
+    assert ("nft_limit", "nft_connlimit", "veth") == egress_modules.lacking(takes, trials)
+    assert () == egress_modules.lacking(lambda _: True, {})
+
+
+def test_every_kind_of_rule_is_tried() -> None:
+    """What the rules use, so that a new statement is tried as well."""
+    policy = EgressPolicy(mbps=1)
+    script = rules(policy, ("10.0.0.2",), 3, connections(policy, 65536))
+    tried = "\n".join(egress_modules.RULES.values())
+    for words in ("ct state", "limit rate over", "ct count over", "reject with", "masquerade"):
+        assert words in script
+        assert words in tried
+    assert "ct timeout closed" in script
+    assert "ct timeout closed" in tried
+
+
+def test_a_host_that_lacks_a_module_runs_all_other_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(egress, "_delete_connections", lambda _block: missing())
+    monkeypatch.setattr(egress, "delete_links", lambda _block: None)
+    monkeypatch.setattr(egress_modules, "lacking", lambda: ("nf_conntrack_netlink",))
+    policy = EgressPolicy(resolvers=("8.8.8.8",))
+    said = f"the kernel {os.uname().release} lacks the module nf_conntrack_netlink; boot one"
+    with Launcher(isolation="namespaces", slots=0, egress=policy) as launcher:
+        assert (launcher.egress_lacks or "").startswith(said)
+        assert 0 == shell(launcher, "true").ending.exit_code
+        with pytest.raises(HostLacks, match="network egress cannot be had: the kernel"):
+            shell(launcher, "true", network="egress")
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("nft"), reason="needs root and nftables")
+def test_this_kernel_takes_what_is_tried_and_keeps_nothing_of_it() -> None:
+    assert () == egress_modules.lacking()
+    assert "joblane-probe" not in nft.run("list tables inet")
 
 
 @pytest.mark.parametrize("network", ["169.254.169.254/32", "0.0.0.0/0", "127.0.0.0/16"])

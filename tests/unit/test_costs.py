@@ -70,8 +70,8 @@ def test_each_fleet_of_the_default_queue_takes_what_is_left():
 
 
 def test_an_instance_type_without_a_price_is_named():
-    month = Month(config(instance_types=["z9.large"], min_size=1), RESOURCES, Load(0, 0, 0))
-    with pytest.raises(UnknownPriceError, match=r"fleets\.main\.instance_types: z9\.large"):
+    month = Month(config(instance_types=["z9g.large"], min_size=1), RESOURCES, Load(0, 0, 0))
+    with pytest.raises(UnknownPriceError, match=r"fleets\.main\.instance_types: z9g\.large"):
         month.lines()
 
 

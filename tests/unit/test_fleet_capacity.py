@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from joblane.fleet.absence import absent
+from joblane.fleet.absence import BootFailure, absent
 from joblane.fleet.capacity import (
     EXPECTED_MS,
     SILENT_MS,
@@ -17,7 +17,7 @@ from joblane.fleet.capacity import (
     queue_load,
 )
 from joblane.fleet.surplus import roomy, surplus
-from joblane.job.lease import LEASE_S, Heartbeat
+from joblane.job.lease import LEASE_S, NO_EGRESS, Heartbeat
 from joblane.queue.settings import UNSET
 
 NOW_MS = 1_800_000_000_000
@@ -81,6 +81,11 @@ CASES = [
     ),
     Case("is silent", {"beat_ms": NOW_MS - SILENT_MS}, IN | {"broken": 1}),
     Case("silent for less", {"beat_ms": NOW_MS - SILENT_MS + 1, "left": 0}, IN | {"alive": 1}),
+    Case(
+        "runs no jobs with network egress, and all others",
+        {"trouble": f"{NO_EGRESS}: the kernel 6.1 lacks the module veth"},
+        IN | {"alive": 1, "free": 8, "free_of": FREE},
+    ),
     Case("is in trouble", {"trouble": "the disk is full"}, IN | {"broken": 1}),
     Case(
         "is cordoned: no capacity, and not broken",
@@ -111,12 +116,29 @@ def test_agents_in_trouble_and_slots_are_counted_for_metrics():
     rows = {
         "i-1": replace(ROW, running=2, left=3),
         "i-2": replace(ROW, trouble="the disk is full"),
-        "i-3": replace(absent("i-3", NOW_MS - EXPECTED_MS), trouble="the installation failed"),
+        "i-3": replace(
+            absent("i-3", NOW_MS - EXPECTED_MS), trouble="failed its setup: exit code 3"
+        ),
         "i-4": absent("i-4", NOW_MS - EXPECTED_MS + 1),
     }
     group = GroupState(0, 9, 2, dict.fromkeys(rows, "InService"))
     load: FleetLoad = fleet_load(PLAN, group, rows, THREADS, NOW_MS)
     assert (5, 2) == (load.slots, load.in_trouble)
+
+
+def test_the_last_boot_that_failed_is_told_and_the_last_start():
+    rows = {
+        "i-1": replace(ROW, since_ms=NOW_MS - 5000),
+        "i-2": replace(ROW, since_ms=NOW_MS - 4000, trouble="takes no jobs: the disk is full"),
+        "i-3": replace(absent("i-3", NOW_MS - 3000), trouble="failed its setup: exit code 3"),
+        "i-4": replace(absent("i-4", NOW_MS - 2000), trouble="failed its setup: exit code 4"),
+        "i-5": absent("i-5", NOW_MS - 1000),
+        "i-6": replace(absent("i-6", NOW_MS), trouble="failed its setup, in another fleet"),
+    }
+    group = GroupState(0, 9, 5, {name: "InService" for name in rows if name != "i-6"})
+    load = fleet_load(PLAN, group, rows, THREADS, NOW_MS)
+    assert BootFailure("i-4", NOW_MS - 2000, "failed its setup: exit code 4") == load.boot_failure
+    assert NOW_MS - 5000 == load.started_ms
 
 
 def test_instances_in_service_of_which_nothing_is_known_are_listed():

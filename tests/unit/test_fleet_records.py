@@ -31,6 +31,9 @@ FULL = replace(
     raised_ms=NOW_MS - 2,
     roomy_since_ms=NOW_MS - 1,
     suspended=("AZRebalance", "Launch"),
+    boot_failed_ms=NOW_MS - 10,
+    boot_failed_instance="i-1",
+    boot_failed_reason="failed its setup: exit code 3",
     waiting={"default": NOW_MS - 9},
 )
 
@@ -49,6 +52,9 @@ NEWS: dict[str, Any] = {
     "raised_ms": NOW_MS,
     "roomy_since_ms": NOW_MS,
     "suspended": ("Launch",),
+    "boot_failed_ms": NOW_MS,
+    "boot_failed_instance": "i-2",
+    "boot_failed_reason": "failed its setup: exit code 4",
     "booting": 1,
     "waiting": {"default": NOW_MS},
 }

@@ -105,7 +105,7 @@ def test_why_the_installation_failed_is_in_the_notification_and_ten_minutes_coun
     scene: Scene,
 ):
     booted_ms = int(scene.now * 1000)
-    trouble = "the installation failed: no space left on device"
+    trouble = "failed to install its agent: no space left on device"
     row = Heartbeat("i-0", booted_ms, booted_ms, 0, 0, (), "none", "none", (), trouble, 0)
     scene.minutes(4)
     scene.aws.agents.beat(row)  # as boot.sh writes it

@@ -6,7 +6,7 @@ import pytest
 
 from joblane.aws.groups import ScalingActivity
 from joblane.deployment.metrics import OF_FLEETS
-from joblane.fleet.absence import NO_AGENT, absent
+from joblane.fleet.absence import NO_AGENT, BootFailure, absent
 from joblane.fleet.capacity import GroupState
 from joblane.fleet.record import SHORT_AFTER_MS
 from joblane.service.scaler import NOTHING_CAME, shortage
@@ -31,6 +31,43 @@ def test_an_empty_fleet_gets_its_first_instance(scene: Scene):
         record.raised_ms,
     )
     assert {"default": scene.now_ms} == record.waiting
+
+
+def test_a_boot_that_failed_is_told_until_a_later_one_goes_well(scene: Scene):
+    """The next instance fails as well, ten minutes later; the row of this one is gone by then."""
+    said = "failed its setup: exit code 3: no GPU here"
+    row = replace(absent("i-0", scene.now_ms), trouble=said)
+    scene.groups.groups[GROUP] = GroupState(0, 10, 1, {"i-0": "InService"})
+    scene.aws.agents.note_absence(row)
+    scene.submit(1)
+    scene.run()
+    failure = BootFailure("i-0", scene.now_ms, said)
+    assert failure == scene.record().boot_failure
+
+    scene.groups.groups[GROUP] = GroupState(0, 10, 1, {"i-1": "Pending"})
+    scene.aws.agents.delete("i-0")
+    scene.now += 11 * MINUTE
+    scene.run()
+    assert failure == scene.record().boot_failure
+
+    scene.now += 2 * MINUTE
+    scene.serve(0)  # since a minute
+    scene.run()
+    assert scene.record().boot_failure is None
+
+
+def test_an_agent_from_before_a_failed_boot_does_not_hide_it(scene: Scene):
+    scene.serve(0)
+    row = replace(absent("i-9", scene.now_ms), trouble="failed to install its packages: x")
+    group = scene.groups.groups[GROUP]
+    both = replace(group, desired=2, instances={**group.instances, "i-9": "InService"})
+    scene.groups.groups[GROUP] = both
+    scene.aws.agents.note_absence(row)
+    scene.run()
+    scene.aws.agents.delete("i-9")
+    scene.groups.groups[GROUP] = group
+    scene.run()
+    assert "i-9" == scene.record().boot_failed_instance
 
 
 def test_a_second_call_launches_nothing_for_the_same_jobs(scene: Scene):

@@ -16,6 +16,12 @@ PLAIN = FleetRecord(
     decided_ms=NOW - 30_000, wanted=8, desired=2, max=4, in_service=2, alive=2, busy=2, booting=0
 )
 SHORT = replace(PLAIN, in_service=1, below_since_ms=NOW - 720_000, short_since_ms=NOW - 600_000)
+FAILED = replace(
+    PLAIN,
+    boot_failed_ms=NOW - 120_000,
+    boot_failed_instance="i-0123456789abcdef0",
+    boot_failed_reason="failed its setup: exit code 3: no GPU here",
+)
 VCPU = (
     "You have requested more vCPU capacity than your current vCPU limit of 32 allows for the "
     "instance bucket that the specified instance type belongs to. Launching EC2 instance failed."
@@ -105,6 +111,22 @@ def fleet(record: FleetRecord | None, name: str = "main", size: int = 4) -> Flee
             replace(PLAIN, suspended=("AZRebalance",)),
             ["fleet_not_raised", "no_agents"],
             "no more than 2 instances",
+        ),
+        (
+            replace(FAILED, booting=1, raised_ms=NOW - 60_000, limit="broken"),
+            ["fleet_boot_failed", "fleet_broken", "fleet_booting", "no_agents"],
+            (
+                "instance i-0123456789abcdef0 failed its setup: exit code 3: no GPU here; it "
+                "booted at 2027-01-15T07:58:00Z (2 min ago), has no agent and is replaced "
+                "by fleet main: "
+            ),
+        ),
+        (
+            replace(
+                FAILED, boot_failed_reason="failed to install its agent: arn:aws:iam::1:role/x"
+            ),
+            ["fleet_boot_failed", "no_agents"],
+            "instance i-0123456789abcdef0 failed to install its agent: \u2026; it booted at",
         ),
         (
             replace(PLAIN, limit="broken", alive=0, in_service=3, desired=3),

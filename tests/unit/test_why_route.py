@@ -332,12 +332,15 @@ def test_what_the_scaler_wrote_is_said_and_costs_one_read(
     counts, _ = meter
     session = aws.session()
     counts.attach(session, aws.clients.make("dynamodb"))
-    fleets = [
+    fleets: list[dict[str, Any]] = [
         {
             "name": name,
             "queues": [queue],
             "instance_types": ["c7g.large"],
             "architecture": "arm64",
+            "ami": None,
+            "packages": [],
+            "setup": None,
             "min_size": 0,
             "max_size": 4,
             "price_per_hour": {},
@@ -367,11 +370,14 @@ def test_fleets_that_cannot_be_read_leave_the_rest_of_the_answer(
         raise EndpointConnectionError(endpoint_url="https://dynamodb")
 
     monkeypatch.setattr(FleetRecords, "read_all", away)
-    fleet = {
+    fleet: dict[str, Any] = {
         "name": "main",
         "queues": ["default"],
         "instance_types": ["c7g.large"],
         "architecture": "arm64",
+        "ami": None,
+        "packages": [],
+        "setup": None,
         "min_size": 0,
         "max_size": 4,
         "price_per_hour": {},

@@ -275,6 +275,16 @@ class Config(Strict):
         return self
 
     @model_validator(mode="after")
+    def _images_are_not_of_tenants(self) -> Self:
+        for name, fleet in self.fleets.items():
+            if fleet.ami is not None and fleet.ami.startswith(f"/{self.name}/"):
+                raise ValueError(
+                    f"fleets.{name}.ami: parameters below /{self.name}/ are of tenants, which must "
+                    "not choose what runs as root; use another name"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _references_exist(self) -> Self:
         if self.default_queue not in self.queues:
             raise ValueError(f"default_queue names {self.default_queue!r}, which [queues] lacks")

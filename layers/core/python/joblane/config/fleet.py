@@ -5,6 +5,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from joblane.config.software import (
+    MOST_PACKAGES,
+    Ami,
+    PackageName,
+    SetupPath,
+    architecture_of,
+    other_architecture,
+)
 from joblane.config.strict import Strict
 from joblane.deployment.names import Name
 from joblane.queue.maxima import Maxima
@@ -47,6 +55,17 @@ class Fleet(Strict):
     costs: `"c7g.large" = 0.0725`. Nothing is charged or asked by it."""
     architecture: Literal["arm64", "x86_64"] = "arm64"
     """CPU architecture of the instances."""
+    ami: Ami | None = None
+    """Image of the instances, one of Amazon Linux 2023 or made from it: its id, `ami-...`, or the
+    name of an SSM parameter that contains one; without it, AWS's newest of the architecture. An
+    instance that starts uses what the parameter contains then."""
+    packages: Annotated[tuple[PackageName, ...], Field(max_length=MOST_PACKAGES)] = ()
+    """Packages that dnf installs when an instance boots, before its agent starts, at most 50
+    (docs/how-to/install-software.md)."""
+    setup: SetupPath | None = None
+    """Path of a program, from the directory of joblane.toml, that then runs once as root, at most
+    64 KiB. If it fails, or dnf does, no agent starts there, the instance is replaced, and `joblane
+    why` says what failed."""
     min_size: Annotated[int, Field(ge=0, le=5000)] = 0
     """Smallest number of instances."""
     max_size: Annotated[int, Field(ge=1, le=5000)] = 4
@@ -94,6 +113,23 @@ class Fleet(Strict):
             raise ValueError(f"price_per_hour names {unknown[0]!r}, which instance_types lacks")
         if priced and (missing := sorted(types - priced)):
             raise ValueError(f"price_per_hour lacks {missing[0]!r} of instance_types")
+        return self
+
+    @model_validator(mode="after")
+    def _one_architecture(self) -> Self:
+        """EC2 refuses an instance whose type and image differ, but only when it is started."""
+        for each in self.instance_types:
+            found = architecture_of(each)
+            if found not in {None, self.architecture}:
+                raise ValueError(
+                    f"instance_types names {each!r}, which is {found} by its name, but "
+                    f"architecture is {self.architecture!r}"
+                )
+        if self.ami is not None and (word := other_architecture(self.ami, self.architecture)):
+            raise ValueError(
+                f"ami names {self.ami!r}, which is for {word}, but architecture is "
+                f"{self.architecture!r}"
+            )
         return self
 
     @model_validator(mode="after")

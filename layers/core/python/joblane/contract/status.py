@@ -188,6 +188,12 @@ class DeclaredFleet(View):
     """EC2 instance types, in order of preference."""
     architecture: Architecture
     """CPU architecture of its instances."""
+    ami: str | None
+    """Image of its instances: an id or the name of an SSM parameter; null: AWS's newest."""
+    packages: tuple[str, ...]
+    """Packages that its instances install when they boot."""
+    setup: str | None
+    """Program that then runs, a file beside joblane.toml; null: none."""
     min_size: int
     """Smallest number of instances."""
     max_size: int

@@ -6,8 +6,9 @@ An instance's agent has the instance's id as its name.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from joblane.fleet.absence import BootFailure, last_boot_failure
 from joblane.fleet.wanted import FleetState, QueueLoad
-from joblane.job.lease import Heartbeat
+from joblane.job.lease import NO_EGRESS, Heartbeat
 from joblane.queue.settings import QueueSettings
 
 SILENT_MS = 60_000
@@ -69,6 +70,10 @@ class FleetLoad:
     """Agents that say why they cannot work, and instances that have none though it is time."""
     rowless: tuple[str, ...] = ()
     """Instances in service of whose agents nothing is known, not even since when."""
+    boot_failure: BootFailure | None = None
+    """Of its instances without an agent, the last one that has said why."""
+    started_ms: int = 0
+    """When the last one of its serving agents started; 0: there is none."""
 
     @property
     def slots(self) -> int:
@@ -140,7 +145,16 @@ def fleet_load(  # noqa: PLR0913 - what a call has read
         short=short,
         stuck=stuck,
     )
-    return FleetLoad(state, tuple(serving), in_trouble, tuple(rowless))
+    known = [rows[name] for name in group.instances if name in rows]
+    started = [rows[agent.name].since_ms for agent in serving]
+    return FleetLoad(
+        state,
+        tuple(serving),
+        in_trouble,
+        tuple(rowless),
+        last_boot_failure(known),
+        max(started, default=0),
+    )
 
 
 def queue_load(  # noqa: PLR0913 - what a call has read
@@ -182,7 +196,8 @@ def leaves(row: Heartbeat) -> bool:
 
 def serves(row: Heartbeat, now_ms: int) -> bool:
     """Whether an agent takes jobs."""
-    return row.mode is None and row.trouble is None and now_ms - row.beat_ms < SILENT_MS
+    able = row.trouble is None or row.trouble.startswith(NO_EGRESS)
+    return row.mode is None and able and now_ms - row.beat_ms < SILENT_MS
 
 
 def free_slots(row: Heartbeat, queue: str, threads: int) -> int:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from joblane.fleet.absence import BootFailure
+
 SHORT_AFTER_MS = 900_000
 """Capacity is short when a group has had fewer instances than desired for this long; or at once
 when Auto Scaling's newest attempt to launch one has failed."""
@@ -62,12 +64,31 @@ class FleetRecord:
     """Since when nothing has waited while at least half of the slots were free; None: not now."""
     suspended: tuple[str, ...] = ()
     """Processes of the group that somebody has suspended, such as `Launch`, sorted."""
+    boot_failed_ms: int | None = None
+    """When an instance booted that has no agent because its boot failed, the last such one; None: a
+    later boot went well, or none has failed."""
+    boot_failed_instance: str | None = None
+    """Its id."""
+    boot_failed_reason: str | None = None
+    """What it did not do, after its id: `failed its setup: exit code 3`."""
     waiting: Mapping[str, int] = field(default_factory=dict)
     """Queues of this fleet with more messages than free slots, and since when."""
 
     def stale(self, now_ms: int) -> bool:
         """Whether the scaler has not written for so long that the record says nothing about now."""
         return now_ms - self.decided_ms >= STALE_MS
+
+    @property
+    def boot_failure(self) -> BootFailure | None:
+        """The last instance whose boot failed, unless a later boot went well."""
+        at_ms, instance, reason = (
+            self.boot_failed_ms,
+            self.boot_failed_instance,
+            self.boot_failed_reason,
+        )
+        if at_ms is None or instance is None or reason is None:
+            return None
+        return BootFailure(instance, at_ms, reason)
 
     @property
     def short(self) -> bool:
@@ -99,6 +120,9 @@ def _said(record: FleetRecord) -> tuple[object, ...]:
         record.raised_ms,
         record.roomy_since_ms,
         record.suspended,
+        record.boot_failed_ms,
+        record.boot_failed_instance,
+        record.boot_failed_reason,
         record.booting,  # changes only while instances come
         dict(record.waiting),
     )

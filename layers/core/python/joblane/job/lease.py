@@ -22,6 +22,10 @@ PROGRESS_BYTES = 16_384
 """Most bytes that the progress of jobs takes in one heartbeat: each KB costs a write unit."""
 
 
+NO_EGRESS = "runs no jobs with network egress"
+"""Begins the `trouble` of an agent that is well but for that: it takes all other jobs."""
+
+
 Mode = Literal["cordoned", "draining"]
 """Why an agent takes nothing new: an operator cordoned it, or it is about to leave, asked to or by
 itself."""

@@ -6,8 +6,8 @@ no reader takes for a live agent; the agent's first heartbeat replaces it:
     instance           agents table                            this service, every minute
     boots
                        row: no agent yet  <------------------  is in service and has no row
-    fails to install
-    says why  ------>  row: the installation failed (boot.sh)
+    fails its setup
+    says why  ------>  row: failed its setup: ... (boot.sh)
                                           ------------------>  ten minutes after the boot: alarm;
                                                                unhealthy, so it is replaced
 

@@ -26,7 +26,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from joblane.aws.groups import ScalingActivity
 from joblane.aws.metrics import Metrics
 from joblane.deployment.names import fleet_name
-from joblane.fleet.absence import absent
+from joblane.fleet.absence import BootFailure, absent
 from joblane.fleet.capacity import FleetLoad, FleetPlan, GroupState, fleet_load, queue_load
 from joblane.fleet.record import SHORT_AFTER_MS, STUCK_AFTER_MS, FleetRecord, to_write
 from joblane.fleet.surplus import roomy, surplus
@@ -302,6 +302,7 @@ def _record(  # noqa: PLR0913, PLR0917 - what one call knows of a fleet
     old = before or _nothing(now_ms)
     quiet = not decided.waiting.intersection(plan.queues) and not state.booting
     room = quiet and decision.desired <= group.desired and roomy(load.serving)
+    failure = boot_failure(old, load)
     return FleetRecord(
         decided_ms=now_ms,
         wanted=decision.wanted,
@@ -320,12 +321,26 @@ def _record(  # noqa: PLR0913, PLR0917 - what one call knows of a fleet
         raised_ms=old.raised_ms,
         roomy_since_ms=_since(old.roomy_since_ms, now_ms, room),
         suspended=group.suspended,
+        boot_failed_ms=None if failure is None else failure.booted_ms,
+        boot_failed_instance=None if failure is None else failure.instance,
+        boot_failed_reason=None if failure is None else failure.reason,
         waiting={
             queue: old.waiting.get(queue, now_ms)
             for queue in plan.queues
             if queue in decided.waiting
         },
     )
+
+
+def boot_failure(old: FleetRecord, load: FleetLoad) -> BootFailure | None:
+    """The last boot that failed: of an instance that is there, or of one that was replaced since.
+
+    The row of an instance ends with it, and the next one may need ten minutes to fail as well.
+    """
+    if load.boot_failure is not None:
+        return load.boot_failure
+    before = old.boot_failure
+    return None if before is None or load.started_ms > before.booted_ms else before
 
 
 def _stuck(before: FleetRecord | None, now_ms: int) -> bool:

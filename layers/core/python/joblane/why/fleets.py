@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 
+from joblane.fleet.absence import BootFailure
 from joblane.fleet.launch_errors import LaunchError, launch_error, shown
 from joblane.fleet.record import FleetRecord
 from joblane.formats.times import rfc3339
 from joblane.why.reason import Fact, Reason
 from joblane.why.situation import Fleet, Situation
-from joblane.why.words import at, some
+from joblane.why.words import at, some, without_ids
 
 LOOK = "joblane top --once"
 
@@ -31,8 +32,12 @@ def of_queue(s: Situation) -> tuple[Reason, ...]:
         return tuple(
             _not_raised(fleet, fleet.record, s.now_ms) for fleet in s.fleets if fleet.record
         )
-    # What comes by itself is first: it is there before somebody has changed the rest.
-    return tuple(sorted(found, key=lambda reason: reason.code != "fleet_booting"))
+    # What comes by itself is first: it is there before somebody has changed the rest. What fails
+    # at its boot does not come.
+    fails = {reason.facts["fleet"] for reason in found if reason.code == "fleet_boot_failed"}
+    return tuple(
+        sorted(found, key=lambda r: r.code != "fleet_booting" or r.facts["fleet"] in fails)
+    )
 
 
 def unread(s: Situation) -> tuple[Reason, ...]:
@@ -64,6 +69,8 @@ def _of_record(
         yield _suspended(fleet, record, now_ms)
     elif record.short_since_ms is not None:
         yield _short(fleet, record, record.short_since_ms, now_ms)
+    if record.boot_failure is not None:
+        yield _boot_failed(fleet, record, record.boot_failure, now_ms)
     if record.limit == "broken":
         yield _broken(fleet, record, now_ms)
     comes = record.booting
@@ -163,6 +170,23 @@ def _short(fleet: Fleet, record: FleetRecord, since_ms: int, now_ms: int) -> Rea
 def _error(fleet: Fleet, record: FleetRecord) -> LaunchError:
     missing = max(0, max(record.max, record.desired) - record.in_service)
     return launch_error(record.short_reason, fleet.instance_types, missing, fleet.name)
+
+
+def _boot_failed(fleet: Fleet, record: FleetRecord, failure: BootFailure, now_ms: int) -> Reason:
+    what = without_ids(shown(failure.reason))
+    return Reason(
+        "fleet_boot_failed",
+        f"instance {failure.instance} {what}; it booted at {at(failure.booted_ms, now_ms)}, has no "
+        f"agent and is replaced by fleet {fleet.name}: correct what the next one will meet as well "
+        f"(packages, setup and ami of fleets.{fleet.name} in joblane.toml) and deploy",
+        {
+            **_facts(fleet, record),
+            "instance": failure.instance,
+            "booted_at": rfc3339(failure.booted_ms),
+            "failure": what,
+        },
+        ("joblane agents ls", LOOK),
+    )
 
 
 def _broken(fleet: Fleet, record: FleetRecord, now_ms: int) -> Reason:

@@ -19,6 +19,7 @@ Code = Literal[
     "condition_test",
     "deadline",
     "ended",
+    "fleet_boot_failed",
     "fleet_booting",
     "fleet_broken",
     "fleet_max",
@@ -133,6 +134,11 @@ KINDS: Mapping[Code, Kind] = {
     "fleet_booting": Kind(
         "Instances of a fleet of the queue start: how many, and since when.",
         (*_FLEET, "count", "since_at"),
+    ),
+    "fleet_boot_failed": Kind(
+        "The last instance of a fleet of the queue that booted failed to install its packages, its "
+        "setup or its agent.",
+        (*_FLEET, "instance", "booted_at", "failure"),
     ),
     "fleet_max": Kind(
         "A fleet of the queue has as many instances as it may have.", (*_FLEET, "max_size")
