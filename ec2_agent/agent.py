@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -50,8 +50,10 @@ GIVE_BACK_S = 2.0
 class Agent:
     """One agent process."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, on_ready: Callable[[], None]) -> None:
+        """`on_ready` is called when the agent has announced itself and takes jobs."""
         self._parts = parts
+        self._on_ready = on_ready
         self._settings = parts.settings
         self._work: set[asyncio.Task[object]] = set()
         """Messages being served and jobs being adopted."""
@@ -82,6 +84,7 @@ class Agent:
         await parts.limits.begin()
         inbox = await parts.inbox.open()
         self._log_ready()
+        self._on_ready()
         for found in parts.adoption.found:
             self._track(self._adopt(found))
         loops = self._start_loops(inbox)

@@ -23,6 +23,7 @@ from ec2_agent.host import memory
 from ec2_agent.host.capacity import raise_descriptor_limit
 from ec2_agent.host.clock import Clock
 from ec2_agent.host.processes import boottime
+from ec2_agent.host.service_manager import notify_ready
 from ec2_agent.jobs.reconnect import ShimUnreachable
 from ec2_agent.logging.standard import begin_log
 from ec2_agent.sandbox.launcher import NO_LIMITS, Launcher
@@ -115,7 +116,8 @@ async def _run(
     try:
         # It counts from here, where its first heartbeat is next: see `joblane.queue.shares`.
         settings = replace(settings, since_ms=int(clock() * 1000))
-        return await Agent(Parts(settings, clients, host(supervisor, changed))).run()
+        on_ready = partial(notify_ready, os.environ.get("NOTIFY_SOCKET"))
+        return await Agent(Parts(settings, clients, host(supervisor, changed)), on_ready).run()
     finally:
         await supervisor.stop()
 

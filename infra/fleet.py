@@ -227,9 +227,10 @@ class FleetStack(JoblaneStack):
             targets=[ssm.CfnAssociation.TargetProperty(key=f"tag:{FLEET_TAG}", values=[full_name])],
             schedule_expression=UPGRADE_SCHEDULE,
             compliance_severity="HIGH",
-            # A failing upgrade stops before it has reached all instances.
+            # A release whose agents do not work reaches half of the instances at most, and one
+            # instance that fails does not keep the release from four others (decision 2121).
             max_concurrency="25%",
-            max_errors="10%",
+            max_errors="25%",
         )
 
 

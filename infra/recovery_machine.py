@@ -42,7 +42,7 @@ def definition(function_arn: str, partition: str = "aws") -> Definition:
                     "MaxAttempts": RETRIES,
                 }
             ],
-            "Next": "Next",
+            "Next": "Follow",
         }
 
     after = {"wait": "Wait", "resubmit": "Resubmit", "give_up": "GiveUp", "done": "Done"}
@@ -51,7 +51,7 @@ def definition(function_arn: str, partition: str = "aws") -> Definition:
         "StartAt": "Begin",
         "States": {
             "Begin": step("begin"),
-            "Next": {
+            "Follow": {
                 "Type": "Choice",
                 "Choices": [
                     {"Variable": "$.next", "StringEquals": word, "Next": state}

@@ -101,9 +101,17 @@ rm "$home/agent.toml.given"
 # Jobs without disk_mb run on an instance whose disk is broken, too.
 systemctl "$disk" joblane-disk || echo "the disk of @WORK_DIR@ is missing: see its journal"
 systemctl --quiet enable joblane-agent
-# An agent that was told to drain stays stopped until its release changes. A restart hands running
-# jobs over; the agent starts joblane-jobs, which is never stopped here, because it has the jobs.
-if [ "$changed" = yes ] || systemctl --quiet is-failed joblane-agent; then
-  systemctl restart joblane-agent
-fi
+# An agent that was told to drain stays stopped until its release changes; one that does not work is
+# started again every few seconds (activating). A restart hands running jobs over; the agent starts
+# joblane-jobs, which is never stopped here, because it has the jobs. The restart waits for the first
+# heartbeat: without one this run fails, and State Manager stops before all instances have the release.
+case $changed:$(systemctl is-active joblane-agent) in
+yes:* | *:activating | *:failed)
+  systemctl restart joblane-agent || {
+    why=$(journalctl --quiet --output cat --lines 1 _SYSTEMD_UNIT=joblane-agent.service || :)
+    echo "the agent of release @RELEASE@ does not work: ${why:-see journalctl -u joblane-agent}"
+    exit 1
+  }
+  ;;
+esac
 echo "joblane-agent runs release @RELEASE@"

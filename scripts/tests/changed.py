@@ -24,6 +24,7 @@ STAGES = {
     "tests/kernel/": "kernel",
     "tests/e2e/": "e2e",
     "tests/console/": "console",
+    "tests/second_opinion/": "second-opinion",
 }
 
 ALL = ("tests/unit", "tests/infra", "kernel", "e2e", "console")

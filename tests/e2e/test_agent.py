@@ -1,10 +1,14 @@
-"""Agents that drain or are lost while jobs run, on the deployed stacks."""
+"""Agents that start, drain or are lost while jobs run, on the deployed stacks."""
 
 import os
 import shutil
 import signal
+import socket
 import time
 from contextlib import suppress
+from pathlib import Path
+
+import pytest
 
 from joblane.aws.clients import Clients
 from scripts.local.cloud import Cloud
@@ -12,6 +16,19 @@ from scripts.local.processes import end_shims
 from tests.e2e.conftest import Http
 from tests.sandbox.running import alive, marker
 from tests.support.deployed import agents, send_again, submit, wait_for, wait_until_started
+
+
+def test_an_agent_that_has_announced_itself_says_so_to_its_service_manager(
+    quiet: Cloud, platform: Http, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    address = str(tmp_path / "n")
+    monkeypatch.setenv("NOTIFY_SOCKET", address)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(address)
+        manager.settimeout(30)
+        quiet.start_agent("notifying")
+        assert b"READY=1" == manager.recv(64)
+    assert agents(platform, "notifying")["notifying"]["alive"]
 
 
 def test_a_leaving_agent_hands_its_job_back_and_another_runs_it_uncounted(

@@ -305,6 +305,23 @@ def test_instances_get_new_kernels_and_changed_templates(production: Deployment)
     assert "LatestVersionNumber" == version["Fn::GetAtt"][1]
 
 
+def part(percentage: str, instances: int, *, least: int) -> int:
+    """A percentage of some instances, as State Manager counts: AWS does not say how it rounds."""
+    return max(least, int(percentage.removesuffix("%")) * instances // 100)
+
+
+def test_a_release_that_does_not_work_stops_and_an_instance_that_does_not_is_passed_over(
+    production: Deployment,
+) -> None:
+    """State Manager stops when more than MaxErrors have failed; those in progress go on."""
+    association = production.one("AWS::SSM::Association")
+    for instances in range(1, 1001):
+        errors = part(association["MaxErrors"], instances, least=0)
+        reached = errors + part(association["MaxConcurrency"], instances, least=1)
+        assert reached <= max(1, instances / 2)
+        assert errors >= 1 or instances <= 3  # docs/how-to/run-agents.md
+
+
 def test_state_manager_upgrades_the_fleets_instances(production: Deployment) -> None:
     association = production.one("AWS::SSM::Association")
 

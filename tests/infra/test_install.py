@@ -65,12 +65,15 @@ def prepare(tmp_path: Path) -> None:
     asked.write_text("", encoding="utf-8")
     (tmp_path / "opt").mkdir(exist_ok=True)
     (tmp_path / "opt" / "prepared").touch()
+    (tmp_path / "state").write_text("active", encoding="utf-8")
     if not tools.exists():
         tools.mkdir()
         stand_ins = {
             "dnf": f"[ ! -e {tmp_path}/unreachable ] || {{ rm {tmp_path}/unreachable; exit 1; }}",
             "sleep": "",
-            "systemctl": f'[ "$2" != is-failed ] || [ -e {tmp_path}/failed ]',
+            "journalctl": "echo cannot announce this agent",
+            "systemctl": f'case "$1" in\nis-active) cat {tmp_path}/state ;;\n'
+            f"restart) [ ! -e {tmp_path}/broken ] ;;\nesac",
             # `aws s3 cp ... URL FILE`
             "aws": 'for file; do :; done; : >"$file"',
             # `python -m venv --without-pip DIR` and `python -m zipfile -e ZIP DIR`
@@ -109,11 +112,10 @@ def waits_for_a_lock(pid: int) -> bool:
     return any(Path(f"/proc/{n}/comm").read_text(encoding="utf-8") == "flock\n" for n in children)
 
 
-def install(tmp_path: Path, script: list[str], *, failed: bool = False) -> list[str]:
-    """Run the script with the stand-ins; return what it asked of them."""
+def install(tmp_path: Path, script: list[str], *, state: str = "active") -> list[str]:
+    """Run the script with the stand-ins, the agent in a state; return what it asked of them."""
     prepare(tmp_path)
-    if failed:
-        (tmp_path / "failed").touch()
+    (tmp_path / "state").write_text(state, encoding="utf-8")
     run = start(tmp_path, script)
     _, err = run.communicate(timeout=60)
     assert (run.returncode, err) == (0, "")
@@ -133,7 +135,7 @@ def test_the_script_installs_then_changes_nothing_then_upgrades(tmp_path: Path) 
     assert again == [
         "systemctl start joblane-disk",
         "systemctl --quiet enable joblane-agent",
-        "systemctl --quiet is-failed joblane-agent",
+        "systemctl is-active joblane-agent",
     ]
     assert restart == second[-1]
     home = tmp_path / "opt"
@@ -149,6 +151,22 @@ def test_the_script_installs_then_changes_nothing_then_upgrades(tmp_path: Path) 
         .startswith(f"#!{home}/current/bin/python\n")
     )
     assert {"one", "two"} == {release.name for release in (home / "releases").iterdir()}
+
+
+@pytest.mark.parametrize("state", ["active", "activating", "failed"])
+def test_the_script_fails_when_the_agent_does_not_work(tmp_path: Path, state: str) -> None:
+    """State Manager and the user data hear of it, and why."""
+    release = "one"
+    if state != "active":  # a repeated run, of the same release
+        install(tmp_path, installation(tmp_path, release).script())
+    prepare(tmp_path)
+    (tmp_path / "state").write_text(state, encoding="utf-8")
+    (tmp_path / "broken").touch()
+    run = start(tmp_path, installation(tmp_path, release).script())
+    out, _ = run.communicate(timeout=60)
+    assert 1 == run.returncode
+    said = "the agent of release one does not work: cannot announce this agent"
+    assert said == out.splitlines()[-1]
 
 
 def test_a_repository_that_does_not_answer_is_asked_again(tmp_path: Path) -> None:

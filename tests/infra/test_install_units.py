@@ -13,7 +13,7 @@ from ec2_agent.agent import EX_TEMPFAIL, FLUSH_S
 from ec2_agent.attempt.run import GONE_S, SHIP_TIMEOUT_S
 from ec2_agent.command_line import make_parser
 from ec2_agent.configuration import Configuration, read
-from infra.agent_install import agent_file, fill
+from infra.agent_install import INSTALL_TIMEOUT_S, agent_file, fill
 from infra.errors import AssetError
 from joblane.job.fields import GRACE_S
 from joblane.target.fact_command import FactCommand
@@ -65,6 +65,16 @@ def test_systemd_waits_for_a_drain_and_comes_back_after_a_hand_over(tmp_path: Pa
     assert service["RestartForceExitStatus"] == service["SuccessExitStatus"] == str(EX_TEMPFAIL)
 
 
+def test_a_start_ends_with_the_first_heartbeat_and_one_that_hangs_costs_no_job(
+    tmp_path: Path,
+) -> None:
+    install(tmp_path, installation(tmp_path, "one").script())
+    service = sections(tmp_path / "joblane-agent.service")["Service"]
+    assert ("notify", "kill") == (service["Type"], service["TimeoutStartFailureMode"])
+    # Before State Manager ends the script, which waits for it.
+    assert int(service["TimeoutStartSec"]) < INSTALL_TIMEOUT_S / 2
+
+
 def test_an_agent_that_failed_is_started_and_one_that_was_told_to_leave_is_not(
     tmp_path: Path,
 ) -> None:
@@ -72,7 +82,9 @@ def test_an_agent_that_failed_is_started_and_one_that_was_told_to_leave_is_not(
     install(tmp_path, script)
     restart = "systemctl restart joblane-agent"
     assert restart not in install(tmp_path, script)
-    assert restart == install(tmp_path, script, failed=True)[-1]
+    assert restart not in install(tmp_path, script, state="inactive")
+    for state in ("activating", "failed"):
+        assert restart == install(tmp_path, script, state=state)[-1]
 
 
 FACTS = {

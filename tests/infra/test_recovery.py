@@ -1,83 +1,82 @@
 """The recovery stack: a state machine that AWS accepts, and what surrounds it."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from infra.recovery_machine import Definition, definition
+from infra.recovery_machine import Definition
 from joblane.config import Config
 from joblane.deployment.descriptor import Descriptor
 from tests.infra.synthesis import Deployment
 from tests.infra.templates import lint, parameters, resolved
 
+VALIDATOR = """
+const validate = require("asl-validator")
+let text = ""
+const message = (error) => `${error["Error code"]}: ${error.Message}`
+const errors = (machine) => validate(machine).errors.map(message)
+process.stdin.on("data", (part) => (text += part))
+process.stdin.on("end", () => console.log(JSON.stringify(JSON.parse(text).map(errors))))
+"""
 
-def mistakes(machine: Definition) -> set[str]:
-    """What Step Functions would refuse, as far as our definition could have it.
 
-    MiniStack accepts any definition, and cfn-lint looks at the shape of each state alone.
-    """
-    states: dict[str, dict[str, Any]] = machine["States"]
-    targets = {name: _targets(state) for name, state in states.items()}
-    seen, todo = set(), [machine["StartAt"]]
-    while todo:
-        name = todo.pop()
-        if name not in seen:
-            seen.add(name)
-            todo += targets.get(name, [])
-    found = {f"{name} is not there" for name in seen if name not in states}
-    found |= {f"{name} is never reached" for name in states if name not in seen}
-    for name, state in states.items():
-        kind = state["Type"]
-        if kind in {"Task", "Wait"} and not ("Next" in state) ^ ("End" in state):
-            found.add(f"{name} leads nowhere")
-        if kind == "Choice" and "Default" not in state:
-            found.add(f"{name} has no default")
-        if kind in {"Succeed", "Fail", "Choice"} and "Next" in state:
-            found.add(f"{name} cannot have Next")
-    if not any(states[name]["Type"] == "Succeed" for name in seen if name in states):
-        found.add("it never ends")
+def errors_in(*machines: Definition) -> list[list[str]]:
+    """What asl-validator finds in each definition. MiniStack accepts any."""
+    done = subprocess.run(
+        ["node", "-e", VALIDATOR],
+        input=json.dumps(machines),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: list[list[str]] = json.loads(done.stdout)
     return found
 
 
-def _targets(state: dict[str, Any]) -> list[str]:
-    direct = [state[key] for key in ("Next", "Default") if key in state]
-    return direct + [choice["Next"] for choice in state.get("Choices", [])]
+def deployed(deployment: Deployment) -> Definition:
+    """The definition as CloudFormation would get it."""
+    machine = deployment.one("AWS::StepFunctions::StateMachine")
+    found: Definition = json.loads(resolved(machine["DefinitionString"]))
+    return found
 
 
-def test_the_definition_holds_together() -> None:
-    assert mistakes(definition("function")) == set()
+def test_asl_validator_finds_nothing(production: Deployment) -> None:
+    assert [[]] == errors_in(deployed(production))
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "mistake"),
-    [
-        (("StartAt",), "Start", "Start is not there"),
-        (("States", "Wait", "Next"), "Tset", "Tset is not there"),
-        (("States", "Next", "Default"), None, "Next has no default"),
-        (("States", "Test", "Next"), None, "Test leads nowhere"),
-        (("States", "Extra"), {"Type": "Succeed"}, "Extra is never reached"),
-        (("States", "Done", "Type"), "Pass", "it never ends"),
-    ],
-)
-def test_mistakes_are_found(path: tuple[str, ...], value: object, mistake: str) -> None:
-    machine = definition("function")
-    place = machine
-    for key in path[:-1]:
-        place = place[key]
-    if value is None:
-        del place[path[-1]]
-    else:
-        place[path[-1]] = value
-    assert mistake in mistakes(machine)
+MISTAKES: list[tuple[tuple[str | int, ...], object, str]] = [
+    (("StartAt",), "Start", "target: Start"),
+    (("States", "Wait", "Next"), "Tset", "target: Tset"),
+    (("States", "Wait", "SecondsPath"), "delay_s", "Wait/SecondsPath is invalid"),
+    (("States", "Follow", "Choices", 0, "Next"), "Wiat", "target: Wiat"),
+    (("States", "Follow", "Default"), None, "State Unknown is not reachable"),
+    (("States", "Test", "Next"), None, '"Test" MUST contain exactly one of "End", "Next"'),
+    (("States", "Test", "Retry", 0, "MaxAttempts"), "8", "MaxAttempts is invalid"),
+    (("States", "Extra"), {"Type": "Succeed"}, "State Extra is not reachable"),
+    (("States", "Done", "Type"), "Pass", '"Done" MUST contain exactly one of "End", "Next"'),
+]
+
+
+def test_asl_validator_finds_a_mistake(production: Deployment) -> None:
+    machines = [deployed(production) for _ in MISTAKES]
+    for machine, (path, value, _) in zip(machines, MISTAKES, strict=True):
+        place: Any = machine
+        for key in path[:-1]:
+            place = place[key]
+        if value is None:
+            del place[path[-1]]
+        else:
+            place[path[-1]] = value
+    for found, (*_, expected) in zip(errors_in(*machines), MISTAKES, strict=True):
+        assert any(expected in each for each in found), (expected, found)
 
 
 def test_cfn_lint_reads_the_definition(tmp_path: Path, production: Deployment) -> None:
     """It skips definitions that the template joins, so it is shown ours in one piece."""
-    machine = production.one("AWS::StepFunctions::StateMachine")
-    text = resolved(machine["DefinitionString"])
-    assert json.loads(text)["StartAt"] == "Begin"
+    text = json.dumps(deployed(production))
     good, bad = tmp_path / "good.template.json", tmp_path / "bad.template.json"
     for file, content in (good, text), (bad, text.replace('"Type": "Wait"', '"Type": "Wiat"')):
         properties = {"DefinitionString": content, "RoleArn": "arn:aws:iam::111122223333:role/x"}

@@ -80,8 +80,8 @@ class Instance:
             raise AssertionError(f"{script}\n{done.output}\n{log}")
         return done.output
 
-    def install(self, release: str) -> None:
-        """Do what State Manager does for a release."""
+    def install(self, release: str, *, works: bool = True) -> None:
+        """Do what State Manager does for a release, whose agent works or does not."""
         script = Installation(
             deployment="joblane",
             fleet="main",
@@ -101,7 +101,8 @@ class Instance:
             region="us-east-1",
             home="/run/opt",
         ).script()
-        self("export PATH=/run/tools:$PATH\n" + "\n".join(script))
+        lines = "\n".join(("export PATH=/run/tools:$PATH", *script))
+        self(lines if works else f"! (\n{lines}\n)")
 
     def show(self, unit: str, name: str) -> str:
         """Give a property of a unit."""

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 from ec2_agent.disk.work_disks import WorkDisks
+from ec2_agent.host.service_manager import notify_ready
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import EgressPolicy, Limits, Spec
 from ec2_agent.shim import files
@@ -60,6 +61,8 @@ def _open(name: str) -> int:
 
 def main() -> None:
     """Keep the jobs until a signal comes."""
+    if (STATE / "broken").exists():
+        sys.exit("cannot start")
     signal.signal(signal.SIGHUP, lambda *_: os._exit(EX_TEMPFAIL))
     parent = Path(sys.argv[sys.argv.index("--cgroup") + 1])
     launcher = Launcher(
@@ -78,6 +81,7 @@ def main() -> None:
     else:
         kept = {name: start(launcher, shims, name, text) for name, text in SCRIPTS.items()}
     (STATE / "ready").write_text(str(os.getpid()))
+    notify_ready(os.environ.get("NOTIFY_SOCKET"))
     poll = select.poll()
     for shim in kept.values():
         poll.register(shim, select.POLLIN)

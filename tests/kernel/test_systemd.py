@@ -80,6 +80,10 @@ def test_jobs_outlive_an_upgrade_and_a_crash(instance: Instance) -> None:
     inits = {str(json.loads(shim)["init"]["pid"]) for shim in shims}
     assert len(inits) == 2
     keeper = instance.show(JOBS_UNIT, "MainPID")
+    instance(f"touch {STATE}/broken")
+    instance.install("broken", works=False)
+    assert inits <= jobs(instance)
+    instance(f"rm {STATE}/broken")
     instance.install("two")  # restarts the unit
     pid = wait_until_ready(instance, pid)
     assert inits <= jobs(instance)

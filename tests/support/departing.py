@@ -73,7 +73,7 @@ class Process(Agent):
     def __init__(self, instance: Instance, policy: LeavingPolicy, fleet: str | None) -> None:
         self.instance = instance
         self.parts = parts = _parts(instance, policy, fleet)
-        super().__init__(cast("AgentParts", parts))
+        super().__init__(cast("AgentParts", parts), lambda: None)
 
     async def _serve(self, delivery: Delivery) -> None:
         job_id, held = delivery.received.receipt.partition("/")[0], self.parts

@@ -116,7 +116,7 @@ class Machine:
                 execution.events += 3  # entered, exited, ExecutionSucceeded
                 execution.status = "SUCCEEDED"
             case _:
-                execution.events += 2
+                execution.events += 2  # FailStateEntered, ExecutionFailed
                 self._failed(execution)
 
     def _task(self, execution: Execution, state: State) -> None:
@@ -129,6 +129,7 @@ class Machine:
             execution.data = _json_of(self._function(_json_of(event)))
         except Exception as error:  # noqa: BLE001 - States.ALL
             if isinstance(error, Fatal) or execution.retries == retry["MaxAttempts"]:
+                execution.events += 2  # TaskStateEntered, ExecutionFailed
                 self._failed(execution)
                 return
             delay = retry["IntervalSeconds"] * retry["BackoffRate"] ** execution.retries

@@ -45,7 +45,7 @@ class Recording(Agent):
     """An agent whose jobs run until they are ended, without a sandbox."""
 
     def __init__(self, parts: Any) -> None:
-        super().__init__(cast("AgentParts", parts))
+        super().__init__(cast("AgentParts", parts), lambda: None)
         self.parts = parts
         self.started: list[str] = []
         self._ended: dict[str, asyncio.Event] = {}
