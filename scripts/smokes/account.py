@@ -16,6 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from infra.outputs import client_output
 from joblane.contract.access import AnyRole
 from joblane.deployment.names import PLATFORM
+from scripts.deploying.options import region_of
 from scripts.local.emulator import ROOT
 from scripts.local.processes import Process
 from scripts.smokes import jobs
@@ -83,10 +84,23 @@ queues = ["default"]
 instance_types = ["c7g.large", "c6g.large"]
 min_size = 2
 max_size = 2
+disk_gb = {disk_gb}
 
 [fleets.main.labels]
 {label} = "{label}"
 """
+
+
+THREADS, DISK_GB = 8, 1
+"""Of the first deployment; an upgrade raises one of them."""
+
+
+def declared(
+    name: str, *, reserved: bool = True, threads: int = THREADS, disk_gb: int = DISK_GB
+) -> str:
+    """Return the joblane.toml of a run."""
+    values = {"reserved": str(reserved).lower(), "threads": threads, "disk_gb": disk_gb}
+    return CONFIG.format(name=name, label=LABEL, **values)
 
 
 class AccountSite(Site):
@@ -103,8 +117,9 @@ class AccountSite(Site):
         self.name = name
         self.began = datetime.now(UTC)
         self._run_dir = run_dir
-        self._session = boto3.Session()
-        self._threads = 8
+        self._session = boto3.Session(region_name=region_of(os.environ))
+        self._threads = THREADS
+        self._disk_gb = DISK_GB
         self.kept = ""
         """Id of a job that ended before the stacks were destroyed."""
         self.destroyed = 0.0
@@ -200,12 +215,8 @@ class AccountSite(Site):
         config = self._run_dir / "joblane.toml"
         limits = self.aws("lambda").get_account_settings()["AccountLimit"]
         reserved = limits["ConcurrentExecutions"] >= RESERVED
-        config.write_text(
-            CONFIG.format(
-                name=self.name, reserved=str(reserved).lower(), threads=self._threads, label=LABEL
-            ),
-            encoding="utf-8",
-        )
+        text = declared(self.name, reserved=reserved, threads=self._threads, disk_gb=self._disk_gb)
+        config.write_text(text, encoding="utf-8")
         words = [str(ROOT / "scripts" / "cdk"), command, "--all", "-c", f"config={config}"]
         words += ["--output", str(self._run_dir / "cdk.out"), "--concurrency", "4"]
         if command == "deploy":
@@ -260,6 +271,11 @@ class AccountSite(Site):
 
         wait_until(f"the agent {agent} runs with {self._threads} threads", changed, AGENTS_S)
 
+    def change_template(self) -> None:
+        """Deploy another launch template; CloudFormation waits until all instances are replaced."""
+        self._disk_gb += 1
+        self.cdk("deploy")
+
     def refusals(self) -> list[str]:
         """Return the log lines of functions and agents that tell of a refused call."""
         logs, since = self.aws("logs"), int(self.began.timestamp() * 1000)
@@ -302,6 +318,21 @@ class AccountSite(Site):
             resources = json.loads(path.read_text(encoding="utf-8"))["Resources"].values()
             found.update(r["Type"] for r in resources if r.get("DeletionPolicy") in RETAINED)
         return found
+
+
+def refresh(site: Site) -> str:
+    """Change the launch template: every instance is replaced, and the new ones run jobs."""
+    place = _account(site)
+    before = set(place.agents())
+    place.change_template()
+
+    def replaced() -> bool:
+        now = set(place.agents())
+        return len(now) >= len(before) and not now & before
+
+    wait_until(f"other agents than {', '.join(sorted(before))} report", replaced, AGENTS_S)
+    jobs.expect(jobs.run(place, "true"), "completed")
+    return f"{len(before)} instances were replaced"
 
 
 def destroy(site: Site) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from scripts.deploying.protection import Clock, Groups, set_protection
 from scripts.smokes.site import wait_until
 
 Aws = Callable[..., Any]
@@ -201,8 +202,14 @@ def stacks(aws: Aws, name: str) -> list[dict[str, Any]]:
 
 
 def delete_stacks(aws: Aws, name: str) -> None:
-    """Delete a deployment's stacks, whatever they are doing; the newest first, as they depend."""
+    """Delete a deployment's stacks, whatever they are doing; the newest first, as they depend.
+
+    CloudFormation waits for instances that are protected from scale-in, also when it rolls back.
+    Their protection is removed at once, and again when a stack is ready: it may have made a group.
+    """
     cloudformation = aws("cloudformation")
+    groups = Groups(aws("autoscaling"), name)
+    _unprotect(groups)
     for stack in stacks(aws, name):
         own = stack["StackName"]
 
@@ -218,20 +225,24 @@ def delete_stacks(aws: Aws, name: str) -> None:
         if status() == "UPDATE_IN_PROGRESS":  # a stack that is updated cannot be deleted
             cloudformation.cancel_update_stack(StackName=own)
         wait_until(
-            f"the update of the stack {own} ends",
-            lambda status=status: (
-                not status().startswith("UPDATE_")  # type: ignore[misc]
-                or status().endswith("_COMPLETE")
-                or status().endswith("_FAILED")
+            f"the stack {own} is created, updated or rolled back",
+            lambda status=status: (  # type: ignore[misc]
+                status().startswith("DELETE_") or status().endswith(("_COMPLETE", "_FAILED"))
             ),
             STACK_S,
         )
+        _unprotect(groups)
         cloudformation.delete_stack(StackName=own)
         wait_until(
             f"the stack {own} is deleted",
             lambda status=status: status() in ("DELETE_COMPLETE", "DELETE_FAILED"),  # type: ignore[misc]
             STACK_S,
         )
+
+
+def _unprotect(groups: Groups) -> None:
+    names = [group.name for group in groups.read()]
+    set_protection(groups, names, protected=False, clock=Clock())
 
 
 def remove(aws: Aws, name: str) -> dict[str, list[str]]:

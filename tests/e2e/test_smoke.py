@@ -68,7 +68,16 @@ Resources:
       AttributeDefinitions: [{AttributeName: id, AttributeType: S}]
       KeySchema: [{AttributeName: id, KeyType: HASH}]
       DeletionProtectionEnabled: true
+  Fleet:
+    Type: AWS::AutoScaling::AutoScalingGroup
+    Properties:
+      AutoScalingGroupName: smoke-1-main
+      NewInstancesProtectedFromScaleIn: true
+      MinSize: 60
+      MaxSize: 60
+      Tags: [{Key: "joblane:deployment", Value: smoke-1, PropagateAtLaunch: true}]
 """
+"""The group has more instances than one call may name."""
 
 
 def fill(aws: Callable[..., Any], name: str) -> None:
