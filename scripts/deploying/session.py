@@ -30,7 +30,7 @@ def identity(session: boto3.Session) -> tuple[str, str]:
     try:
         caller = session.client("sts").get_caller_identity()
     except (BotoCoreError, ClientError) as error:
-        said = " ".join(str(error).split())
+        said = " ".join(str(error).split()).rstrip(".")
         raise DeployError(
             f"no usable credentials of an AWS account: {said}; `aws sts get-caller-identity` tries "
             "them, and `aws sso login` or AWS_PROFILE gives some"

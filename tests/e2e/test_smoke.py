@@ -117,5 +117,5 @@ def test_the_preflight_refuses_an_account_that_is_not_ready(
     site.aws("s3").create_bucket(Bucket="smoke-2-bucket", CreateBucketConfiguration=THERE)
     with pytest.raises(Failure) as refused:
         site.check()
-    assert "the account is not bootstrapped: scripts/cdk bootstrap" in str(refused.value)
+    assert "is not bootstrapped for the CDK: scripts/cdk bootstrap" in str(refused.value)
     assert "AWS::S3::Bucket of that name: smoke-2-bucket" in str(refused.value)

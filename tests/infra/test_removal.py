@@ -174,34 +174,48 @@ def test_the_page_names_what_stays_as_the_templates_do(production: Deployment) -
     assert [" ".join(sorted(TABLES))] == re.findall(r"^for table in (.*); do$", text, re.MULTILINE)
 
 
+CHECKED = ["python", "-m", "scripts.deploying.deploy", "--all"]
+
+
 @pytest.mark.parametrize(
-    ("arguments", "passed"),
+    ("arguments", "ran"),
     [
-        (["deploy", "--all"], ["cdk", "deploy", "--import-existing-resources", "--all"]),
-        (["destroy", "--all"], ["python", "-m", "scripts.deploying.destroy", "--all"]),
-        (["diff", "--all"], ["cdk", "diff", "--all"]),
-        ([], ["cdk"]),
+        (["deploy", "--all"], [CHECKED, ["cdk", "deploy", "--import-existing-resources", "--all"]]),
+        (["destroy", "--all"], [["python", "-m", "scripts.deploying.destroy", "--all"]]),
+        (["diff", "--all"], [["cdk", "diff", "--all"]]),
+        ([], [["cdk"]]),
     ],
 )
-def test_a_deployment_adopts_and_a_destroy_removes_protection_first(
-    tmp_path: Path, arguments: list[str], passed: list[str]
+def test_a_deployment_is_checked_and_adopts_and_a_destroy_removes_protection_first(
+    tmp_path: Path, arguments: list[str], ran: list[list[str]]
 ) -> None:
-    checkout, told = tmp_path / "checkout", tmp_path / "told"
+    assert (0, ran) == run_cdk(tmp_path, arguments, python=0)
+
+
+def test_what_the_preflight_refuses_is_not_deployed(tmp_path: Path) -> None:
+    assert (1, [CHECKED]) == run_cdk(tmp_path, ["deploy", "--all"], python=1)
+
+
+def run_cdk(folder: Path, arguments: list[str], *, python: int) -> tuple[int, list[list[str]]]:
+    """Run scripts/cdk with stand-ins: its exit code, and what it started.
+
+    `python` is the exit code of its programs in Python.
+    """
+    checkout, told = folder / "checkout", folder / "told"
     stand_in = f'#!/bin/sh\necho "${{0##*/}}" "$@" >>{told}\n'
     for name, text in (
         ("scripts/cdk", (ROOT / "scripts/cdk").read_text(encoding="utf-8")),
-        ("scripts/setup", "#!/bin/sh\n"),
-        (".venv/bin/python", stand_in),
+        ("scripts/setup", '#!/bin/sh\n[ "$*" = deploy ]\n'),
+        (".venv/bin/python", f"{stand_in}exit {python}\n"),
         ("node_modules/.bin/cdk", stand_in),
     ):
         program = checkout / name
         program.parent.mkdir(parents=True, exist_ok=True)
         program.write_text(text, encoding="utf-8")
         program.chmod(0o755)
-
-    subprocess.run([checkout / "scripts/cdk", *arguments], check=True)
-
-    assert [passed] == [line.split() for line in told.read_text(encoding="utf-8").splitlines()]
+    done = subprocess.run([checkout / "scripts/cdk", *arguments], check=False)
+    lines = told.read_text(encoding="utf-8").splitlines()
+    return done.returncode, [line.split() for line in lines]
 
 
 def test_a_destroy_finds_the_groups_and_their_stacks(production: Deployment) -> None:
