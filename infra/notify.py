@@ -12,6 +12,7 @@ from aws_cdk import aws_sqs as sqs
 from infra.function import Function, FunctionStack
 from infra.lanes import new_queue
 from infra.policies import Grant, delivering
+from infra.reserved import NOTIFIER_RESERVED
 from infra.secrets import reading
 from joblane.config import Config
 from joblane.deployment.names import notify_dead_name, notify_name
@@ -20,10 +21,6 @@ from joblane.notify.rules import NotifyRules
 
 KEYS = "A topic may have any key of its account; the conditions name these topics."
 """Reason for a policy with a pattern of the keys of topics."""
-
-RESERVED = 5
-"""Calls at once, each of ten deliveries. Without a reservation Lambda would throttle while other
-functions use up the account's concurrency, and each throttled delivery counts as an attempt."""
 
 
 def notify_rules(config: Config) -> str:
@@ -51,7 +48,7 @@ def add_notifier(stack: FunctionStack, rules: NotifyRules) -> None:
             "JOBLANE_NOTIFY": notify_rules(config),
             "JOBLANE_RETRY_S": f"[{','.join(map(str, config.notify.retry_s))}]",
         },
-        reserved=RESERVED,
+        reserved=NOTIFIER_RESERVED,
         grants=[
             delivering(resources.notify()),
             *_grants(stack, rules),
@@ -63,7 +60,7 @@ def add_notifier(stack: FunctionStack, rules: NotifyRules) -> None:
         target=notifier.function,
         event_source_arn=queue.queue_arn,
         batch_size=10,
-        max_concurrency=RESERVED,
+        max_concurrency=NOTIFIER_RESERVED,
         report_batch_item_failures=True,
     )
     # Lambda tests the role before it connects the queue.

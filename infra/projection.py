@@ -8,8 +8,9 @@ from infra.declared import kicks, metrics
 from infra.function import Function
 from infra.notify import add_notifier
 from infra.policies import Grant
+from infra.reserved import SEQUEL_RESERVED
 from infra.resources import INBOXES, LANES
-from infra.sequel import RESERVED, reading
+from infra.sequel import reading
 from infra.stream import HEADS, Pattern, Reading, StreamStack, stream_grants
 from infra.traces import add_tracer
 from joblane.config import Config
@@ -110,7 +111,7 @@ class ProjectionStack(StreamStack):
                 "JOBLANE_NOTIFIES": "true" if notify else "false",
                 **metrics(self.config),
             },
-            reserved=RESERVED,
+            reserved=SEQUEL_RESERVED,
             grants=[
                 *stream_grants(stream),
                 Grant(("dynamodb:GetItem", "dynamodb:PutItem"), (resources.table("keys"),)),

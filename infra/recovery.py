@@ -14,16 +14,13 @@ from infra.assets import Assets
 from infra.function import Function, FunctionStack
 from infra.policies import Grant, acknowledge, give, log_group
 from infra.recovery_machine import definition
+from infra.reserved import RECOVERY_RESERVED
 from infra.resources import INBOXES, LANES
 from joblane.config import Config
 from joblane.deployment.names import recovery_name, recovery_rule_name
 
 TESTER_TIMEOUT_S = 10
 """A test takes up to 4 s, and the look-up of its host's name before it has no limit of its own."""
-
-RECOVERY_RESERVED = 50
-"""Calls of recovery, and of the tester, at once: recovery calls the tester for one test at a time.
-A test takes 4 s at most and all other steps some 0.1 s, so these are 500 steps a second."""
 
 
 class RecoveryStack(FunctionStack):

@@ -7,10 +7,6 @@ from joblane.job.lifecycle import ENDED, State
 from joblane.key.state import FREES_SLOT
 from joblane.notify.request import NOTIFY_STATES
 
-RESERVED = 10
-"""Calls at once whatever other functions do: one for each shard of the stream, of which a new table
-has four. Above it Lambda throttles, and a shard waits for its turn."""
-
 _KEYED = {"follows": {"M": {"k": {"S": [{"exists": True}]}}}}
 """Jobs with a key. `exists` knows leaves only."""
 

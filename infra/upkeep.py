@@ -17,6 +17,7 @@ from infra.declared import fleet_plans, metrics
 from infra.function import Function, FunctionStack, concurrency
 from infra.lanes import new_queue
 from infra.policies import Grant, acknowledge
+from infra.reserved import LETTERS_RESERVED, REQUEUE_RESERVED, SCALER_RESERVED
 from infra.resources import INBOXES, LANES
 from joblane.config import Config
 from joblane.deployment import names
@@ -25,22 +26,12 @@ from joblane.deployment.names import alternate_name, topic_name
 REQUEUE_TIMEOUT_S = 55
 """Less than the minute between two runs."""
 
-REQUEUE_RESERVED = 2
-"""One run, and the next if EventBridge is early."""
-
-SCALER_RESERVED = 1
-"""Two calls at once would decide by the same state twice."""
-
 DEAD_LETTER_TIMEOUT_S = 20
 """A sixth of the queues' visibility timeout, as Lambda recommends, so a throttled batch is not
 received twice."""
 
 LETTERS_AT_ONCE = 2
 """Maximum concurrency of the reader of one queue: dead letters are rare, and many can wait."""
-
-LETTERS_RESERVED = 4
-"""Calls at once for both queues. Above it Lambda throttles, and the letters come back after their
-visibility timeout: a dead-letter queue has no limit of receives that they could exceed."""
 
 SWEPT = "Agents create inboxes at run time: the prefix is exact, the agents' names are not known."
 """Reason for a policy with a pattern of inboxes."""

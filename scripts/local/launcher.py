@@ -32,6 +32,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).parents[2]))
 
 from scripts.local.lambda_workers import fork_workers, limit_worker_starts, share_layers
+from scripts.local.scale_in import keep_protection
 from scripts.local.shortcuts import take_shortcuts
 
 Scope = dict[str, Any]
@@ -374,6 +375,7 @@ if __name__ == "__main__":
     keep_windows(LONGEST_WINDOW_S)
     pace_mappings(LOOK_EVERY_S)
     pass_for_tls()
+    keep_protection()
     check_root_key(os.environ["AWS_ACCESS_KEY_ID"])
     randomize_role_keys()
     limit_worker_starts(WORKER_STARTS_AT_ONCE)

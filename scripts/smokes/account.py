@@ -13,9 +13,14 @@ import boto3
 import httpx
 from botocore.exceptions import BotoCoreError, ClientError
 
+from infra.config import load_config
 from infra.outputs import client_output
+from infra.reserved import reserved
 from joblane.contract.access import AnyRole
 from joblane.deployment.names import PLATFORM
+from scripts.deploying.facts import Account
+from scripts.deploying.options import region_of
+from scripts.deploying.preflight import Declared, Facts, findings
 from scripts.local.emulator import ROOT
 from scripts.local.processes import Process
 from scripts.smokes import jobs
@@ -23,17 +28,8 @@ from scripts.smokes.leftovers import KINDS, leftovers, remove
 from scripts.smokes.runner import Failure
 from scripts.smokes.site import LABEL, Load, Site, wait_until
 
-RESERVED = 216
-"""Concurrency of an account from which Joblane can reserve its own: docs/how-to/deploy.md."""
-
-CPUS = 4
-"""Of the two instances."""
-
-VPCS, ON_DEMAND_CPUS = "L-F678F1CE", "L-1216C47A"
-"""Codes of the quotas of VPCs a region, and of vCPUs of running on-demand standard instances."""
-
-BOOTSTRAP = 6
-"""Version of the bootstrap stack that the CDK asks for."""
+VPCS = "L-F678F1CE"
+"""Code of the quota of VPCs a region."""
 
 QUEUES_S = 90
 """Within a minute of its deletion SQS lists a queue, and refuses its name to a new one."""
@@ -83,10 +79,23 @@ queues = ["default"]
 instance_types = ["c7g.large", "c6g.large"]
 min_size = 2
 max_size = 2
+disk_gb = {disk_gb}
 
 [fleets.main.labels]
 {label} = "{label}"
 """
+
+
+THREADS, DISK_GB = 8, 1
+"""Of the first deployment; an upgrade raises one of them."""
+
+
+def declared(
+    name: str, *, reserves: bool = True, threads: int = THREADS, disk_gb: int = DISK_GB
+) -> str:
+    """Return the joblane.toml of a run."""
+    values = {"reserved": str(reserves).lower(), "threads": threads, "disk_gb": disk_gb}
+    return CONFIG.format(name=name, label=LABEL, **values)
 
 
 class AccountSite(Site):
@@ -103,8 +112,9 @@ class AccountSite(Site):
         self.name = name
         self.began = datetime.now(UTC)
         self._run_dir = run_dir
-        self._session = boto3.Session()
-        self._threads = 8
+        self._session = boto3.Session(region_name=region_of(os.environ))
+        self._threads = THREADS
+        self._disk_gb = DISK_GB
         self.kept = ""
         """Id of a job that ended before the stacks were destroyed."""
         self.destroyed = 0.0
@@ -144,7 +154,10 @@ class AccountSite(Site):
             who = self.aws("sts").get_caller_identity()["Arn"]
         except (BotoCoreError, ClientError) as error:
             raise Failure(f"no usable credentials of an AWS account: {error}") from None
-        lacks = [*self._without_bootstrap(), *self._short_quotas()]
+        made = self._declared()
+        found = findings(made, self._facts, reserved(made.config), "never")
+        lacks = [each.text for each in found if each.refuses]
+        lacks += self._short_of_networks()
         lacks += [
             f"{kind} of that name: {', '.join(ids)}"
             for kind, ids in leftovers(self.aws, self.name).items()
@@ -153,39 +166,40 @@ class AccountSite(Site):
             raise Failure("; ".join(lacks))
         return f"{who} in {self.region}"
 
-    def _without_bootstrap(self) -> list[str]:
+    def _declared(self) -> Declared:
+        text = declared(
+            self.name, reserves=self._reserves, threads=self._threads, disk_gb=self._disk_gb
+        )
+        path = self._run_dir / "joblane.toml"
+        path.write_text(text, encoding="utf-8")
+        return Declared(str(path), text, load_config(path))
+
+    @cached_property
+    def _facts(self) -> Facts:
+        """What the account has before the first deployment."""
+        path = self._run_dir / "joblane.toml"
+        path.write_text(declared(self.name), encoding="utf-8")
+        return Account(self.aws, self.account, self.region).facts(load_config(path))
+
+    @cached_property
+    def _reserves(self) -> bool:
+        """Whether the account has enough concurrency for what Joblane reserves."""
+        has, wanted = self._facts.concurrency, reserved(load_config(self._run_dir / "joblane.toml"))
+        return has is None or has.leaves(wanted)
+
+    def _short_of_networks(self) -> list[str]:
+        networks = len(self.aws("ec2").describe_vpcs()["Vpcs"])
+        quotas, named = self.aws("service-quotas"), {"ServiceCode": "vpc", "QuotaCode": VPCS}
         try:
-            found = self.aws("ssm").get_parameter(Name="/cdk-bootstrap/hnb659fds/version")
-        except ClientError:
-            return ["the account is not bootstrapped: scripts/cdk bootstrap"]
-        version = int(found["Parameter"]["Value"])
-        if version < BOOTSTRAP:
-            return [f"the bootstrap has version {version}: scripts/cdk bootstrap"]
-        return []
-
-    def _short_quotas(self) -> list[str]:
-        quotas = self.aws("service-quotas")
-
-        def quota(service: str, code: str) -> float:
-            named = {"ServiceCode": service, "QuotaCode": code}
             try:
                 answer = quotas.get_service_quota(**named)
-            except ClientError:  # of a quota that was never changed
+            except quotas.exceptions.NoSuchResourceException:  # it was never changed
                 answer = quotas.get_aws_default_service_quota(**named)
-            return float(answer["Quota"]["Value"])
-
-        short = []
-        networks = len(self.aws("ec2").describe_vpcs()["Vpcs"])
-        try:
-            if networks >= (most := quota("vpc", VPCS)):
-                short.append(f"there are {networks} VPCs of {most:.0f}; the fleet needs one more")
-            if (cpus := quota("ec2", ON_DEMAND_CPUS)) < CPUS:
-                short.append(
-                    f"the quota of on-demand vCPUs is {cpus:.0f}; two instances need {CPUS}"
-                )
         except ClientError as error:
-            short.append(f"quotas cannot be read: {error}")
-        return short
+            return [f"the quota of VPCs cannot be read: {error}"]
+        if networks >= (most := answer["Quota"]["Value"]):
+            return [f"there are {networks} VPCs of {most:.0f}; the fleet needs one more"]
+        return []
 
     def deploy(self) -> str:
         """Deploy all stacks, and wait for both agents."""
@@ -197,15 +211,7 @@ class AccountSite(Site):
 
     def cdk(self, command: Literal["deploy", "destroy"]) -> None:
         """Run `scripts/cdk` for all stacks, unasked. Raises Failure with its last words."""
-        config = self._run_dir / "joblane.toml"
-        limits = self.aws("lambda").get_account_settings()["AccountLimit"]
-        reserved = limits["ConcurrentExecutions"] >= RESERVED
-        config.write_text(
-            CONFIG.format(
-                name=self.name, reserved=str(reserved).lower(), threads=self._threads, label=LABEL
-            ),
-            encoding="utf-8",
-        )
+        config = self._declared().path
         words = [str(ROOT / "scripts" / "cdk"), command, "--all", "-c", f"config={config}"]
         words += ["--output", str(self._run_dir / "cdk.out"), "--concurrency", "4"]
         if command == "deploy":
@@ -260,6 +266,11 @@ class AccountSite(Site):
 
         wait_until(f"the agent {agent} runs with {self._threads} threads", changed, AGENTS_S)
 
+    def change_template(self) -> None:
+        """Deploy another launch template; CloudFormation waits until all instances are replaced."""
+        self._disk_gb += 1
+        self.cdk("deploy")
+
     def refusals(self) -> list[str]:
         """Return the log lines of functions and agents that tell of a refused call."""
         logs, since = self.aws("logs"), int(self.began.timestamp() * 1000)
@@ -302,6 +313,21 @@ class AccountSite(Site):
             resources = json.loads(path.read_text(encoding="utf-8"))["Resources"].values()
             found.update(r["Type"] for r in resources if r.get("DeletionPolicy") in RETAINED)
         return found
+
+
+def refresh(site: Site) -> str:
+    """Change the launch template: every instance is replaced, and the new ones run jobs."""
+    place = _account(site)
+    before = set(place.agents())
+    place.change_template()
+
+    def replaced() -> bool:
+        now = set(place.agents())
+        return len(now) >= len(before) and not now & before
+
+    wait_until(f"other agents than {', '.join(sorted(before))} report", replaced, AGENTS_S)
+    jobs.expect(jobs.run(place, "true"), "completed")
+    return f"{len(before)} instances were replaced"
 
 
 def destroy(site: Site) -> str:

@@ -22,7 +22,7 @@ from scripts.costs.resources import Resources, synthesized
 from scripts.local import keeping
 from scripts.local.command import run
 from scripts.local.progress import say
-from scripts.smokes.account import CONFIG, AccountSite
+from scripts.smokes.account import AccountSite, declared
 from scripts.smokes.local_site import LocalSite
 from scripts.smokes.runner import Smoke
 from scripts.smokes.steps import REMOVAL, STEPS
@@ -84,7 +84,7 @@ def _agreed(site: AccountSite, folder: Path) -> bool:
     """Say what the run costs, and ask."""
     jobs = site.load.rate * site.load.seconds
     file = folder / "joblane.toml"
-    file.write_text(CONFIG.format(name=site.name, reserved="true", threads=8), encoding="utf-8")
+    file.write_text(declared(site.name), encoding="utf-8")
     config = load_config(file)
     dollars = price(config, synthesized(config), jobs)
     say(

@@ -10,7 +10,7 @@ import httpx
 
 from joblane.aws.functions import CalledFunction
 from joblane.contract.access import AnyRole
-from joblane.deployment.names import PLATFORM
+from joblane.deployment.names import DEPLOYMENT_TAG, PLATFORM, fleet_name, fleet_stack_name
 from scripts.local.agent import END_GRACE_S
 from scripts.local.cloud import DEPLOYMENT, TENANT, Cloud, start_cloud
 from scripts.local.emulator import ACCOUNT, REGION
@@ -23,6 +23,21 @@ from tests.support.permissions import made
 AGENTS = ("smoke-a", "smoke-b")
 
 LABEL_OPTIONS = ("--label", f"{LABEL}={LABEL}")
+
+GROUP = fleet_name(DEPLOYMENT, "smoke")
+
+PROTECTED = f"""
+Resources:
+  Group:
+    Type: AWS::AutoScaling::AutoScalingGroup
+    Properties:
+      AutoScalingGroupName: {GROUP}
+      NewInstancesProtectedFromScaleIn: true
+      MinSize: 2
+      MaxSize: 2
+      Tags: [{{Key: "{DEPLOYMENT_TAG}", Value: {DEPLOYMENT}, PropagateAtLaunch: true}}]
+"""
+"""A group such as fleets have, whose instances run no agent: the removal has to delete it too."""
 
 WAIT_SCALE = "stepfunctions._SFN_WAIT_SCALE"
 QUICK = 0.05
@@ -65,6 +80,9 @@ class LocalSite(Site):
         """Start the local AWS, deploy to it, and start the agents."""
         if self._cloud is None:
             self._cloud = start_cloud(self._run_dir)
+            self.aws("cloudformation").create_stack(
+                StackName=fleet_stack_name(self.name, GROUP), TemplateBody=PROTECTED
+            )
         self._scale_waits(QUICK)
         self._quick.callback(self._scale_waits, 1.0)
         self.cloud.stop_agents()  # of others: these two serve the queue

@@ -120,6 +120,14 @@ STEPS = (
     ),
     Step("upgrade", "a job goes on while its agent is upgraded", faults.upgraded, AGENT_LOG),
     Step(
+        "refresh",
+        "a changed launch template replaces every instance",
+        account.refresh,
+        "the group's instance refreshes in the EC2 console, or `aws autoscaling "
+        "describe-instance-refreshes`, say why",
+        missing="instances",
+    ),
+    Step(
         "load",
         "all jobs end that were accepted at a constant rate",
         load.sustained,

@@ -68,7 +68,16 @@ Resources:
       AttributeDefinitions: [{AttributeName: id, AttributeType: S}]
       KeySchema: [{AttributeName: id, KeyType: HASH}]
       DeletionProtectionEnabled: true
+  Fleet:
+    Type: AWS::AutoScaling::AutoScalingGroup
+    Properties:
+      AutoScalingGroupName: smoke-1-main
+      NewInstancesProtectedFromScaleIn: true
+      MinSize: 60
+      MaxSize: 60
+      Tags: [{Key: "joblane:deployment", Value: smoke-1, PropagateAtLaunch: true}]
 """
+"""The group has more instances than one call may name."""
 
 
 def fill(aws: Callable[..., Any], name: str) -> None:
@@ -108,5 +117,5 @@ def test_the_preflight_refuses_an_account_that_is_not_ready(
     site.aws("s3").create_bucket(Bucket="smoke-2-bucket", CreateBucketConfiguration=THERE)
     with pytest.raises(Failure) as refused:
         site.check()
-    assert "the account is not bootstrapped: scripts/cdk bootstrap" in str(refused.value)
+    assert "is not bootstrapped for the CDK: scripts/cdk bootstrap" in str(refused.value)
     assert "AWS::S3::Bucket of that name: smoke-2-bucket" in str(refused.value)

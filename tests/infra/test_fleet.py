@@ -3,12 +3,17 @@
 import hashlib
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 from infra.agent_install import MAX_USER_DATA_BYTES, Boot, Setup
+from infra.config import load_config
+from infra.fleet import FleetStack
+from joblane.config import Config
 from joblane.config.software import MOST_PACKAGES
+from scripts.smokes.account import DISK_GB, declared
 from tests.infra.conftest import SETUP
-from tests.infra.synthesis import Deployment
+from tests.infra.synthesis import Deployment, empty_assets, new_app, read_templates
 from tests.infra.templates import as_list, resolved
 
 FLEET = "fleet-main"
@@ -360,3 +365,31 @@ def test_an_instance_ends_when_its_agent_has_left(production: Deployment) -> Non
         hook["DefaultResult"],
         hook["HeartbeatTimeout"],
     )
+
+
+def test_the_smoke_test_changes_the_launch_template(production: Deployment, tmp_path: Path) -> None:
+    """The first change of one is what failed in a real account (SkipMatching)."""
+    fleets = []
+    for size in (DISK_GB, DISK_GB + 1):
+        file = tmp_path / f"{size}.toml"
+        file.write_text(declared("smoke-1", disk_gb=size), encoding="utf-8")
+        fleets.append(load_config(file).fleets["main"])
+    first, second = (
+        volumes(production.config.model_copy(update={"fleets": {"main": fleet}}), tmp_path)
+        for fleet in fleets
+    )
+    assert first != second
+
+
+def volumes(config: Config, folder: Path) -> object:
+    """Volumes of a fleet's instances."""
+    size = config.fleets["main"].disk_gb
+    app = new_app(folder / f"{size}.out")
+    FleetStack(app, config, empty_assets(folder / f"{size}.assets"), "main")
+    ((_, template),) = read_templates(Path(app.synth().directory))
+    (found,) = (
+        each["Properties"]["LaunchTemplateData"]["BlockDeviceMappings"]
+        for each in template["Resources"].values()
+        if each["Type"] == "AWS::EC2::LaunchTemplate"
+    )
+    return found

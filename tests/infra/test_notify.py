@@ -7,7 +7,7 @@ import pytest
 
 from infra.config import load_config
 from infra.errors import ConfigError
-from infra.notify import RESERVED
+from infra.reserved import NOTIFIER_RESERVED
 from joblane.notify.rules import RETRY_S
 from tests.infra.synthesis import ROOT, Deployment
 from tests.infra.templates import as_list, resolved, statements
@@ -102,9 +102,9 @@ def test_what_fails_is_repeated_and_then_kept_for_an_operator(laptop: Deployment
 
 def test_its_function_has_concurrency_of_its_own_and_never_more(laptop: Deployment) -> None:
     function = laptop.function("notifier")
-    assert RESERVED == function["ReservedConcurrentExecutions"]
+    assert NOTIFIER_RESERVED == function["ReservedConcurrentExecutions"]
     reader = mapping(laptop)
-    assert RESERVED == reader["ScalingConfig"]["MaximumConcurrency"]
+    assert NOTIFIER_RESERVED == reader["ScalingConfig"]["MaximumConcurrency"]
     assert ["ReportBatchItemFailures"] == reader["FunctionResponseTypes"]
     # A message must not be received again while the function has it.
     assert function["Timeout"] < queues(laptop)["joblane-notify"]["VisibilityTimeout"]

@@ -10,6 +10,7 @@ from aws_cdk import Environment
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 
 from infra.data import TABLES, DataStack
+from joblane.deployment.names import DEPLOYMENT_TAG, fleet_stack_name
 from tests.infra.synthesis import ROOT, Deployment, Resource, new_app, read_templates
 
 KEPT = {
@@ -183,31 +184,66 @@ def test_the_page_names_what_stays_as_the_templates_do(production: Deployment) -
     assert [" ".join(sorted(TABLES))] == re.findall(r"^for table in (.*); do$", text, re.MULTILINE)
 
 
+CHECKED = ["python", "-m", "scripts.deploying.deploy", "--all"]
+
+
 @pytest.mark.parametrize(
-    ("arguments", "passed"),
+    ("arguments", "ran"),
     [
-        (["deploy", "--all"], ["deploy", "--import-existing-resources", "--all"]),
-        (["destroy", "--all"], ["destroy", "--all"]),
-        ([], []),
+        (["deploy", "--all"], [CHECKED, ["cdk", "deploy", "--import-existing-resources", "--all"]]),
+        (["destroy", "--all"], [["python", "-m", "scripts.deploying.destroy", "--all"]]),
+        (["diff", "--all"], [["cdk", "diff", "--all"]]),
+        ([], [["cdk"]]),
     ],
 )
-def test_a_deployment_adopts(tmp_path: Path, arguments: list[str], passed: list[str]) -> None:
-    checkout = tmp_path / "checkout"
-    (checkout / "scripts").mkdir(parents=True)
-    (checkout / "node_modules/.bin").mkdir(parents=True)
-    script = checkout / "scripts/cdk"
-    script.write_bytes((ROOT / "scripts/cdk").read_bytes())
-    told = tmp_path / "told.json"
-    setup = checkout / "scripts/setup"
-    setup.write_text("#!/bin/sh\n", encoding="utf-8")
-    cdk = checkout / "node_modules/.bin/cdk"
-    cdk.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >{told}\n', encoding="utf-8")
-    for file in (script, setup, cdk):
-        file.chmod(0o755)
+def test_a_deployment_is_checked_and_adopts_and_a_destroy_removes_protection_first(
+    tmp_path: Path, arguments: list[str], ran: list[list[str]]
+) -> None:
+    assert (0, ran) == run_cdk(tmp_path, arguments, python=0)
 
-    subprocess.run([str(script), *arguments], check=True)
 
-    assert passed == told.read_text(encoding="utf-8").split()
+def test_what_the_preflight_refuses_is_not_deployed(tmp_path: Path) -> None:
+    assert (1, [CHECKED]) == run_cdk(tmp_path, ["deploy", "--all"], python=1)
+
+
+def run_cdk(folder: Path, arguments: list[str], *, python: int) -> tuple[int, list[list[str]]]:
+    """Run scripts/cdk with stand-ins: its exit code, and what it started.
+
+    `python` is the exit code of its programs in Python.
+    """
+    checkout, told = folder / "checkout", folder / "told"
+    stand_in = f'#!/bin/sh\necho "${{0##*/}}" "$@" >>{told}\n'
+    for name, text in (
+        ("scripts/cdk", (ROOT / "scripts/cdk").read_text(encoding="utf-8")),
+        ("scripts/setup", '#!/bin/sh\n[ "$*" = deploy ]\n'),
+        (".venv/bin/python", f"{stand_in}exit {python}\n"),
+        ("node_modules/.bin/cdk", stand_in),
+    ):
+        program = checkout / name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(text, encoding="utf-8")
+        program.chmod(0o755)
+    done = subprocess.run([checkout / "scripts/cdk", *arguments], check=False)
+    lines = told.read_text(encoding="utf-8").splitlines()
+    return done.returncode, [line.split() for line in lines]
+
+
+def test_a_destroy_finds_the_groups_and_their_stacks(production: Deployment) -> None:
+    name = production.config.name
+    for stack, template in production.templates.items():
+        for resource in template["Resources"].values():
+            if resource["Type"] == "AWS::AutoScaling::AutoScalingGroup":
+                group = resource["Properties"]
+                tags = {tag["Key"]: tag["Value"] for tag in group["Tags"]}
+                assert name == tags[DEPLOYMENT_TAG]
+                assert stack == fleet_stack_name(name, group["AutoScalingGroupName"])
+                assert group["NewInstancesProtectedFromScaleIn"] is True
+
+
+def test_agents_do_not_set_protection(production: Deployment) -> None:
+    """So nothing sets it again once it is removed (scripts/deploying/protection.py)."""
+    assert "SetInstanceProtection" not in str(production.templates)
+    assert "autoscaling:UpdateAutoScalingGroup" not in str(production.templates)
 
 
 def test_a_client_goes_with_its_machine(production: Deployment, laptop: Deployment) -> None:

@@ -1,13 +1,16 @@
 """scripts/setup installs what its lock files name, and nothing that pretends to be it."""
 
-import os
 import re
 import shutil
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
-from tests.infra.synthesis import ROOT
+import pytest
+
+from scripts.deploying.trim import unused
+from tests.infra.synthesis import ROOT, Deployment
 
 INPUTS = (
     "scripts/setup",
@@ -39,7 +42,26 @@ def forged_uv(folder: Path, ran: Path) -> None:
             wheel.writestr(entry, text)
 
 
-def test_a_forged_uv_is_neither_installed_nor_run(tmp_path: Path) -> None:
+ON_MACOS = (
+    *("bash", "cat", "cksum", "dirname", "env", "grep", "id", "ln", "mkdir", "mktemp", "mv"),
+    *("python3", "rm", "sed", "tail", "touch"),
+)
+"""Programs that scripts/setup deploy may use before it has installed any: those of macOS, which has
+neither flock nor sha256sum."""
+
+
+def of_macos(folder: Path) -> str:
+    """A PATH with nothing else."""
+    folder.mkdir()
+    for name in ON_MACOS:
+        program = shutil.which(name)
+        assert program is not None
+        (folder / name).symlink_to(program)
+    return str(folder)
+
+
+@pytest.mark.parametrize("words", [[], ["deploy"]])
+def test_a_forged_uv_is_neither_installed_nor_run(tmp_path: Path, words: list[str]) -> None:
     ran = tmp_path / "ran"
     forged_uv(tmp_path / "index", ran)
     checkout = tmp_path / "checkout"
@@ -49,8 +71,8 @@ def test_a_forged_uv_is_neither_installed_nor_run(tmp_path: Path) -> None:
     index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "index")}
 
     done = subprocess.run(
-        [checkout / "scripts" / "setup"],
-        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), **index},
+        [checkout / "scripts" / "setup", *words],
+        env={"PATH": of_macos(tmp_path / "programs"), "HOME": str(tmp_path), **index},
         capture_output=True,
         text=True,
         timeout=120,
@@ -62,3 +84,30 @@ def test_a_forged_uv_is_neither_installed_nor_run(tmp_path: Path) -> None:
     assert "DO NOT MATCH THE HASHES" in (checkout / ".local" / "setup.log").read_text()
     assert not ran.exists()
     assert not (checkout / ".local" / "tools" / "bin" / "uv").exists()
+
+
+def test_no_synthesis_loads_what_is_deleted_from_a_deploying_checkout(
+    production: Deployment, laptop: Deployment, varied: Deployment
+) -> None:
+    """The CDK loads further modules while it synthesizes, by the types of what is called."""
+    assert production.templates
+    assert laptop.templates
+    assert varied.templates
+    packages = Path("site-packages")
+    deleted = {".".join(folder.relative_to(packages).parts) for folder in unused(packages)}
+    assert "aws_cdk.aws_quicksight" in deleted
+    assert not deleted & sys.modules.keys()
+
+
+def test_what_is_deleted_is_there() -> None:
+    """Or scripts/setup deploy fails."""
+    for folder in unused(Path(pytest.__file__).parents[1]):
+        assert folder.is_dir(), folder
+
+
+def test_an_unknown_argument_is_named() -> None:
+    done = subprocess.run(
+        [ROOT / "scripts/setup", "deploi"], capture_output=True, text=True, check=False
+    )
+    said = "scripts/setup: unknown argument deploi; allowed is deploy, or none\n"
+    assert (1, said) == (done.returncode, done.stderr)

