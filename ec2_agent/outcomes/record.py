@@ -21,7 +21,7 @@ from ec2_agent.fields import fields_of
 from ec2_agent.lanes.delivery import Delivery, decode_delivery, encode_delivery
 from ec2_agent.outcomes.judge import AttemptResult, cancelled
 from ec2_agent.sandbox.model import Usage
-from joblane.aws.job_items import from_item, to_item
+from joblane.aws.job_items import from_item, stored_spec, to_item
 from joblane.files.models import OutputSummary
 from joblane.job.head import Head, abridged
 from joblane.job.lifecycle import ENDED, Outcome, State, settle
@@ -61,10 +61,9 @@ class OutcomeRecord:
 
         `way` is the transition, `if_told` the one for a cancelled job, `letter` the delivery.
         """
-        spec = self.head.spec.model_dump_json(exclude_defaults=True)
         return _JSON.encode(
             {
-                "head": to_item(self.head, spec),
+                "head": to_item(self.head, stored_spec(self.head.spec)),
                 "way": _encode(self.transition),
                 "if_told": _encode(self.if_cancelled),
                 "letter": encode_delivery(self.delivery),
