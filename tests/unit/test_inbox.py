@@ -77,7 +77,7 @@ def test_the_message_of_a_job_is_passed_on_with_its_queue_and_stays(aws: Cloud):
 
     received, queue = asyncio.run(read())
     assert ("bulk", 512) == (received.job_queue, received.memory_mb)
-    assert Message(job_id=JOB, tenant="acme") == Message.decode(received.body)
+    assert Message(job_id=JOB, tenant="acme", queue="bulk") == received.message
     lengths = queue.lengths()
     assert (0, 1) == (lengths.visible, lengths.in_flight)
 

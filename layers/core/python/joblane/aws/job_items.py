@@ -145,7 +145,7 @@ def _beside_data(head: Head) -> Row:
     if spec.notify is not None and head.member_of is None:
         found[NOTIFY] = spec.notify.model_dump_json(exclude_defaults=True)
     if head.group is not None:
-        found["targeting"] = spec.model_dump_json(exclude_defaults=True, include=TARGETING)
+        found["targeting"] = spec.model_dump_json(exclude_defaults=True, include=set(TARGETING))
     return found
 
 
