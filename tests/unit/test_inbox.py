@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from ec2_agent.presence.inbox import LAST_POLLS_S, POLL_S, Inbox
-from joblane.aws.inboxes import EARLIER_KEPT_S, KEPT_S
+from joblane.aws.inboxes import KEPT_S
 from joblane.aws.lanes import LaneQueue, Received
 from joblane.job.message import Command, Message
 from tests.support.aws import Cloud
@@ -132,19 +132,6 @@ def test_a_command_of_yesterday_is_dropped_and_one_of_now_is_not(aws: Cloud):
 
     assert [Command(command="uncordon")] == asyncio.run(read())
     assert [] == later_s  # one poll brought all three
-
-
-@pytest.mark.parametrize("code", [None, "QueueNameExists"])
-def test_the_inbox_of_an_earlier_agent_is_used_as_it_is(aws: Cloud, code: str | None):
-    """The sweep changes its retention: an agent may not change attributes of inboxes."""
-    sqs, refusals = refusing(aws)
-    made = sqs.create_queue(
-        QueueName="joblane-inbox-agent-1",
-        Attributes={"MessageRetentionPeriod": str(EARLIER_KEPT_S)},
-    )
-    refusals.extend([code] if code else [])  # moto itself says QueueAlreadyExists, as AWS does
-    opened = asyncio.run(Inbox(sqs, "joblane-inbox-agent-1", time.time).open())
-    assert made["QueueUrl"] == opened.url
 
 
 def refusing(aws: Cloud, call: str = "CreateQueue") -> "tuple[SQSClient, list[str]]":

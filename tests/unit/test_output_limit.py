@@ -84,7 +84,7 @@ def test_a_retry_by_hand_gives_a_job_no_new_room(event: Event):
     assert 7 == apply(head, event, plan(head, event, 2000, "again")).output_bytes
 
 
-def test_an_outcome_in_the_journal_keeps_the_count_and_agents_of_old_can_read_it():
+def test_an_outcome_in_the_journal_keeps_the_count():
     head = replace(submitted(JOB, "acme", submission(), 1000), attempt=1, output_bytes=5)
     usage = Usage(cpu_s=0.1, wall_s=0.1)
     ending = Ending(

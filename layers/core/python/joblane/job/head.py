@@ -87,7 +87,7 @@ class Head:
     cancel_requested: str | None = None
     """Why the running attempt was asked to stop; None if it was not."""
     submitted_by: Who | None = None
-    """None for jobs from before this was stored."""
+    """None if it is not known, as of a job that runs without the API."""
     payload: PayloadObject | None = None
     """Where the whole submission is, if it is in S3."""
     hidden: bool = False
