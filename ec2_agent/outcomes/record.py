@@ -162,7 +162,7 @@ def _decode(value: dict[str, Any]) -> Transition:
                 **facts,
                 "outcome": Outcome(facts["outcome"]),
                 "result_object": stored and ResultObject(**known(ResultObject, stored)),
-                "output_files": files and OutputSummary.model_validate(files, extra="ignore"),
+                "output_files": files and OutputSummary.model_validate(files),
             }
         ),
         condition=value["condition"],

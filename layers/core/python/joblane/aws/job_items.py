@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from joblane.audit.records import Who
 from joblane.aws.table import Item, Row, decoded, encoded
+from joblane.job.fields import STORED
 from joblane.job.head import INLINE_SPEC_BYTES, TARGET_BYTES, Head, PayloadObject
 from joblane.job.lifecycle import INDEXED, Outcome, State
 from joblane.job.result import ResultObject
@@ -118,7 +119,7 @@ def stored_spec(spec: Submission) -> str:
 
 def read_spec(stored: str | bytes) -> Submission:
     """Inverse of `stored_spec`; fields that this version does not know are ignored."""
-    return Submission.model_validate_json(stored, extra="ignore")
+    return Submission.model_validate_json(stored, extra="ignore", context=STORED)
 
 
 def spec_of_member(spec: Submission, reply_timeout_s: float | None) -> Submission:
@@ -205,7 +206,7 @@ def from_row(row: Row, data: Row) -> Head:
         output_bytes=row.get("output_bytes", 0),
         output_file_bytes=row.get("output_file_bytes", 0),
         result=row.get("result"),
-        result_object=ResultObject(**row["result_object"]) if "result_object" in row else None,
+        result_object=_result_object(row),
         output_files=_output_files(row),
         type_version=row.get("type_version"),
         caller_trace=parse_trace(row.get("traceparent"), row.get("tracestate")),
@@ -270,6 +271,12 @@ def _output_files(row: Row) -> "OutputSummary | None":
     from joblane.files.models import OutputSummary  # noqa: PLC0415 - most jobs leave no files
 
     return OutputSummary.model_validate(row["output_files"])
+
+
+def _result_object(row: Row) -> ResultObject | None:
+    """Where the result of a job's row is, if it is in S3."""
+    stored = row.get("result_object")
+    return None if stored is None else ResultObject(stored["size"], stored["sha256"])
 
 
 def key_of(row: Row) -> KeyName | None:
