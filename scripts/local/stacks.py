@@ -57,7 +57,7 @@ def _publish(ministack: MiniStack, assembly: Path) -> None:
     """Store what the templates name, and themselves, where `cdk bootstrap` would make room."""
     s3 = boto3.client("s3", **ministack.root())
     s3.create_bucket(Bucket=ASSETS)
-    # The templates look for it, and refuse those of old times.
+    # The templates look for it.
     boto3.client("ssm", **ministack.root()).put_parameter(
         Name=VERSION_PARAMETER, Value="30", Type="String"
     )

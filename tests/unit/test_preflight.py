@@ -95,7 +95,7 @@ def test_an_account_without_a_bootstrap_is_refused(declared: Declared, version: 
         (Concurrency(1000, 200, 0), False),  # others have reserved 800
         (Concurrency(1000, 217, 0), True),
         (Concurrency(217, 100, 117), True),  # an upgrade: the deployment has its own
-        (Concurrency(217, 101, 116), True),  # of an earlier release, which reserved one less
+        (Concurrency(217, 101, 116), True),  # and reserved one less before
         (None, True),  # unknown
     ],
 )

@@ -234,6 +234,7 @@ def _tenants(row: Row) -> tuple[str, ...]:
 
 
 def _heartbeat(row: Row) -> Heartbeat:
+    """Inverse of `_row`, also for the shorter row of an instance without an agent (boot.sh)."""
     return Heartbeat(
         name=row["agent"],
         since_ms=row["since"],
@@ -248,10 +249,10 @@ def _heartbeat(row: Row) -> Heartbeat:
         trouble=row.get("trouble"),
         lease_s=row["lease"],
         progress=tuple(map(JobProgress.decode, row.get("progress", ()))),
-        labels=row["labels"],
+        labels=row.get("labels", {}),
         mode=row.get("mode"),
         uncordoned_ms=row.get("uncordoned"),
-        left=row["left"],
-        taken=row["taken"],
+        left=row.get("left", 0),
+        taken=row.get("taken", {}),
         surplus_ms=row.get("surplus"),
     )
