@@ -14,6 +14,7 @@ from ec2_agent.aws_calls.queues import QueueAt, QueueCalls
 from ec2_agent.calls import AWS_ERRORS
 from ec2_agent.lanes.delivery import Delivery, message_of
 from ec2_agent.lanes.hiding import is_worn
+from ec2_agent.lanes.inbox_receipts import InboxReceipts
 from ec2_agent.logging import events
 from ec2_agent.retry import Backoff, aws_backoff
 from joblane.aws.lanes import BATCH, MAX_DELAY_S, VISIBILITY_S
@@ -58,8 +59,13 @@ class Flight:
         clock: Callable[[], float],
         queue_at: QueueAt,
         backoff: Callable[[], Backoff] = aws_backoff,
+        receipts: InboxReceipts | None = None,
     ) -> None:
-        """`clock` gives Unix seconds, `queue_at` the queue of a URL, `backoff` pauses."""
+        """`clock` gives Unix seconds, `queue_at` the queue of a URL, `backoff` pauses.
+
+        `receipts` has what is held of the inbox; None: nothing survives this process.
+        """
+        self._receipts = receipts
         self._clock = clock
         self._queue_at = queue_at
         self._backoff = backoff
@@ -71,6 +77,18 @@ class Flight:
     def add(self, delivery: Delivery) -> None:
         """Hold a message: keep it invisible from now on."""
         self._held[delivery.received.receipt] = delivery
+        if delivery.dead_letter_url is None and self._receipts is not None:
+            self._receipts.add(delivery.received.receipt)
+
+    async def show_again(self, inbox_url: str) -> None:
+        """Make messages of the inbox visible that an earlier process held and this one does not."""
+        if self._receipts is None:
+            return
+        inbox, left = self._queue_at(inbox_url), self._receipts.take_over(self._held)
+        for receipt in left:
+            error = await _asked(inbox.hide(receipt, 0))
+            if error is not None and not _is_final(error):
+                events.message_not_settled(None, "show again", error)
 
     async def delete(self, delivery: Delivery) -> bool:
         """Delete a message: its job has ended. False if SQS must be asked again."""
@@ -237,6 +255,8 @@ class Flight:
     def _release(self, delivery: Delivery) -> bool:
         """Stop holding a message; False if it has been replaced."""
         self._held.pop(delivery.received.receipt, None)
+        if delivery.dead_letter_url is None and self._receipts is not None:
+            self._receipts.remove(delivery.received.receipt)
         if delivery.received.receipt not in self._replaced:
             return True
         self._replaced.discard(delivery.received.receipt)
