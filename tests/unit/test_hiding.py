@@ -18,7 +18,6 @@ from ec2_agent.lanes.hiding import INBOX_FULL, LACKING, TENANT_FULL, TOO_LARGE, 
 from ec2_agent.lanes.lacking import LackingHost
 from ec2_agent.lanes.memory import Memory, MemoryGate, hold_s
 from ec2_agent.lanes.tenants import TenantGate
-from infra.lanes import MAX_RECEIVES
 from joblane.aws.lanes import MAX_VISIBILITY_S, Received
 from joblane.job.head import submitted
 from joblane.job.message import Message
@@ -30,6 +29,9 @@ if TYPE_CHECKING:
     from ec2_agent.aws_calls.queues import QueueCalls
 
 DAY_S = 86_400
+MAX_RECEIVES = 1000
+"""Of a lane (tests/infra/test_lanes.py)."""
+
 KEPT_S = 14 * DAY_S
 """How long SQS keeps a message at most."""
 
