@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 from joblane.config.observability import Level
-from joblane.deployment.metrics import NAMESPACE
+from joblane.deployment.metrics import NAMESPACE, PUBLIC_REQUESTS
 
 Each = Literal[
     "deployment",
@@ -231,6 +231,14 @@ BASIC = (
         5,
     ),
     _one(
+        "public-requests",
+        "basic",
+        "Somebody keeps asking routes of the API that need no token, and each request is paid for",
+        Metric(NAMESPACE, PUBLIC_REQUESTS, "Sum", {"Deployment": "{name}"}),
+        5 * FIVE_MINUTES,  # 5 a second, half of what `joblane.contract.route.PUBLIC` lets through
+        all_of=3,
+    ),
+    _one(
         "high-lane-waits",
         "basic",
         "Jobs have waited in a high lane for ten minutes, which never became empty",
@@ -245,7 +253,7 @@ BASIC = (
         Metric("AWS/States", "ExecutionsFailed", "Sum", {"StateMachineArn": "{recovery_machine}"}),
     ),
 )
-"""On metrics that AWS gives for nothing."""
+"""On metrics that AWS gives for nothing, and one of the API's access log."""
 
 FULL = (
     Alarm(

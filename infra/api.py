@@ -24,10 +24,16 @@ from infra.recovery import fleet_queues, policies
 from infra.resources import INBOXES, LANES, OBJECTS
 from joblane.config import Config
 from joblane.contract.access import CONSOLE_PATH
+from joblane.contract.public_routes import CONSOLE_ROUTES
 from joblane.contract.route import USUAL, FunctionName
 from joblane.contract.routes import ROUTES
 from joblane.deployment.limits import ADMITTED, LIMITS
-from joblane.deployment.names import OUTPUTS, api_id_parameter_name, api_parameter_name
+from joblane.deployment.names import (
+    OUTPUTS,
+    access_log_name,
+    api_id_parameter_name,
+    api_parameter_name,
+)
 
 OPEN = "Public: returns `ok`, where to log in, or the OpenAPI document; no data of a tenant."
 """Reason for routes without a token."""
@@ -79,7 +85,7 @@ class ApiStack(FunctionStack):
         }
         stage = self._stage(api)
         self._routes(api, functions, stage)
-        Console(self, assets, api, self._gate.connect)
+        Console(self, assets, api, stage, self._gate.connect)
         if config.notify_rules is not None:
             self._publish(url)
         ssm.StringParameter(
@@ -353,20 +359,17 @@ class ApiStack(FunctionStack):
             ),
         )
         resource = cast("apigatewayv2.CfnStage", stage.node.default_child)
-        # Below /aws/vendedlogs no entry in the account's log resource policy is needed.
-        log = log_group(self, "AccessLog", self.config, f"/aws/vendedlogs/{self.config.name}/api")
+        log = log_group(self, "AccessLog", self.config, access_log_name(self.config.name))
         resource.access_log_settings = apigatewayv2.CfnStage.AccessLogSettingsProperty(
-            destination_arn=log.log_group_arn, format=json.dumps(_ACCESS_LOG)
+            destination_arn=log.log_group_arn,
+            format=json.dumps({**_ACCESS_LOG, "deployment": self.config.name}),
         )
         # Settings stay on the stage when their route goes, and then no update of the stage succeeds
         # ("Unable to find Route by key"): only exceptions are set. The construct takes none.
+        rates = {route.key: route.rate for route in ROUTES if route.rate != USUAL}
         resource.route_settings = {
-            route.key: {
-                "ThrottlingRateLimit": route.rate.per_second,
-                "ThrottlingBurstLimit": route.rate.burst,
-            }
-            for route in ROUTES
-            if route.rate != USUAL
+            key: {"ThrottlingRateLimit": rate.per_second, "ThrottlingBurstLimit": rate.burst}
+            for key, rate in (rates | dict(CONSOLE_ROUTES)).items()
         }
         return stage
 

@@ -18,6 +18,7 @@ from joblane.config import Config
 from joblane.deployment.metrics import NAMESPACE
 from joblane.deployment.names import (
     LANES,
+    access_log_name,
     dead_letter_name,
     lane_name,
     recovery_name,
@@ -107,7 +108,7 @@ def _widgets(
 
     started = ["AWS/States", "ExecutionsStarted", "StateMachineArn", recovery_machine]
     logs = [
-        f"/aws/vendedlogs/{name}/api",
+        access_log_name(name),
         f"/aws/vendedlogs/states/{recovery_name(name)}",
         *(f"/aws/lambda/{name}-{each}" for each in FUNCTIONS if each not in WITHOUT_LOGS),
     ]

@@ -46,7 +46,8 @@ class Tenant(Strict):
     """A tenant, which owns jobs."""
 
     machines: dict[Name, Role] = {DEFAULT_MACHINE: "developer"}
-    """Machines and their roles; each gets a client in the user pool. `{}` for none."""
+    """Machines and their roles; each gets a client in the user pool, $6.00 a month, used or
+    not. `{}` for none (docs/how-to/log-in.md has what else there is)."""
     limits: LimitOverrides = LimitOverrides()
     """Limits of this tenant that differ from those of `[limits]`."""
     notify: TenantNotify | None = None
@@ -57,7 +58,7 @@ class Platform(Strict):
     """The role platform, which belongs to the deployment and to no tenant."""
 
     machines: tuple[Name, ...] = ()
-    """Machines with this role; each gets a client in the user pool."""
+    """Machines with this role; each gets a client in the user pool ($6.00 a month)."""
 
 
 def _on(value: object) -> object:

@@ -86,6 +86,14 @@ LEAVING_HOOK = "joblane-leaving"
 """Lifecycle hook of every fleet's group: an instance is terminated once its agent has drained."""
 
 
+def access_log_name(deployment: str) -> str:
+    """Name of the log group with a line for each request to the API.
+
+    Below /aws/vendedlogs no entry in the account's log resource policy is needed.
+    """
+    return f"/aws/vendedlogs/{deployment}/api"
+
+
 def recovery_name(deployment: str) -> str:
     """Name of the recovery function, and of the state machine that calls it."""
     return f"{deployment}-recovery"
