@@ -1,8 +1,8 @@
 """The alarms of a deployment, as data: what is measured, when it is an alarm, and why.
 
-Names in braces stand for the deployment (`name`), the id of its API (`api`), its state machine
-(`recovery_machine`), and for what the alarm is made for each of (`Each`). `docs/RUNBOOK.md` has a
-page for each id.
+Names in braces stand for the deployment (`name`), the ids of its APIs (`api`, `iam_api`), its
+state machine (`recovery_machine`), and for what the alarm is made for each of (`Each`).
+`docs/RUNBOOK.md` has a page for each id.
 """
 
 from collections.abc import Mapping
@@ -23,10 +23,11 @@ Each = Literal[
     "notifier",
     "scaler",
     "tracer",
+    "iam",
 ]
 """What an alarm is made for each of. `service`: a queue and a fleet that serves it; `notifier`: the
 deployment, if a tenant may notify; `scaler`: the deployment, if it has fleets; `tracer`: the
-deployment, if it exports spans."""
+deployment, if it exports spans; `iam`: the deployment, if IAM roles may call it."""
 
 Missing = Literal["breaching", "notBreaching"]
 
@@ -96,8 +97,8 @@ def _queue(metric: str, statistic: str, period_s: int, queue: str) -> Metric:
     return Metric("AWS/SQS", metric, statistic, {"QueueName": f"{{name}}-{queue}"}, period_s)
 
 
-def _api(metric: str, period_s: int) -> Metric:
-    return Metric("AWS/ApiGateway", metric, "Sum", {"ApiId": "{api}"}, period_s)
+def _api(metric: str, period_s: int, api: str = "{api}") -> Metric:
+    return Metric("AWS/ApiGateway", metric, "Sum", {"ApiId": api}, period_s)
 
 
 def _of_queue(metric: str, statistic: str, period_s: int) -> Metric:
@@ -229,6 +230,14 @@ BASIC = (
         "The API answers with server errors (5xx)",
         _api("5xx", FIVE_MINUTES),
         5,
+    ),
+    _one(
+        "iam-api-errors",
+        "basic",
+        "The API for IAM roles answers with server errors (5xx)",
+        _api("5xx", FIVE_MINUTES, "{iam_api}"),
+        5,
+        each="iam",
     ),
     _one(
         "public-requests",

@@ -20,6 +20,7 @@ from joblane.deployment.names import (
     LANES,
     access_log_name,
     dead_letter_name,
+    iam_log_name,
     lane_name,
     recovery_name,
     table_name,
@@ -109,6 +110,7 @@ def _widgets(
     started = ["AWS/States", "ExecutionsStarted", "StateMachineArn", recovery_machine]
     logs = [
         access_log_name(name),
+        *([iam_log_name(name)] if config.iam else []),
         f"/aws/vendedlogs/states/{recovery_name(name)}",
         *(f"/aws/lambda/{name}-{each}" for each in FUNCTIONS if each not in WITHOUT_LOGS),
     ]

@@ -22,7 +22,11 @@ from infra.resources import JoblaneStack
 from joblane.config import Config
 from joblane.contract.public_routes import PUBLIC_ROUTES
 from joblane.deployment.metrics import NAMESPACE, PUBLIC_REQUESTS
-from joblane.deployment.names import access_log_name, api_id_parameter_name
+from joblane.deployment.names import (
+    access_log_name,
+    api_id_parameter_name,
+    iam_api_parameter_name,
+)
 
 ONE_STACK = 25
 """Queues up to which one stack holds all alarms. A queue has four, and at the level full three more
@@ -58,6 +62,8 @@ def used(config: Config) -> set[Each]:
         found.add("tracer")
     if config.fleets:
         found.add("scaler")
+    if config.iam:
+        found.add("iam")
     return found
 
 
@@ -74,11 +80,12 @@ class ObservabilityStack(JoblaneStack):
         alone = len(stacks(config)) == 1
         self._queues = [q for q in config.queues if alone or stack_of(q) == number]
         self._first = number == 1
-        self._api = ""
+        self._api = self._iam_api = ""
         if self._first:
-            self._api = ssm.StringParameter.value_for_string_parameter(
-                self, api_id_parameter_name(config.name)
-            )
+            read = ssm.StringParameter.value_for_string_parameter
+            self._api = read(self, api_id_parameter_name(config.name))
+            if config.iam:
+                self._iam_api = read(self, iam_api_parameter_name(config.name))
         else:
             CfnWaitConditionHandle(self, "Empty")  # a stack needs a resource
         full = config.observability.level == "full"
@@ -189,6 +196,7 @@ class ObservabilityStack(JoblaneStack):
         known = {
             "name": self.config.name,
             "api": self._api,
+            "iam_api": self._iam_api,
             "recovery_machine": self.resources.recovery_machine(),
             **names,
         }

@@ -136,6 +136,8 @@ ALL = [
     one("traces-dead-letters", "none", "OK", always(0)),
     one("api-errors", "five in five minutes", "ALARM", always(1)),
     one("api-errors", "four in five minutes", "OK", at_minutes(1, 0, 1, 3, 4)),
+    one("iam-api-errors", "five in five minutes", "ALARM", always(1)),
+    one("iam-api-errors", "four in five minutes", "OK", at_minutes(1, 0, 1, 3, 4)),
     one("public-requests", "five a second", "ALARM", always(300)),
     one("public-requests", "a quarter of an hour ago", "OK", at_minutes(9000, *range(15, 99))),
     one("public-requests", "ten minutes", "OK", at_minutes(9000, *range(10), others=10)),

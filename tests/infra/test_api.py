@@ -270,4 +270,6 @@ def test_the_outputs_are_those_that_scripts_read(laptop: Deployment) -> None:
         "ClientIdOtherMachineAdmin",
         "ClientIdSmall",
         "ClientIdPlatform",
+        "IamApiUrl",
+        "IamApiArn",
     } == set(laptop.templates["joblane-api"]["Outputs"])

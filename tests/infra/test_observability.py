@@ -90,7 +90,7 @@ def test_alarms_are_those_of_the_table(
         expected = {
             row.id
             for row in wanted
-            if row.each not in {"notifier", "tracer"} or row.each in used(deployment.config)
+            if row.each not in {"notifier", "tracer", "iam"} or row.each in used(deployment.config)
         }
         assert expected == seen
 
@@ -279,17 +279,21 @@ def test_requests_without_a_token_are_counted_and_no_others(
 ) -> None:
     for deployment in (production, varied):
         counted = deployment.one("AWS::Logs::MetricFilter")
-        stage = deployment.one("AWS::ApiGatewayV2::Stage")["AccessLogSettings"]
-        group = deployment.resources("AWS::Logs::LogGroup")[
-            stage["DestinationArn"]["Fn::GetAtt"][0]
-        ]
-        assert group["Properties"]["LogGroupName"] == counted["LogGroupName"]
-        logged = json.loads(stage["Format"])
+        groups = deployment.resources("AWS::Logs::LogGroup")
+        (stage,) = (
+            each
+            for each in deployment.properties("AWS::ApiGatewayV2::Stage")
+            for group in (each["AccessLogSettings"]["DestinationArn"]["Fn::GetAtt"][0],)
+            if groups[group]["Properties"]["LogGroupName"] == counted["LogGroupName"]
+        )
+        logged = json.loads(stage["AccessLogSettings"]["Format"])
         assert ("$context.routeKey", "joblane") == (logged["route"], logged["deployment"])
         found = FILTER.fullmatch(counted["FilterPattern"])
         assert found is not None, counted["FilterPattern"]
         names = re.findall(r'\$\.route = "([^"]+)"', found[1])
         for route in deployment.properties("AWS::ApiGatewayV2::Route"):
+            if route["ApiId"] != stage["ApiId"]:
+                continue
             is_counted = any(fnmatch(route["RouteKey"], name) for name in names)
             assert is_counted == (route["AuthorizationType"] == "NONE"), route["RouteKey"]
         (made,) = counted["MetricTransformations"]

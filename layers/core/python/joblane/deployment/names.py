@@ -94,6 +94,11 @@ def access_log_name(deployment: str) -> str:
     return f"/aws/vendedlogs/{deployment}/api"
 
 
+def iam_log_name(deployment: str) -> str:
+    """Name of the log group with a line for each request to the API for IAM roles."""
+    return f"/aws/vendedlogs/{deployment}/iam-api"
+
+
 def recovery_name(deployment: str) -> str:
     """Name of the recovery function, and of the state machine that calls it."""
     return f"{deployment}-recovery"
@@ -204,6 +209,11 @@ def api_parameter_name(deployment: str) -> str:
 def api_id_parameter_name(deployment: str) -> str:
     """Name of the SSM parameter with the id of the API, by which CloudWatch names its metrics."""
     return f"/{deployment}/api-id"
+
+
+def iam_api_parameter_name(deployment: str) -> str:
+    """Name of the SSM parameter with the id of the API for IAM roles, if there is one."""
+    return f"/{deployment}/iam-api-id"
 
 
 def descriptor_name(deployment: str) -> str:
