@@ -64,7 +64,7 @@ class Lane:
         assert self.receives <= MAX_RECEIVES, "SQS moves it to the dead letters"
         assert self.now - self.sent < KEPT_S, "SQS has deleted it"
         body = Message(job_id=JOB, tenant="acme").encode()
-        return Received(body, f"r{self.receives}", self.receives, int(self.sent * 1000), 512)
+        return Received(body, f"r{self.receives}", self.receives, int(self.sent * 1000))
 
     async def hide(self, _receipt: str, seconds: int) -> None:
         """Make it visible later."""
