@@ -53,7 +53,7 @@ An exception on the stage. Before a deployment that removes such a route, call
 
 FOLLOWING: Final = Rate(2000, 4000)
 """For output: one who follows a busy job asks up to eight times a second, and two hundred may
-(decision 1206). An exception as well."""
+(decision 0511). An exception as well."""
 
 
 @dataclass(frozen=True, slots=True)
