@@ -79,10 +79,14 @@ class Agent:
             parts.flight.add(outcome.delivery)
         # In this order: the heartbeat that announces this process lists the jobs it adopts.
         parts.adoption.find()
+        for found in parts.adoption.found:
+            parts.flight.add(found.delivery)
+            parts.slots.take(found.delivery.queue, found.delivery.received.memory_mb)
         await parts.lease.begin()
         parts.journal.resume()  # after a heartbeat that lists these jobs as this agent's
         await parts.limits.begin()
         inbox = await parts.inbox.open()
+        await parts.flight.show_again(inbox.url)
         self._log_ready()
         self._on_ready()
         for found in parts.adoption.found:
@@ -315,9 +319,7 @@ class Agent:
     async def _adopt(self, found: FoundJob) -> None:
         """Follow a job that an earlier process of this agent started to its end, or end it."""
         parts, delivery = self._parts, found.delivery
-        parts.slots.take(delivery.queue, delivery.received.memory_mb)
         parts.tenants.take(delivery)
-        parts.flight.add(delivery)
         try:
             reported = found.job_id in parts.journal.job_ids
             head = (

@@ -34,6 +34,7 @@ from ec2_agent.jobs.start import JobStarter
 from ec2_agent.lanes.ahead import Ahead
 from ec2_agent.lanes.claiming import Claimer
 from ec2_agent.lanes.flight import Flight
+from ec2_agent.lanes.inbox_receipts import InboxReceipts
 from ec2_agent.lanes.intake import Intake
 from ec2_agent.lanes.lacking import LackingHost
 from ec2_agent.lanes.memory import Memory, MemoryGate
@@ -86,7 +87,8 @@ class Parts:
         self.settings = settings
         self.host = host
         self.output = aws.output
-        self.flight = flight = Flight(clock, aws.queues.at)
+        receipts = InboxReceipts(settings.directory / "inbox")
+        self.flight = flight = Flight(clock, aws.queues.at, receipts=receipts)
         self.claimer = Claimer(
             settings, aws.job_calls, aws.agents, aws.keys, aws.conditions, flight, clock, dice
         )

@@ -15,7 +15,8 @@ from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.start import JobStarter, LeaseOver, ShimLost
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.flight import Flight
-from ec2_agent.lanes.lacking import PASS_ON_S, LackingHost
+from ec2_agent.lanes.hiding import LACKING
+from ec2_agent.lanes.lacking import LackingHost
 from ec2_agent.logging import events
 from ec2_agent.outcomes.journal import OutcomeRecorder
 from ec2_agent.outcomes.judge import (
@@ -309,7 +310,7 @@ class Attempt:
         """Give the result of a job that could not be started."""
         head, now_ms = self.head, self.parts.recorder.now_ms()
         if isinstance(refused, DiskShort) and head.assigned is None:
-            self.parts.lacking.remember(head.job_id, PASS_ON_S)
+            self.parts.lacking.remember(head.job_id, LACKING.first_s)
         if isinstance(refused, HostLacks) and head.assigned is None:
             self.parts.lacking.remember(head.job_id)
             why, _, _ = refused.reason.partition("; ")  # what follows is advice for the operator

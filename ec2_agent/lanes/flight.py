@@ -13,6 +13,8 @@ from botocore.exceptions import ClientError
 from ec2_agent.aws_calls.queues import QueueAt, QueueCalls
 from ec2_agent.calls import AWS_ERRORS
 from ec2_agent.lanes.delivery import Delivery, message_of
+from ec2_agent.lanes.hiding import is_worn
+from ec2_agent.lanes.inbox_receipts import InboxReceipts
 from ec2_agent.logging import events
 from ec2_agent.retry import Backoff, aws_backoff
 from joblane.aws.lanes import BATCH, MAX_DELAY_S, VISIBILITY_S
@@ -20,7 +22,7 @@ from joblane.aws.lanes import BATCH, MAX_DELAY_S, VISIBILITY_S
 EXTEND_EVERY_S = VISIBILITY_S / 3
 """Two extensions in a row may fail before a message becomes visible again."""
 
-REPLACE_AFTER_S = 11 * 3600
+HELD_S = 11 * 3600
 """A message of a lane that has been held for this long is replaced: SQS keeps one invisible for
 12 h at most, and calls may fail for an hour before that. A message of this agent's inbox is
 received again instead: nobody else can."""
@@ -57,8 +59,13 @@ class Flight:
         clock: Callable[[], float],
         queue_at: QueueAt,
         backoff: Callable[[], Backoff] = aws_backoff,
+        receipts: InboxReceipts | None = None,
     ) -> None:
-        """`clock` gives Unix seconds, `queue_at` the queue of a URL, `backoff` pauses."""
+        """`clock` gives Unix seconds, `queue_at` the queue of a URL, `backoff` pauses.
+
+        `receipts` has what is held of the inbox; None: nothing survives this process.
+        """
+        self._receipts = receipts
         self._clock = clock
         self._queue_at = queue_at
         self._backoff = backoff
@@ -70,6 +77,18 @@ class Flight:
     def add(self, delivery: Delivery) -> None:
         """Hold a message: keep it invisible from now on."""
         self._held[delivery.received.receipt] = delivery
+        if delivery.dead_letter_url is None and self._receipts is not None:
+            self._receipts.add(delivery.received.receipt)
+
+    async def show_again(self, inbox_url: str) -> None:
+        """Make messages of the inbox visible that an earlier process held and this one does not."""
+        if self._receipts is None:
+            return
+        inbox, left = self._queue_at(inbox_url), self._receipts.take_over(self._held)
+        for receipt in left:
+            error = await _asked(inbox.hide(receipt, 0))
+            if error is not None and not _is_final(error):
+                events.message_not_settled(None, "show again", error)
 
     async def delete(self, delivery: Delivery) -> bool:
         """Delete a message: its job has ended. False if SQS must be asked again."""
@@ -78,7 +97,7 @@ class Flight:
         return await self._try_delete(delivery)
 
     async def give_back(self, delivery: Delivery, seconds: int) -> None:
-        """Make a message visible again after `seconds`.
+        """Make a message visible again after `seconds`; one that is worn is replaced instead.
 
         If SQS does not answer, `keep_giving_back` tries again.
         """
@@ -90,18 +109,19 @@ class Flight:
 
     async def try_to_give_back(self, delivery: Delivery, seconds: int) -> bool:
         """Make a message visible again after `seconds`. False if SQS must be asked again."""
-        if self._release(delivery):
-            return await _try(
-                delivery,
-                self._lane(delivery).hide(delivery.received.receipt, seconds),
-                "give back",
-            )
-        # Its replacement may be hidden for longer; a second message does no harm.
-        return await _try(
-            delivery,
-            self._lane(delivery).send_again(delivery.received, seconds),
-            "send again",
-        )
+        lane, received = self._lane(delivery), delivery.received
+        if not self._release(delivery):
+            # Its replacement may be hidden for longer; a second message does no harm.
+            return await _try(delivery, lane.send_again(received, seconds), "send again")
+        if self._is_worn(delivery):
+            return await self._renew(delivery, min(seconds, MAX_DELAY_S))
+        return await _try(delivery, lane.hide(received.receipt, seconds), "give back")
+
+    def _is_worn(self, delivery: Delivery) -> bool:
+        """Whether a message of a lane is to be replaced; nobody here may send to inboxes."""
+        received = delivery.received
+        age_s = self._clock() - received.sent_ms / 1000
+        return delivery.dead_letter_url is not None and is_worn(received.receives, age_s)
 
     async def keep_giving_back(self) -> None:
         """Give back what SQS could not be told, until cancelled.
@@ -133,17 +153,18 @@ class Flight:
         error = await _asked(self._lane(delivery).hide(delivery.received.receipt, seconds))
         return error is None or _is_final(error)
 
-    async def renew(self, delivery: Delivery, seconds: int) -> None:
+    async def _renew(self, delivery: Delivery, seconds: int) -> bool:
         """Replace a message by a new one, seen after `seconds` (0 to 900).
 
-        SQS counts the deliveries of the new one from the start. It is sent before the other one is
-        deleted: a crash in between duplicates it and never loses it.
+        SQS counts the deliveries and the days of the new one from the start. It is sent before the
+        other one is deleted: a crash in between duplicates it and never loses it. False if it was
+        not sent: the old one is then hidden as any other.
         """
         lane = self._lane(delivery)
-        if await _try(delivery, lane.send_again(delivery.received, seconds), "send again"):
-            await self.delete(delivery)
-        else:
-            self.abandon(delivery)  # seen again when its visibility timeout is over
+        if not await _try(delivery, lane.send_again(delivery.received, seconds), "send again"):
+            return False
+        await self._try_delete(delivery)
+        return True
 
     async def move_to_dead_letters(self, delivery: Delivery, reason: str) -> None:
         """Move an invalid message to the dead-letter queue, for an operator.
@@ -182,7 +203,7 @@ class Flight:
         lanes: dict[str, list[str]] = {}
         old: list[Delivery] = []
         for receipt, delivery in self._held.items():
-            if self._clock() - delivery.received_at >= REPLACE_AFTER_S:
+            if self._clock() - delivery.received_at >= HELD_S:
                 old.append(delivery)
                 if delivery.dead_letter_url is None:
                     continue
@@ -234,6 +255,8 @@ class Flight:
     def _release(self, delivery: Delivery) -> bool:
         """Stop holding a message; False if it has been replaced."""
         self._held.pop(delivery.received.receipt, None)
+        if delivery.dead_letter_url is None and self._receipts is not None:
+            self._receipts.remove(delivery.received.receipt)
         if delivery.received.receipt not in self._replaced:
             return True
         self._replaced.discard(delivery.received.receipt)

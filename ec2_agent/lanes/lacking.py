@@ -16,9 +16,7 @@ from dataclasses import dataclass
 
 from ec2_agent.lanes.delivery import Delivery, message_of
 from ec2_agent.lanes.flight import Flight
-
-PASS_ON_S, LONGEST_PASS_ON_S = 30, 600
-"""How long a message is hidden the first time, and at most."""
+from ec2_agent.lanes.hiding import LACKING
 
 REMEMBERED = 1000
 """Jobs that are remembered; one that is forgotten is claimed once more."""
@@ -52,5 +50,4 @@ class LackingHost:
 
     async def pass_on(self, delivery: Delivery) -> None:
         """Give a message back, for longer the more often it was delivered."""
-        seconds = min(PASS_ON_S * delivery.received.receives, LONGEST_PASS_ON_S)
-        await self.flight.give_back(delivery, seconds)
+        await self.flight.give_back(delivery, LACKING.after(delivery.received.receives))

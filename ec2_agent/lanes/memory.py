@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from ec2_agent.lanes.delivery import Delivery, message_of
 from ec2_agent.lanes.flight import Flight
+from ec2_agent.lanes.hiding import TOO_LARGE
 from ec2_agent.lanes.wait_notes import NOTE_AFTER_S, WaitNotes
 from ec2_agent.logging import events
 from joblane.aws.jobs import JobStore
@@ -22,9 +23,6 @@ from joblane.job.spec import DEFAULT_MEMORY_MB
 
 HOLD_S, LONGEST_HOLD_S = 30.0, 4 * 3600.0
 """How long a message waits here the first time, and at most."""
-
-PASS_ON_S, LONGEST_PASS_ON_S = 60, 900
-"""How long a message is hidden whose job asks for more than this agent has."""
 
 ROW_COMES_S = 1
 """How long it is hidden the first time if the job's row is not there yet: submission sends the
@@ -120,7 +118,7 @@ class MemoryGate:
         """
         has = f"agent {self.name} gives a job at most {self.memory.most_mb} MB"
         receives = delivery.received.receives
-        seconds = min(PASS_ON_S * receives, LONGEST_PASS_ON_S)
+        seconds = TOO_LARGE.after(receives)
         if not await self._note(delivery, has) and receives == 1:
             seconds = ROW_COMES_S
         await self.flight.give_back(delivery, seconds)

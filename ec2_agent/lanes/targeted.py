@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from ec2_agent.lanes.delivery import Delivery, read_message
 from ec2_agent.lanes.flight import Flight
+from ec2_agent.lanes.hiding import INBOX_FULL
 from ec2_agent.lanes.tenants import TenantGate
 from ec2_agent.lanes.wait_notes import NOTE_AFTER_S, WaitNotes
 from ec2_agent.logging import events
@@ -25,9 +26,6 @@ from joblane.job.message import Message
 
 MOST_HELD = 200
 """Messages of one tenant that wait here; SQS keeps more of them, hidden for a while."""
-
-AWAY_S, LONGEST_AWAY_S = 10, 300
-"""How long those are hidden the first time, and at most."""
 
 RETURN_S = 5
 """How long what an ending process gives back is hidden: its own poll may still be open."""
@@ -102,8 +100,7 @@ class TargetedJobs:
 
     async def pass_by(self, delivery: Delivery) -> None:
         """Give back a message for which there was no place."""
-        seconds = min(AWAY_S * delivery.received.receives, LONGEST_AWAY_S)
-        await self.flight.give_back(delivery, seconds)
+        await self.flight.give_back(delivery, INBOX_FULL.after(delivery.received.receives))
 
     async def give_back(self) -> None:
         """Leave all that waits to the next process of this agent: this one ends."""

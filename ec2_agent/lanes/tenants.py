@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from ec2_agent.lanes.delivery import Delivery, message_of
 from ec2_agent.lanes.flight import Flight
+from ec2_agent.lanes.hiding import TENANT_FULL
 from ec2_agent.lanes.wait_notes import NOTE_AFTER_S, WaitNotes
 from ec2_agent.logging import events
 from joblane.aws.jobs import JobStore
@@ -27,24 +28,8 @@ MOST_HELD = 10
 HOLD_S = 20.0
 """How long a message waits here before other agents may have it."""
 
-QUICK = 30
-"""A message is given back for a second only, this many times: with a share on every tenth agent, 96
-of 100 messages have reached one of those by then."""
-
-LONGEST_AWAY_S = 300
-"""How long it is hidden at most."""
-
 NOTE_AT = 6
 """A message that is received for the sixth time has waited for about `NOTE_AFTER_S`."""
-
-RENEW_AT = 500
-"""A message that was received this often is replaced by a new one: SQS moves it to the dead
-letters after 1,000."""
-
-
-def away_s(receives: int) -> int:
-    """Give the seconds for which a message is hidden that was delivered so often."""
-    return min(max(1, receives - QUICK) ** 2, LONGEST_AWAY_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,19 +117,13 @@ class TenantGate:
             await _is_set(held.gone, HOLD_S - NOTE_AFTER_S)
         if held in self._held:
             self._held.remove(held)
-            await self._give_back(delivery, 0)
+            await self.flight.give_back(delivery, 0)
 
     async def _hand_back(self, delivery: Delivery) -> None:
         receives = delivery.received.receives
         if receives == NOTE_AT:  # by the one agent that receives it for this time
             await self._note(delivery)
-        await self._give_back(delivery, away_s(receives))
-
-    async def _give_back(self, delivery: Delivery, seconds: int) -> None:
-        if delivery.received.receives < RENEW_AT:
-            await self.flight.give_back(delivery, seconds)
-        else:
-            await self.flight.renew(delivery, seconds)
+        await self.flight.give_back(delivery, TENANT_FULL.after(receives))
 
     async def _note(self, delivery: Delivery) -> None:
         """Write into the job what it waits for."""

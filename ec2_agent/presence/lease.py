@@ -140,7 +140,7 @@ class Lease:
 
     async def _write(self) -> None:
         sent = self.monotonic()
-        of_jobs = self.tenants()
+        of_jobs, taken = self.tenants(), self.taken()
         # Those of one tenant in a row, which takes the least room, and the unknown ones last.
         jobs = sorted(self.running(), key=lambda job: (job not in of_jobs, of_jobs.get(job, "")))
         beat_ms = int(self.clock() * 1000)
@@ -149,7 +149,7 @@ class Lease:
             since_ms=self.settings.since_ms,
             beat_ms=beat_ms,
             threads=self.settings.threads,
-            running=len(jobs),
+            running=len(jobs) if taken is None else sum(taken.values()),
             jobs=tuple(jobs),
             tenants=tuple(of_jobs[job] for job in jobs if job in of_jobs),
             queues=tuple(self.settings.descriptor.queues),
@@ -162,7 +162,7 @@ class Lease:
             mode=self.standing.mode,
             uncordoned_ms=self.standing.uncordoned_ms(beat_ms),
             left=self.left(),
-            taken=self.taken(),
+            taken=taken,
             surplus_ms=self.surplus_ms,
         )
         named_ms = await in_thread(lambda: self.store.beat(row), "heartbeat")

@@ -158,7 +158,8 @@ class Parts:
         self.jobs = JobStore(dynamodb, DESCRIPTOR.jobs_table)
         self.agents = AgentStore(dynamodb, DESCRIPTOR.agents_table)
         self.files = FileStore(lambda: self.clients.make("s3"), DESCRIPTOR.bucket)
-        self.flight = Flight(self.clock, Queues(self.sqs).at)
+        # By the clock of SQS in memory, which stamps the messages.
+        self.flight = Flight(time.time, Queues(self.sqs).at)
         self.lacking = LackingHost(self.flight, time.monotonic)
         calls = JobCalls(self.jobs)
         report = Report(calls, self.conditions, self.flight)

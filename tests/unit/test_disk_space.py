@@ -20,7 +20,7 @@ from ec2_agent.files.cache import FileCache
 from ec2_agent.files.inputs import Fetch, InputFiles
 from ec2_agent.files.staging import Stages
 from ec2_agent.files.transfers import Transfers
-from ec2_agent.lanes import lacking
+from ec2_agent.lanes.hiding import LACKING
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import DiskShort, HostLacks, SandboxRefused
 from ec2_agent.shim.log import LOOK_BYTES, MAX_RECORD, Writer
@@ -295,7 +295,7 @@ def test_a_job_without_room_is_left_to_others_while_the_rest_goes_on_here(
     delivery = parts.receive()
     assert delivery is not None
     assert parts.lacking.knows(delivery)
-    later = time.monotonic() + lacking.PASS_ON_S
+    later = time.monotonic() + LACKING.first_s
     monkeypatch.setattr(parts.lacking, "monotonic", lambda: later)
     assert not parts.lacking.knows(delivery), "by then there may be room"
 

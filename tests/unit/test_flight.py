@@ -9,7 +9,7 @@ from botocore.exceptions import EndpointConnectionError
 
 from ec2_agent.aws_calls.queues import QueueCalls
 from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.lanes.flight import REPLACE_AFTER_S, Flight
+from ec2_agent.lanes.flight import HELD_S, Flight
 from ec2_agent.retry import AWS_RETRY, Backoff
 from joblane.aws.lanes import VISIBILITY_S, LaneQueue, Received
 from joblane.job.message import Message
@@ -80,7 +80,7 @@ def test_one_request_that_fails_lets_no_other_message_lapse(sky: Sky):
 
 def test_a_message_is_replaced_before_its_twelve_hours_are_over(sky: Sky):
     (held,) = sky.hold()
-    sky.now += REPLACE_AFTER_S - 1
+    sky.now += HELD_S - 1
     asyncio.run(sky.flight.extend())
     assert (0, 1, 0) == sky.counts()
     sky.now += 2
@@ -94,7 +94,7 @@ def test_a_message_is_replaced_before_its_twelve_hours_are_over(sky: Sky):
 
 def test_a_job_whose_message_was_replaced_is_handed_back_by_another_one(sky: Sky):
     (held,) = sky.hold()
-    sky.now += REPLACE_AFTER_S
+    sky.now += HELD_S
     asyncio.run(sky.flight.extend())
     asyncio.run(sky.flight.give_back(held, 0))
     assert (1, 0, 1) == sky.counts()
@@ -103,7 +103,7 @@ def test_a_job_whose_message_was_replaced_is_handed_back_by_another_one(sky: Sky
 
 def test_a_message_that_cannot_be_replaced_is_held_and_tried_again(sky: Sky):
     (held,) = sky.hold()
-    sky.now += REPLACE_AFTER_S
+    sky.now += HELD_S
 
     class Troubled(LaneQueue):
         def send_again(self, received: Received, delay_s: int) -> None:
@@ -120,7 +120,7 @@ def test_a_message_that_cannot_be_replaced_is_held_and_tried_again(sky: Sky):
 
 def test_a_message_let_go_while_it_is_replaced_is_never_lost(sky: Sky):
     (held,) = sky.hold()
-    sky.now += REPLACE_AFTER_S
+    sky.now += HELD_S
 
     class Interrupting(LaneQueue):
         def send_again(self, received: Received, delay_s: int) -> None:

@@ -46,6 +46,14 @@ def test_a_silent_agent_is_named_with_what_is_known_of_it(agent: Heartbeat | Non
     assert Fate.WAIT is judge(head, agent, NOW - 1).fate
 
 
+def test_the_reason_names_a_restart_since_the_job_was_sent():
+    """Its message was hidden for as long as SQS waits for the process that had received it."""
+    restarted = replace(ALIVE, since_ms=NOW - 20_000)
+    reason = judge(job(State.PENDING, NOW, ago_ms=60_000), restarted, NOW).reason
+    assert f"within 60 s: it started again at {rfc3339(NOW - 20_000)}; it is alive" in reason
+    assert "started again" not in judge(job(State.PENDING, NOW), ALIVE, NOW).reason
+
+
 def test_a_running_job_ends_with_its_agents_lease():
     head = job(State.ACTIVE)
     assert Fate.WAIT is judge(head, replace(GONE, beat_ms=GONE.beat_ms + 1), NOW).fate

@@ -57,10 +57,9 @@ SMALL = {
     ),
     "limits are raised": Case(jobs(2, queued=1) + jobs(1, active=2, queued=1), crashes=1),
     "a job is deleted": Case(jobs(3, queued=1), deletions=1),
-    "an end is lost": Case(jobs(3, queued=1), losses=1),
     "an end is lost, and one cancelled": Case(jobs(2, queued=1), losses=1, cancels=1),
     "an end is lost, and the next one replaces": Case(
-        jobs(3, queued=1, when_full="replace-oldest"), losses=1
+        jobs(3, queued=1, when_full="replace-oldest"), there=2, losses=1
     ),
     "an end is lost, and the next one coalesces": Case(
         jobs(2, when_full="coalesce"), losses=1, crashes=1
@@ -95,6 +94,7 @@ LARGE = {
     "one is due, with a retry and a crash": Case(
         jobs(3, queued=1), there=1, scheduled=1, retries=1, crashes=1
     ),
+    "an end is lost": Case(jobs(3, queued=1), losses=1),
     "an end is lost, with a retry and a crash": Case(
         jobs(3, queued=1), there=2, losses=1, retries=1, crashes=1
     ),

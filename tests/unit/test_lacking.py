@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from ec2_agent.lanes import hiding
 from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.lanes.lacking import LONGEST_PASS_ON_S, LackingHost
+from ec2_agent.lanes.lacking import LackingHost
 from ec2_agent.sandbox.launcher import Launcher
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
@@ -79,7 +80,7 @@ def test_its_message_is_given_back_without_a_claim_and_for_ever_longer(
         again = replace(delivery, received=replace(delivery.received, receives=receives))
         assert parts.lacking.knows(again)
         asyncio.run(parts.lacking.pass_on(again))
-    assert [30, 60, 300, LONGEST_PASS_ON_S] == hidden
+    assert [30, 60, 300, hiding.LACKING.longest_s] == hidden
 
 
 def test_other_jobs_are_not_affected(aws: Cloud, launcher: Launcher):

@@ -150,6 +150,16 @@ def test_after_a_long_stop_jobs_are_given_up_although_the_next_heartbeat_succeed
     assert ["renewed", "lost", "renewed"] == asyncio.run(work())
 
 
+def test_slots_in_use_are_counted_and_not_the_jobs_whose_outcome_is_being_stored(
+    aws: Cloud, standing: Standing
+):
+    own = replace(lease(aws, standing), running=lambda: ["a", "b", "c"], taken=lambda: {"q": 2})
+    asyncio.run(own.begin())
+    row = aws.agents.get("agent-1")
+    assert row is not None
+    assert (2, ("a", "b", "c")) == (row.running, row.jobs)
+
+
 def test_no_heartbeat_comes_after_the_goodbye(
     aws: Cloud, standing: Standing, monkeypatch: pytest.MonkeyPatch
 ):

@@ -9,7 +9,7 @@ import pytest
 
 from ec2_agent.lanes import targeted
 from ec2_agent.lanes.delivery import Delivery, decode_delivery, encode_delivery
-from ec2_agent.lanes.flight import REPLACE_AFTER_S
+from ec2_agent.lanes.flight import HELD_S
 from ec2_agent.lanes.targeted import MOST_HELD
 from joblane.aws.inboxes import KEPT_S
 from joblane.aws.lanes import Received
@@ -323,9 +323,7 @@ def test_after_eleven_hours_a_message_of_the_inbox_is_received_again_and_not_sen
 
     async def work() -> None:
         flight = world.agent.parts.flight
-        delivery = Delivery(
-            "default", world.inbox.url, None, world.send(), time.time() - REPLACE_AFTER_S
-        )
+        delivery = Delivery("default", world.inbox.url, None, world.send(), time.time() - HELD_S)
         flight.add(delivery)
         await flight.extend()
         assert [] == list(flight._held)  # noqa: SLF001 - visible when its two minutes are over

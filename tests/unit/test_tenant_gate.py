@@ -13,8 +13,9 @@ from ec2_agent.aws_calls.queues import Queues
 from ec2_agent.lanes import intake, tenants
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.flight import Flight
+from ec2_agent.lanes.hiding import REPLACE_AT, TENANT_FULL
 from ec2_agent.lanes.intake import FULL_PAUSE_S, Intake
-from ec2_agent.lanes.tenants import MOST_HELD, NOTE_AT, QUICK, RENEW_AT, TenantGate, away_s
+from ec2_agent.lanes.tenants import MOST_HELD, NOTE_AT, TenantGate
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import LaneQueue
 from joblane.contract.job import job_view
@@ -143,7 +144,7 @@ def test_a_tenant_has_few_messages_held_and_the_rest_goes_back_to_the_lane(
 
     async def work() -> None:
         agent.shares["acme"] = share
-        often = RENEW_AT - 1  # given back for minutes: none is visible again during the test
+        often = REPLACE_AT - 1  # given back for minutes: none is visible again during the test
         waiting = [
             asyncio.create_task(agent.gate.wait(agent.deliver(receives=often))) for _ in range(13)
         ]
@@ -158,11 +159,13 @@ def test_a_tenant_has_few_messages_held_and_the_rest_goes_back_to_the_lane(
 
 
 def test_a_message_is_given_back_for_longer_the_more_often_it_comes():
-    assert [1] * QUICK == [away_s(n) for n in range(1, QUICK + 1)]
-    assert [1, 4, 9] == [away_s(QUICK + n) for n in (1, 2, 3)]
-    assert 300 == away_s(QUICK + 18) == away_s(10_000)
+    assert [1] * TENANT_FULL.quick == [
+        TENANT_FULL.after(n) for n in range(1, TENANT_FULL.quick + 1)
+    ]
+    assert [1, 4, 9] == [TENANT_FULL.after(TENANT_FULL.quick + n) for n in (1, 2, 3)]
+    assert 300 == TENANT_FULL.after(TENANT_FULL.quick + 18) == TENANT_FULL.after(10_000)
     # A minute after it was sent the last of a hundred agents may have seen it.
-    assert sum(away_s(n) for n in range(1, QUICK + 5)) == 60
+    assert sum(TENANT_FULL.after(n) for n in range(1, TENANT_FULL.quick + 5)) == 60
 
 
 def test_a_message_that_is_held_for_long_is_given_to_others(
@@ -224,7 +227,7 @@ def test_one_agent_of_all_without_a_share_notes_the_wait(agent: Agent):
 def test_a_job_that_waits_for_days_does_not_become_a_dead_letter(agent: Agent):
     """SQS moves a message that it has delivered 1,000 times: this one is replaced before."""
     agent.shares["acme"] = 0
-    delivery = agent.deliver(receives=RENEW_AT)
+    delivery = agent.deliver(receives=REPLACE_AT)
     asyncio.run(agent.gate.wait(delivery))
     lengths = agent.lane.lengths()
     assert (0, 0, 1) == (lengths.visible, lengths.in_flight, lengths.delayed)

@@ -88,6 +88,7 @@ class Heartbeat:
     beat_ms: int
     threads: int
     running: int
+    """Slots in use. `jobs` may be more: the outcome of a job is stored after its slot is free."""
     queues: tuple[str, ...]
     isolation: str
     version: str

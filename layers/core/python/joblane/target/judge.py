@@ -78,7 +78,10 @@ def _before_a_start(head: Head, agent: Heartbeat | None, now_ms: int) -> Verdict
             return _WAIT
         seconds = head.reply_timeout_ms / 1000
         who = f"agent {head.assigned} did not respond within {seconds:g} s"
-        return Verdict(Fate.NO_REPLY, f"{who}: {why_silent(agent, now_ms)}")
+        why = why_silent(agent, now_ms)
+        if agent is not None and agent.since_ms > head.timeline[-1].at_ms:
+            why = f"it started again at {rfc3339(agent.since_ms)}; {why}"
+        return Verdict(Fate.NO_REPLY, f"{who}: {why}")
     # It ran here before, and its agent has had the time of a lease to come back.
     gone = agent is None or not agent.alive(now_ms)
     if gone and head.timeline[-1].at_ms + LEASE_S * 1000 <= now_ms:
