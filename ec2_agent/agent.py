@@ -292,7 +292,6 @@ class Agent:
                 return
             head = await parts.claimer.claim(delivery)
             if head is not None:
-                # The message of an earlier version does not say what its job asks for.
                 more_mb = head.spec.resources.memory - memory_mb
                 memory_mb += more_mb
                 parts.slots.memory.take(more_mb)

@@ -39,28 +39,22 @@ if TYPE_CHECKING:
 class Aws:
     """The stores of a deployment, and the clients for queues and for the Auto Scaling group."""
 
-    conditions: ConditionSupervisor | None = None
-    """None in a deployment without recovery."""
-    requirements: Requirements | None = None
-    """None in a deployment without recovery."""
-
     def __init__(self, descriptor: Descriptor, clients: Clients, clock: Clock) -> None:
         """Answers of DynamoDB, and those to direct calls, adjust the clock."""
         dynamodb, s3 = clients.make("dynamodb"), clients.make("s3")
         dynamodb.meta.events.register(
             "after-call.dynamodb", lambda parsed, **_: clock.adjust(parsed)
         )
-        if descriptor.recovery_arn is not None:
-            conditions = table_name(descriptor.name, "conditions")
-            self.conditions = ConditionSupervisor(
-                ConditionStore(dynamodb, conditions),
-                Executions(clients.make("stepfunctions"), descriptor.recovery_arn),
-                ConditionPlaces(dynamodb, conditions),
-                descriptor.limits,
-            )
-            # It tests for up to 25 s, as a long poll may take.
-            lambda_ = clients.make("lambda", LONG_POLL)
-            self.requirements = Requirements(lambda_, recovery_name(descriptor.name))
+        conditions = table_name(descriptor.name, "conditions")
+        self.conditions = ConditionSupervisor(
+            ConditionStore(dynamodb, conditions),
+            Executions(clients.make("stepfunctions"), descriptor.recovery_arn),
+            ConditionPlaces(dynamodb, conditions),
+            descriptor.limits,
+        )
+        # It tests for up to 25 s, as a long poll may take.
+        lambda_ = clients.make("lambda", LONG_POLL)
+        self.requirements = Requirements(lambda_, recovery_name(descriptor.name))
         self.jobs = JobStore(dynamodb, descriptor.jobs_table)
         self._table_calls = _direct(dynamodb, clients, clock)
         self.job_calls = JobCalls(self.jobs, self._table_calls)

@@ -171,7 +171,7 @@ def _descriptor(clients: Clients, deployment: str, clock: Clock) -> Descriptor:
     try:
         answer = clients.make("ssm").get_parameter(Name=name)
         clock.adjust(answer)
-        return Descriptor.model_validate_json(answer["Parameter"]["Value"])
+        return Descriptor.decode(answer["Parameter"]["Value"])
     except ClientError as error:
         if error.response["Error"]["Code"] == "ParameterNotFound":
             raise CannotStart(

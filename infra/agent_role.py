@@ -110,7 +110,6 @@ def _calls(stack: JoblaneStack, fleet: str) -> list[Grant]:
                 "sqs:ChangeMessageVisibility",
                 "sqs:CreateQueue",
                 "sqs:DeleteMessage",
-                "sqs:GetQueueUrl",
                 "sqs:ReceiveMessage",
             ),
             (resources.inboxes(),),

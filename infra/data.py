@@ -224,8 +224,7 @@ def describe(config: Config, resources: Resources) -> str:
             "output_files_mb_per_job",
             "output_files_per_job",
         ),
-        # Agents of earlier versions refuse what they do not know, and need nothing of it.
-    ).model_dump_json(exclude_none=True, exclude={"retention": {"files_days"}})
+    ).model_dump_json(exclude_none=True)
 
 
 def _attribute(key: Key) -> dynamodb.Attribute:

@@ -139,7 +139,7 @@ class Function(Construct):
                 **environment,
             },
         )
-        # Said although it is the default: an upgrade turns off what an earlier version turned on.
+        # Said although it is the default: CloudFormation turns off what was turned on by hand.
         # The construct's own property would bring permissions for X-Ray.
         resource = cast("lambda_.CfnFunction", self.function.node.default_child)
         resource.tracing_config = lambda_.CfnFunction.TracingConfigProperty(mode="PassThrough")

@@ -111,7 +111,7 @@ class RecoveryStack(FunctionStack):
                 json.dumps(definition(arn, self.partition))
             ),
             role=role,
-            tracing_enabled=False,  # said, so that an upgrade turns it off
+            tracing_enabled=False,  # said, because the default of CloudFormation leaves it as it is
             logs=stepfunctions.LogOptions(
                 destination=log,
                 level=stepfunctions.LogLevel.ALL,

@@ -157,7 +157,7 @@ class UpkeepStack(FunctionStack):
                 Grant(("dynamodb:GetItem", "dynamodb:UpdateItem"), (resources.table("jobs"),)),
                 Grant(("sqs:SendMessage",), (resources.lanes(), resources.alternate()), LANES),
                 Grant(
-                    ("sqs:DeleteQueue", "sqs:GetQueueAttributes", "sqs:SetQueueAttributes"),
+                    ("sqs:DeleteQueue", "sqs:GetQueueAttributes"),
                     (resources.inboxes(),),
                     SWEPT,
                 ),

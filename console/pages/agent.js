@@ -56,7 +56,7 @@ export default function Page({ route }) {
     </div>
     <${Section} title="Facts">
       ${facts.length ? html`<${Facts} entries=${facts.map(([fact, value]) => [fact, html`<span title=${`@fact.${fact}`}>${String(value)}</span>`])} />
-        <p class="about">A job refers to a fact as <code>@fact.NAME</code>.</p>` : html`<${Empty}><p>No facts are known: the agent is gone, or of an earlier version.</p><//>`}
+        <p class="about">A job refers to a fact as <code>@fact.NAME</code>.</p>` : html`<${Empty}><p>No facts are known: the agent is gone.</p><//>`}
     <//>`;
 }
 

@@ -24,7 +24,7 @@ from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.reconnect import ENDING_S, discard, reconnect
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
-from ec2_agent.lanes.delivery import Delivery, decode_delivery
+from ec2_agent.lanes.delivery import Delivery, decode_delivery, message_of
 from ec2_agent.logging import events
 from ec2_agent.presence.lease import Lease
 from ec2_agent.retry import Backoff, RetryPolicy, retry
@@ -55,7 +55,8 @@ class FoundJob:
     @property
     def trace_id(self) -> str:
         """The job's trace-id."""
-        return job_trace(self.job_id, self.delivery.received.trace).trace_id
+        message = message_of(self.delivery)
+        return job_trace(self.job_id, message.caller_trace if message else None).trace_id
 
 
 class Adoption:

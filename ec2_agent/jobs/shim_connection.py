@@ -126,7 +126,7 @@ class ShimConnection:
             self._got_work(fds)
         elif not body:
             self.close()
-        elif not self.ended.done():
+        elif message["is"] == "ended" and not self.ended.done():
             self.progress = None
             self.ended.set_result(message)
 
@@ -139,5 +139,5 @@ class ShimConnection:
             os.close(fd)
 
     def _want_progress(self) -> None:
-        """Ask for the next progress; shims of earlier versions do not answer."""
+        """Ask for the next progress."""
         self._send({"do": "want_progress"})

@@ -371,7 +371,7 @@ def outcome_not_durable(job: Traced, error: Exception) -> None:
 
 @event(ERROR, "outcome {record} cannot be read, and stays in the journal: {error}")
 def outcome_unreadable(record: str, error: Exception) -> None:
-    """It is of another version, or damaged."""
+    """It is damaged, or lacks what this version needs."""
 
 
 @event(ERROR, "job {job_id}: {why}")

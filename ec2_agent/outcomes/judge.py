@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 from ec2_agent.sandbox.model import Ending
 from joblane.condition.blocking import Blocking
-from joblane.condition.names import default_condition, named_by_job, scoped, unscoped
+from joblane.condition.names import default_condition, scoped, unscoped
 from joblane.files.models import OutputSummary
 from joblane.formats.text import shortened
 from joblane.job.head import Head
@@ -71,7 +71,7 @@ def judge(
     if stop is not None and ending.stopped:
         outcome, reason = _stopped(head, stop, at_ms, f"ended after {wall}")
         return AttemptResult(outcome, reason, at_ms, ending=ending, records=ending.records)
-    named = _named(head, ending)
+    named = ending.condition
     names = (named, *head.spec.requires, default_condition(head.queue))
     condition = scoped(next(name for name in names if name), head.tenant) if recovery else None
     outcome = outcome_of(
@@ -100,14 +100,6 @@ def judge(
         case _:
             reason = f"exit code {ending.exit_code} after {wall}"
     return AttemptResult(outcome, reason, at_ms, blocked_by, ending, ending.records)
-
-
-def _named(head: Head, ending: Ending) -> str | None:
-    """The condition that the job named; shims of earlier versions let it name any."""
-    try:
-        return ending.condition and named_by_job(ending.condition, head.tenant, head.spec.requires)
-    except ValueError:
-        return None
 
 
 def not_collected(

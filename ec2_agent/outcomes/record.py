@@ -17,11 +17,11 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ec2_agent.fields import fields_of
+from ec2_agent.fields import fields_of, known
 from ec2_agent.lanes.delivery import Delivery, decode_delivery, encode_delivery
 from ec2_agent.outcomes.judge import AttemptResult, cancelled
 from ec2_agent.sandbox.model import Usage
-from joblane.aws.job_items import from_item, to_item
+from joblane.aws.job_items import from_item, stored_spec, to_item
 from joblane.files.models import OutputSummary
 from joblane.job.head import Head, abridged
 from joblane.job.lifecycle import ENDED, Outcome, State, settle
@@ -57,29 +57,25 @@ class OutcomeRecord:
     delivery: Delivery
 
     def encode(self) -> str:
-        """Give the record as JSON. The keys stay, because an agent of another version may read it.
-
-        `way` is the transition, `if_told` the one for a cancelled job, `letter` the delivery.
-        """
-        spec = self.head.spec.model_dump_json(exclude_defaults=True)
+        """Give the record as JSON."""
         return _JSON.encode(
             {
-                "head": to_item(self.head, spec),
-                "way": _encode(self.transition),
-                "if_told": _encode(self.if_cancelled),
-                "letter": encode_delivery(self.delivery),
+                "head": to_item(self.head, stored_spec(self.head.spec)),
+                "transition": _encode(self.transition),
+                "if_cancelled": _encode(self.if_cancelled),
+                "delivery": encode_delivery(self.delivery),
             }
         )
 
     @classmethod
     def decode(cls, text: str) -> "OutcomeRecord":
-        """Inverse of `encode`. Raises ValueError, KeyError or TypeError for anything else."""
+        """Inverse of `encode`; ignores further keys. Raises ValueError, KeyError or TypeError."""
         value = json.loads(text)
         return cls(
             head=from_item(value["head"]),
-            transition=_decode(value["way"]),
-            if_cancelled=_decode(value["if_told"]),
-            delivery=decode_delivery(value["letter"]),
+            transition=_decode(value["transition"]),
+            if_cancelled=_decode(value["if_cancelled"]),
+            delivery=decode_delivery(value["delivery"]),
         )
 
 
@@ -142,9 +138,6 @@ def _usage_json(usage: Usage) -> str:
     return _JSON.encode(rounded)
 
 
-_BESIDE = ("output_bytes", "result", "result_object", "output_files")
-
-
 def _encode(transition: Transition) -> dict[str, Any]:
     facts = fields_of(transition.facts)
     if (stored := transition.facts.result_object) is not None:
@@ -153,8 +146,6 @@ def _encode(transition: Transition) -> dict[str, Any]:
         facts["output_files"] = files.model_dump(exclude_defaults=True)
     return {
         "step": transition.step.encode(),
-        # Beside the facts, where agents up to version 0.2 refuse unknown keys.
-        **{name: facts.pop(name) for name in _BESIDE},
         "facts": facts,
         "condition": transition.condition,
         "hide_s": transition.hide_s,
@@ -162,16 +153,17 @@ def _encode(transition: Transition) -> dict[str, Any]:
 
 
 def _decode(value: dict[str, Any]) -> Transition:
-    facts, stored = value["facts"], value.get("result_object")
-    files = value.get("output_files")
+    facts = known(AttemptFacts, value["facts"])
+    stored, files = facts["result_object"], facts["output_files"]
     return Transition(
         step=Step.decode(value["step"]),
         facts=AttemptFacts(
-            **{**facts, "outcome": Outcome(facts["outcome"])},
-            output_bytes=value.get("output_bytes", 0),
-            result=value.get("result"),
-            result_object=None if stored is None else ResultObject(**stored),
-            output_files=None if files is None else OutputSummary.model_validate(files),
+            **{
+                **facts,
+                "outcome": Outcome(facts["outcome"]),
+                "result_object": stored and ResultObject(**known(ResultObject, stored)),
+                "output_files": files and OutputSummary.model_validate(files),
+            }
         ),
         condition=value["condition"],
         hide_s=value["hide_s"],

@@ -36,8 +36,6 @@ COMMAND_S = 3600
 drain that was there then."""
 
 _DELETED_RECENTLY = "AWS.SimpleQueueService.QueueDeletedRecently"
-_OTHER_ATTRIBUTES = frozenset({"QueueAlreadyExists", "QueueNameExists"})
-"""CreateQueue's answers for a queue of that name with other attributes."""
 
 
 @dataclass
@@ -70,19 +68,10 @@ class Inbox:
                 await asyncio.sleep(self.pause_s)
 
     def _create(self) -> str:
-        """Create the queue, or find that of an earlier agent. Returns its URL.
-
-        Its shorter retention is the daily sweep's to change: an agent that might, might also open
-        the inboxes of others.
-        """
-        try:
-            answer = self.client.create_queue(
-                QueueName=self.name, Attributes={"MessageRetentionPeriod": str(KEPT_S)}
-            )
-        except ClientError as error:
-            if error.response["Error"]["Code"] not in _OTHER_ATTRIBUTES:
-                raise
-            return self.client.get_queue_url(QueueName=self.name)["QueueUrl"]
+        """Create the queue, or find it. Returns its URL."""
+        answer = self.client.create_queue(
+            QueueName=self.name, Attributes={"MessageRetentionPeriod": str(KEPT_S)}
+        )
         return answer["QueueUrl"]
 
     async def run(

@@ -56,9 +56,9 @@ class Lease:
     """Whether it takes new jobs."""
     tenants: Callable[[], Mapping[str, str]] = dict
     """Tenant of each job, where known (`Heartbeat.tenants`)."""
-    left: Callable[[], int | None] = lambda: None
+    left: Callable[[], int] = lambda: 0
     """How many more jobs the agent would take now (`Heartbeat.left`)."""
-    taken: Callable[[], Mapping[str, int] | None] = lambda: None
+    taken: Callable[[], Mapping[str, int]] = dict
     """Slots in use by queue (`Heartbeat.taken`)."""
 
     def __post_init__(self) -> None:

@@ -34,7 +34,7 @@ def main() -> int:
         print(f"refused: {refused.reason}", file=sys.stderr)  # noqa: T201
         return _REFUSED
     if arguments.json:
-        print(json.dumps(ending.encode()["ending"]))  # noqa: T201
+        print(json.dumps(ending.encode()))  # noqa: T201
     elif ending.error:
         print(ending.error, file=sys.stderr)  # noqa: T201
     if ending.timed_out:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-from ec2_agent.fields import fields_of
+from ec2_agent.fields import fields_of, known
 
 Isolation = Literal["full", "namespaces"]
 """`full` adds cgroup v2 limits and accounting to what `namespaces` gives."""
@@ -152,31 +152,14 @@ class Ending:
     """Stopped because it wrote nothing on its line for its `heartbeat_timeout_s`."""
 
     def encode(self) -> dict[str, Any]:
-        """Return an exit record. Shims and agents of other versions read it: the keys stay."""
-        fields = fields_of(self) | {"usage": fields_of(self.usage)}
-        added = {name: fields.pop(name) for name in _ADDED}
-        return {"ending": fields, **added}
+        """Return an exit record."""
+        return fields_of(self) | {"usage": fields_of(self.usage)}
 
     @classmethod
     def decode(cls, record: dict[str, Any]) -> Self:
-        """Inverse of `encode`."""
-        fields = record["ending"]
-        # Shims of earlier versions do not write all of them.
-        added = {name: record[name] for name in _ADDED if name in record}
-        return cls(**{**fields, "usage": Usage(**fields["usage"]), **added})
-
-
-_ADDED = (
-    "condition",
-    "records",
-    "output_bytes",
-    "lease_lost",
-    "killed",
-    "failure",
-    "result",
-    "result_file",
-    "silent",
-)
+        """Inverse of `encode`; ignores further keys."""
+        usage = Usage(**known(Usage, record["usage"]))
+        return cls(**{**known(cls, record), "usage": usage})
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,15 +111,15 @@ class Shim:
         """What it reported last, as it is sent to an agent."""
         self._progress_seen = 0
         self._progress_sent = 0
-        self._progress_wanted: bool = order.get("wants_progress", False)
+        self._progress_wanted: bool = order["wants_progress"]
         self._flush_at: float | None = None
         log = os.open(files.LOG, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=directory)
         self._log = Writer(log, **order["output"])
-        self._wanted: int | None = order.get("wants_beyond")
+        self._wanted: int | None = order["wants_beyond"]
         self._end_files: EndFiles | None = None
         """Once the job has ended."""
         self._starter = agent
-        self._record_within_s: float = order.get("record_within_s", 0.0)
+        self._record_within_s: float = order["record_within_s"]
         self._recorded = False
         """Whether the agent's journal has the end, and no exit record is needed."""
         self._agent: socket.socket | None = agent

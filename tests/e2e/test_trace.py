@@ -7,6 +7,7 @@ from typing import Any
 
 from joblane.aws.clients import Clients
 from joblane.deployment.names import lane_name
+from joblane.job.message import Message
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http, Run
 from tests.support.deployed import submit, wait_for
@@ -28,12 +29,11 @@ def message_of(clients: Clients, job_id: str) -> dict[str, str]:
             QueueUrl=url,
             MaxNumberOfMessages=10,
             VisibilityTimeout=0,
-            MessageAttributeNames=["All"],
         )
         for message in found.get("Messages", []):
             if json.loads(message["Body"])["job_id"] == job_id:
-                given = message["MessageAttributes"]
-                return {name: given[name]["StringValue"] for name in HEADERS}
+                trace = Message.decode(message["Body"]).caller_trace
+                return {} if trace is None else trace.fields
         assert time.monotonic() < ends, f"{job_id} has no message"
 
 

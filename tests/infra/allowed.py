@@ -144,7 +144,7 @@ ALLOWED = {
     | {("dynamodb:BatchGetItem", AGENTS)}
     | every(("dynamodb:GetItem", "dynamodb:UpdateItem"), (JOBS,))
     | {("sqs:ListQueues", "*")}
-    | every(("sqs:DeleteQueue", "sqs:GetQueueAttributes", "sqs:SetQueueAttributes"), INBOXES)
+    | every(("sqs:DeleteQueue", "sqs:GetQueueAttributes"), INBOXES)
     | every(("sqs:SendMessage",), (*LANES, ALTERNATE)),
     "Instancewatch": every(
         ("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Instancewatch",)
@@ -219,7 +219,6 @@ ALLOWED = {
             "sqs:ChangeMessageVisibility",
             "sqs:CreateQueue",
             "sqs:DeleteMessage",
-            "sqs:GetQueueUrl",
             "sqs:ReceiveMessage",
         ),
         INBOXES,

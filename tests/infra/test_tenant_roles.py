@@ -154,7 +154,6 @@ def others(fleet: str, queue: str) -> list[Call]:
         "ChangeMessageVisibility",
         "CreateQueue",
         "DeleteMessage",
-        "GetQueueUrl",
         "ReceiveMessage",
     )
     on_lane = ("ChangeMessageVisibility", "DeleteMessage", "ReceiveMessage", "SendMessage")

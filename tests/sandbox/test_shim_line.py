@@ -58,14 +58,6 @@ def test_a_result_of_the_longest_inline_size_needs_no_file(room: Room):
         assert in_file is end.result_file
 
 
-def test_an_exit_record_of_an_earlier_version_is_read(room: Room):
-    end = ended(*room.start("exit 3"))
-    record = end.encode()
-    for name in ("failure", "result", "result_file", "silent"):
-        del record[name]
-    assert end == Ending.decode(record)
-
-
 def test_params_of_any_length_and_the_context_are_answered(room: Room):
     spec = submission(command=(), type="sleep", params={"ms": 5, "fail_first": 2})
     params = json.dumps({"text": "p" * 200_000}).encode()

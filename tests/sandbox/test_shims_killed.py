@@ -1,4 +1,4 @@
-"""An agent that is killed while its shims have one job after another; and shims of other versions.
+"""An agent that is killed while its shims have one job after another.
 
 A shim here has had jobs before the one that matters. Killed means that the agent's connections are
 closed; the next agent finds the directories. What it must find is in `RunningJob.reuse_shim`.
@@ -6,9 +6,6 @@ closed; the next agent finds the directories. What it must find is in `RunningJo
 
 import asyncio
 import contextlib
-import json
-import os
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +19,7 @@ from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.sandbox.model import Ending
 from ec2_agent.shim import files
-from ec2_agent.shim.pool import SPARE, hand_over
+from ec2_agent.shim.pool import SPARE
 from tests.sandbox.running import STOPS, alive, go_on, marker
 from tests.sandbox.shim_jobs import Room, ended, wait_for
 
@@ -144,40 +141,8 @@ def test_other_shims_of_an_agent_are_not_touched(room: Room, killed_when: str):
     wait_for(lambda: not is_running(life.shim))
 
 
-def start_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have jobs started as by an agent that knows nothing of recorded ends."""
-
-    def older(shim: Any, directory: int, sandbox: Any, fds: Any, order: dict[str, Any]) -> None:
-        del order["record_within_s"]
-        hand_over(shim, directory, sandbox, fds, order)
-
-    monkeypatch.setattr("ec2_agent.jobs.start.hand_over", older)
-
-
-def test_a_job_of_an_earlier_agent_has_its_exit_record_at_once_and_a_shim_of_its_own(
-    room: Room, monkeypatch: pytest.MonkeyPatch
-):
-    start_as_before(monkeypatch)
-    directory, shim, sandbox = room.start("exit 4")
-    held = os.dup(shim.fileno())  # the agent is there, and says nothing
-    try:
-        end = ended(directory, shim, sandbox)
-        assert end == Ending.decode(directory.read(files.EXIT) or {})
-        wait_for(lambda: not is_running(directory.read(files.SHIM) or {}))
-    finally:
-        os.close(held)
-
-
-def test_after_an_upgrade_an_adopted_job_writes_its_exit_record(
-    room: Room, monkeypatch: pytest.MonkeyPatch
-):
-    mark = marker()
-    life = live(room, "it runs", mark, lambda: start_as_before(monkeypatch))
-    _adopt(life, mark)
-
-
-def test_after_a_return_to_an_earlier_version_a_job_has_its_exit_record(room: Room):
-    """That agent does not say `recorded`; the one that asked for it has ended."""
+def test_an_adopted_job_writes_its_exit_record(room: Room):
+    """The agent that asked to do without it has ended."""
     mark = marker()
     _adopt(live(room, "it runs", mark), mark)
 
@@ -220,30 +185,3 @@ def test_only_the_agent_that_started_a_job_relieves_its_shim_of_the_record(room:
     end = asyncio.run(work())
     assert end == Ending.decode(life.directory.read(files.EXIT) or {})
     wait_for(lambda: not is_running(life.shim))
-
-
-EARLIER = {"renew", "stop", "kill", "want", "want_progress", "send_work", "release"}
-"""What a shim of the version before knows; what else it is asked, it ignores."""
-
-
-def test_an_agent_asks_a_shim_that_it_adopted_nothing_that_an_earlier_one_does_not_know(
-    tmp_path: Path,
-):
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    asked = set()
-
-    async def work() -> None:
-        with contextlib.closing(Room(tmp_path)) as room:
-            directory, *_ = room.start("true")
-            job = RunningJob(directory, ShimConnection(ours))
-            job.shim.renew(1.0)
-            assert not job.reuse_shim()
-            await job.gone(0)
-            job.shim.close()
-
-    asyncio.run(work())
-    theirs.setblocking(False)
-    with theirs, contextlib.suppress(BlockingIOError, ConnectionError):
-        while message := theirs.recv(65536):
-            asked.add(json.loads(message)["do"])
-    assert {"renew", "release"} <= asked <= EARLIER

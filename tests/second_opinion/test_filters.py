@@ -12,8 +12,8 @@ import botocore.session
 import pytest
 
 from joblane.aws.job_ends import read_end
-from joblane.aws.job_items import HEAD
-from joblane.aws.job_notifications import ATTRIBUTE, read_change
+from joblane.aws.job_items import HEAD, NOTIFY
+from joblane.aws.job_notifications import read_change
 from joblane.aws.job_stream import read_record
 from joblane.aws.table import decoded
 from joblane.notify.request import NOTIFY_STATES
@@ -86,7 +86,7 @@ def has_sequel(record: Record) -> bool:
     A filter compares no two images, so a later change of an ended job passes as well.
     """
     new = decoded(record["dynamodb"].get("NewImage", {}))
-    notifies = new.get("sk") == HEAD and ATTRIBUTE in new and new["state"] in NOTIFY_STATES
+    notifies = new.get("sk") == HEAD and NOTIFY in new and new["state"] in NOTIFY_STATES
     assert notifies or read_change(record) is None
     return notifies or read_end(record) is not None
 

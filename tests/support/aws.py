@@ -23,6 +23,7 @@ from joblane.deployment.names import (
     bucket_name,
     dead_letter_name,
     notify_name,
+    recovery_name,
     table_name,
     topic_name,
     traces_dead_name,
@@ -53,6 +54,7 @@ DESCRIPTOR = Descriptor(
     bucket=bucket_name(NAME, "123456789012", "us-east-1"),
     queue_url_prefix=PREFIX,
     retention=Retention(),
+    recovery_arn=f"arn:aws:states:us-east-1:123456789012:stateMachine:{recovery_name(NAME)}",
     queues={queue: QueueDescriptor(threads=8) for queue in QUEUES},
 )
 

@@ -105,7 +105,7 @@ def test_an_agent_is_cordoned_and_uncordoned(aws: Cloud, platform: Api, command:
 def test_agents_show_their_labels_and_whether_they_take_jobs(aws: Cloud, platform: Api):
     beat(aws, "agent-1")
     entry = platform("GET", "/v1/agents/agent-1")[1]
-    assert ({}, "ready") == (entry["labels"], entry["state"])  # of an earlier version
+    assert ({}, "ready") == (entry["labels"], entry["state"])
     now_ms = int(time.time() * 1000)
     row = Heartbeat("agent-1", 0, now_ms, 4, 1, ("default",), "full", "0.1.0")
     aws.agents.beat(replace(row, labels={"group": "web.dev"}, mode="cordoned"))

@@ -6,17 +6,16 @@ from typing import Any
 
 import pytest
 
-from ec2_agent.outcomes.judge import StopReason, judge
+from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import Ending, Usage
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.output import Cursor
 from joblane.service.log_pages import log_page
 from tests.support import recovery
 from tests.support.attempts import begin, finished, lengths, output, run, stopped
 from tests.support.aws import Cloud
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB
 
 SLEEPER = "echo ready; exec sleep 60"
 DEAF = "trap '' TERM; echo ready; sleep 60 & wait"
@@ -259,24 +258,6 @@ def test_a_job_has_nothing_tested_that_its_submission_does_not_list(
 def test_a_job_may_wait_for_its_own_tenants_quota(aws: Cloud, launcher: Launcher):
     head, out = say(aws, launcher, name("quota:acme") + "exit 75")
     assert ("quota:acme", '{"ok": true}\n') == (head.condition, out)
-
-
-def test_what_an_earlier_shim_let_a_job_name_is_not_tested():
-    """Jobs outlive their agent, and shims of earlier versions accept every condition."""
-    ending = Ending(
-        exit_code=75,
-        signal=None,
-        timed_out=False,
-        oom_killed=False,
-        stopped=False,
-        error=None,
-        usage=Usage(cpu_s=0, wall_s=0),
-        condition="tcp:s3cret.example:53",
-    )
-    head = submitted(JOB, "acme", submission(), 0)
-    result = judge(head, ending, None, 0, recovery=True)
-    assert (Outcome.BLOCKED, "app:acme/default") == (result.outcome, result.condition)
-    assert "s3cret" not in result.reason
 
 
 def test_a_condition_that_is_none_is_answered_and_not_waited_for(aws: Cloud, launcher: Launcher):

@@ -242,17 +242,6 @@ def test_a_lease_is_as_long_as_the_agent_that_has_it_says(aws: Cloud, lease_s: i
     assert claim(aws, "agent-2", NOW + lease_s) is not None
 
 
-def test_an_agent_of_before_leases_were_told_has_the_usual_one(aws: Cloud):
-    lose(aws)
-    table, dynamodb = DESCRIPTOR.agents_table, aws.clients.make("dynamodb")
-    (item,) = dynamodb.scan(TableName=table)["Items"]
-    del item["lease"]
-    dynamodb.put_item(TableName=table, Item=item)
-    row = aws.agents.get("agent-dead")
-    assert row is not None
-    assert LEASE_S == row.lease_s
-
-
 def test_a_job_of_an_agent_that_said_goodbye_or_came_back_anew_is_taken_over_at_once(aws: Cloud):
     lose(aws)
     beat(aws, "agent-dead", NOW + 5, since=NOW + 4)  # restarted: its earlier jobs are gone

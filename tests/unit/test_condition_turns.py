@@ -5,7 +5,7 @@ import pytest
 from joblane.job.lifecycle import State
 from joblane.job.message import Message
 from tests.support.aws import Cloud
-from tests.support.recovery import TABLE, World
+from tests.support.recovery import World
 
 URL = "http:https://api.example.com/health"
 HOUR = 3600
@@ -76,18 +76,3 @@ def test_a_job_that_comes_back_gives_up_when_it_first_blocked_so_long_ago(world:
     world.machine.run(540)
     assert [State.FAILED, State.BLOCKED] == world.states([early, late])
     assert "gave up after 10 min" in world.reason(early)
-
-
-def test_a_list_of_an_earlier_version_is_released_and_emptied(world: World):
-    jobs = world.submit_and_block(URL, 3)
-    dynamodb = world.aws.clients.make("dynamodb")
-    for item in dynamodb.scan(TableName=TABLE)["Items"]:
-        if item["sk"]["S"].startswith("JOB#"):
-            key = {name: item[name] for name in ("condition", "sk")}
-            dynamodb.delete_item(TableName=TABLE, Key=key)
-            time, job_id = int(item["first_at"]["N"]), item["sk"]["S"].rpartition("#")[2]
-            old = {**item, "sk": {"S": f"JOB#{time:015d}#{job_id}"}}
-            dynamodb.put_item(TableName=TABLE, Item=old)
-    world.recover(2)
-    assert [State.PENDING] * 3 == world.states(jobs)
-    assert [] == world.conditions.waiting(URL, 1)

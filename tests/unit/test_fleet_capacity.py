@@ -65,11 +65,6 @@ CASES = [
         {"running": 7, "left": 1, "taken": {"default": 7}},
         IN | {"alive": 1, "busy": 1, "running": 7, "free": 1, "free_of": {"default": 0, "bulk": 1}},
     ),
-    Case(
-        "an earlier version: threads without running jobs",
-        {"running": 3, "left": None, "taken": None, "queues": ("default",)},
-        IN | {"alive": 1, "busy": 1, "running": 3, "free": 5, "free_of": {"default": 3, "bulk": 0}},
-    ),
     Case("boots", None, {"members": 1, "booting": 1}, "Pending"),
     Case("boots, in its lifecycle hook", None, {"members": 1, "booting": 1}, "Pending:Wait"),
     Case("is in service, no row yet", None, IN | {"booting": 1}),

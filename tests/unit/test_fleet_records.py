@@ -140,7 +140,7 @@ def test_a_record_expires_a_week_after_the_last_write(aws: Cloud, records: Fleet
 
 
 def test_a_record_of_another_version_is_read(aws: Cloud, records: FleetRecords):
-    """A later version may add attributes, and an earlier one lacks some."""
+    """A later version may add attributes; those that may be absent are."""
     records.write("main", FULL)
     aws.clients.make("dynamodb").update_item(
         TableName=TABLE,

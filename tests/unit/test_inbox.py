@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from ec2_agent.presence.inbox import LAST_POLLS_S, POLL_S, Inbox
-from joblane.aws.inboxes import EARLIER_KEPT_S, KEPT_S
+from joblane.aws.inboxes import KEPT_S
 from joblane.aws.lanes import LaneQueue, Received
 from joblane.job.message import Command, Message
 from tests.support.aws import Cloud
@@ -77,7 +77,7 @@ def test_the_message_of_a_job_is_passed_on_with_its_queue_and_stays(aws: Cloud):
 
     received, queue = asyncio.run(read())
     assert ("bulk", 512) == (received.job_queue, received.memory_mb)
-    assert Message(job_id=JOB, tenant="acme") == Message.decode(received.body)
+    assert Message(job_id=JOB, tenant="acme", queue="bulk") == received.message
     lengths = queue.lengths()
     assert (0, 1) == (lengths.visible, lengths.in_flight)
 
@@ -132,19 +132,6 @@ def test_a_command_of_yesterday_is_dropped_and_one_of_now_is_not(aws: Cloud):
 
     assert [Command(command="uncordon")] == asyncio.run(read())
     assert [] == later_s  # one poll brought all three
-
-
-@pytest.mark.parametrize("code", [None, "QueueNameExists"])
-def test_the_inbox_of_an_earlier_agent_is_used_as_it_is(aws: Cloud, code: str | None):
-    """The sweep changes its retention: an agent may not change attributes of inboxes."""
-    sqs, refusals = refusing(aws)
-    made = sqs.create_queue(
-        QueueName="joblane-inbox-agent-1",
-        Attributes={"MessageRetentionPeriod": str(EARLIER_KEPT_S)},
-    )
-    refusals.extend([code] if code else [])  # moto itself says QueueAlreadyExists, as AWS does
-    opened = asyncio.run(Inbox(sqs, "joblane-inbox-agent-1", time.time).open())
-    assert made["QueueUrl"] == opened.url
 
 
 def refusing(aws: Cloud, call: str = "CreateQueue") -> "tuple[SQSClient, list[str]]":

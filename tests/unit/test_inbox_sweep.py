@@ -8,7 +8,7 @@ import pytest
 
 from functions.instance_end.handler import Settings, build, sweep_of
 from joblane.aws import inboxes
-from joblane.aws.inboxes import EARLIER_KEPT_S, KEPT_S
+from joblane.aws.inboxes import KEPT_S
 from joblane.deployment.names import inbox_name
 from joblane.job.lease import Heartbeat
 from tests.support.aws import NAME, Cloud, configured
@@ -58,25 +58,6 @@ def test_a_queue_whose_name_begins_so_and_that_is_no_inbox_stays(aws: Cloud):
         make(aws, agent, kept_s)
     assert {"Foreign": 2} == sweep(aws)
     assert {"short", "long"} == left(aws)
-
-
-def kept_s(aws: Cloud, agent: str) -> int:
-    url = aws.clients.make("sqs").get_queue_url(QueueName=inbox_name(NAME, agent))["QueueUrl"]
-    answer = aws.clients.make("sqs").get_queue_attributes(
-        QueueUrl=url, AttributeNames=["MessageRetentionPeriod"]
-    )
-    return int(answer["Attributes"]["MessageRetentionPeriod"])
-
-
-def test_inboxes_that_earlier_agents_created_are_deleted_or_get_todays_retention(aws: Cloud):
-    for agent in ("gone", "alive"):
-        make(aws, agent, EARLIER_KEPT_S)
-    make(aws, "foreign", EARLIER_KEPT_S + 1)
-    for agent in ("alive", "foreign"):
-        beat(aws, agent)
-    assert {"Deleted": 1, "Lengthened": 1} == sweep(aws)
-    assert (KEPT_S, EARLIER_KEPT_S + 1) == (kept_s(aws, "alive"), kept_s(aws, "foreign"))
-    assert {} == sweep(aws)
 
 
 def test_every_page_is_read(aws: Cloud, monkeypatch: pytest.MonkeyPatch):

@@ -1,7 +1,6 @@
 """The journal: outcomes wait there in order, and go out when AWS answers again."""
 
 import asyncio
-import json
 import random
 import time
 from collections.abc import Sequence
@@ -278,20 +277,6 @@ def test_an_outcome_reads_back_as_it_was_written(
     back = OutcomeRecord.decode(one.encode())
     assert one == back
     assert one.transition.step.encode() == back.transition.step.encode()
-
-
-def test_an_outcome_that_the_previous_version_stored_is_read():
-    """An upgraded agent takes up the journal that it finds."""
-    one = outcome(5)
-    stored = json.loads(one.encode())
-    stored["letter"] = {
-        "queue": "default",
-        "lane_url": "https://lane",
-        "dead_letters_url": "https://dead",
-        "received": {"body": "{}", "receipt": "r-1", "receives": 1, "sent_ms": 5},
-        "since": 6.5,
-    }
-    assert one == OutcomeRecord.decode(json.dumps(stored))
 
 
 def test_the_jitter_of_a_retry_is_decided_once():

@@ -82,7 +82,7 @@ def test_a_cursor_survives_its_text(cursor: Cursor):
 @pytest.mark.parametrize(
     "row", [[1, 3, None], [1, 3, "f/375"], [1, 3], [1, 3, 0], [1, 3, 2.0], [1, 3, True]]
 )
-def test_a_cursor_of_an_earlier_version_or_of_none_is_refused(row: list[object]):
+def test_what_is_no_cursor_is_refused(row: list[object]):
     text = base64.urlsafe_b64encode(json.dumps(row).encode()).decode().rstrip("=")
     with pytest.raises(ValueError, match="not a cursor"):
         Cursor.decode(text)

@@ -8,7 +8,7 @@ import pytest
 
 from ec2_agent.jobs.adoption import Adoption
 from ec2_agent.lanes import memory
-from ec2_agent.lanes.delivery import Delivery, decode_delivery, encode_delivery
+from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.memory import HOLD_S, LONGEST_HOLD_S, Memory, MemoryGate, hold_s
 from ec2_agent.slots import Slots
 from joblane.aws.condition_items import to_waiting, waiting_row
@@ -17,7 +17,6 @@ from joblane.aws.lanes import LaneQueue
 from joblane.condition.waiting import waiting_job
 from joblane.contract.job import job_view
 from joblane.job.head import submitted
-from joblane.job.message import Message
 from joblane.job.spec import DEFAULT_MEMORY_MB
 from joblane.service.wake_up import wake_up_message
 from tests.support.agents import Parts
@@ -73,32 +72,21 @@ def _agent(aws: Cloud, tmp_path: Path) -> Agent:
     return Agent(aws, tmp_path, 3000)
 
 
-def test_a_message_says_what_its_job_asks_for_and_an_old_one_means_the_default(aws: Cloud):
+def test_a_message_says_what_its_job_asks_for(aws: Cloud):
     lane = LaneQueue(aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default"))
     head = submitted(JOB, "acme", LARGE, 1000)
     lane.send(wake_up_message(head))
-    assert "memory" not in wake_up_message(head).encode()  # agents of old refuse unknown fields
     (received,) = lane.receive(1, 0)
     assert LARGE_MB == received.memory_mb
     lane.send_again(received, 0)
     lane.send_batch([(wake_up_message(head), 0)])
     assert [LARGE_MB] * 2 == [again.memory_mb for _ in "ab" for again in lane.receive(1, 0)]
-    lane.send(Message(job_id=JOB, tenant="acme"))  # as of old: without the attribute
-    assert [DEFAULT_MEMORY_MB] == [found.memory_mb for found in lane.receive(1, 0)]
-
-    delivery = Delivery("default", "lane", "dead", received, 1.0)
-    stored = encode_delivery(delivery)
-    assert delivery == decode_delivery(stored)
-    del stored["memory_mb"]
-    assert DEFAULT_MEMORY_MB == decode_delivery(stored).received.memory_mb
 
 
 def test_a_job_that_a_condition_lets_go_on_asks_for_the_same_memory():
     entry = waiting_job(submitted(JOB, "acme", LARGE, 1000))
     row = waiting_row("app:x", entry)
     assert LARGE_MB == wake_up_message(to_waiting(row)).memory_mb
-    del row["memory_mb"]  # of an earlier version
-    assert replace(entry, memory_mb=DEFAULT_MEMORY_MB) == to_waiting(row)
 
 
 def test_small_jobs_do_not_keep_a_large_one_waiting(agent: Agent):

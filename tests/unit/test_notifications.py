@@ -9,6 +9,7 @@ import pytest
 from botocore.exceptions import ConnectTimeoutError
 
 from functions.sequel import handler
+from joblane.aws.job_items import IN_SPEC
 from joblane.contract.job_events import Delivery, JobEvent
 from joblane.deployment.names import notify_name, sequel_mapping_parameter_name
 from joblane.job.head import Head, submitted
@@ -127,8 +128,9 @@ def test_a_job_notifies_about_the_states_that_it_names(at: Deployed, state: str)
     record = stream.write(JOB, State(state))
     others = [name for name in NOTIFY_STATES if name != state]
     for on, count in (([state], 1), (others, 0)):
-        notify = json.dumps({"eventbridge": True, "on": on})
-        record["dynamodb"]["NewImage"]["notify"] = {"S": notify}
+        image = record["dynamodb"]["NewImage"]
+        spec = json.loads(image["spec"]["S"]) | {"notify": {"eventbridge": True, "on": on}}
+        image |= {"notify": {"S": IN_SPEC}, "spec": {"S": json.dumps(spec)}}
         at.sequel.handle([record])
         assert count == len(at.messages(QUEUE))
 
@@ -204,7 +206,7 @@ def test_what_cannot_be_read_is_put_aside_and_the_others_go(at: Deployed):
         at.end(letter)
     records = at.stream.take()
     broken = copy.deepcopy(records[-1])
-    broken["dynamodb"]["NewImage"]["notify"] = {"S": "no JSON"}
+    broken["dynamodb"]["NewImage"]["spec"] = {"S": "no JSON"}
     at.sequel.handle([broken, *records])
     (aside,) = at.messages(ALTERNATE)
     assert ("sequel", broken["dynamodb"]["SequenceNumber"]) == (aside["source"], aside["sequence"])

@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from functions.submission.handler import Settings, build
+from joblane.aws.job_items import IN_SPEC
 from joblane.contract.problems import Problem, parsed
 from joblane.job.lifecycle import ENDED, State
 from joblane.job.spec import Submission
@@ -160,8 +161,13 @@ def test_the_api_keeps_what_was_asked_for_and_shows_it(aws: Cloud, api: Api):
     row: Any = aws.clients.make("dynamodb").get_item(
         TableName=DESCRIPTOR.jobs_table, Key={"job_id": {"S": job["id"]}, "sk": {"S": "JOB"}}
     )["Item"]
+    assert (IN_SPEC, notify) == (row["notify"]["S"], json.loads(row["spec"]["S"])["notify"])
+    _, long = posted(api, notify=notify, env={"A": "x" * 999})
+    row = aws.clients.make("dynamodb").get_item(
+        TableName=DESCRIPTOR.jobs_table, Key={"job_id": {"S": long["id"]}, "sk": {"S": "JOB"}}
+    )["Item"]
     assert notify == json.loads(row["notify"]["S"])
-    assert "notify" not in json.loads(row["spec"]["S"])  # which earlier agents read
+    assert job["notify"] == long["notify"]
 
 
 def test_a_job_that_notifies_nobody_has_no_more_in_its_row(aws: Cloud, api: Api):

@@ -11,13 +11,12 @@ from ulid import ULID
 
 from functions.submission.handler import Settings, build
 from joblane.aws.agents import SHARDS
-from joblane.aws.job_items import attention, key, to_row
 from joblane.aws.job_table import IdPage
 from joblane.aws.table import Table
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head, submitted
-from joblane.job.lifecycle import Event, Outcome, State
-from joblane.job.moves import AttemptFacts, plan
+from joblane.job.lifecycle import Event, State
+from joblane.job.moves import plan
 from joblane.job.timeline import Step
 from joblane.service.search import EXAMINED_MAX, NEWEST, among, merged
 from joblane.target.group import Group, MemberOf
@@ -170,7 +169,6 @@ def test_heads_of_other_tenants_and_of_members_are_not_read(aws: Cloud, api: Api
 
     assert 1 == heads_read("acme", "other", "")
     assert 3 == heads_read("acme")  # two are being claimed
-    assert 3 == heads_read()  # an agent of an earlier version
 
 
 def test_several_rare_states_are_merged_newest_first(aws: Cloud, api: Api, meter: Meter):
@@ -238,35 +236,6 @@ def test_whoever_moves_a_job_on_takes_it_out_of_the_index(
     leave(aws, head)
     check_index(items.values())
     assert [] == aws.jobs.attention_ids("acme", head.state, limit=9, before=None)[0]
-
-
-def test_a_job_that_an_earlier_version_woke_is_not_listed_and_leaves_the_index_when_it_starts(
-    aws: Cloud, api: Api, table: Table
-):
-    """A function of that version leaves the entry of a scheduled job in the index."""
-    head = new(0)
-    row = to_row(head, head.spec.model_dump_json(exclude_defaults=True))
-    table.put({**row, "attention": attention("acme", State.SCHEDULED)})
-    assert [] == pages(api, state="scheduled")
-    assert [head.job_id] == pages(api, state="pending")
-    aws.jobs.claim(head.job_id, "agent-1", NOW_MS)
-    assert "attention" not in (table.get(key(head.job_id)) or {})
-
-
-def test_a_job_that_an_earlier_version_accepted_is_found_once_it_moves(
-    aws: Cloud, api: Api, table: Table
-):
-    """Its row has no entry in the index while it is scheduled."""
-    head = scheduled(aws, 0)
-    row = table.get(key(head.job_id)) or {}
-    table.put({name: value for name, value in row.items() if name != "attention"})
-    assert [] == pages(api, state="scheduled")
-    aws.jobs.claim(head.job_id, "agent-1", NOW_MS + 2000)
-    assert [head.job_id] == pages(api, state="active")
-    claimed = aws.job(head.job_id)
-    step = Step(State.FAILED, NOW_MS + 3000, 1, "exit code 65")
-    aws.jobs.settle(claimed, step, AttemptFacts(Outcome.PERMANENT, exit_code=65))
-    assert [head.job_id] == pages(api, state="failed")
 
 
 IDS = st.sets(st.integers(0, 40).map(lambda number: f"{number:02d}"))

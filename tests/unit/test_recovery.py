@@ -236,7 +236,7 @@ def test_before_the_start_the_first_condition_that_blocks_is_named(world: World)
     world.http.bad = "forbidden"
     assert (URL, "forbidden", True) == tuple(world.function(ask).values())
     unknown = world.function({"do": "check", "conditions": ["moon:full"]})
-    assert unknown["hopeless"]  # the key that agents of every version read
+    assert unknown["untestable"]
 
 
 def test_a_condition_known_to_block_is_not_tested_for_every_start(world: World):

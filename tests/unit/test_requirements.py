@@ -43,7 +43,7 @@ def test_without_conditions_nobody_is_asked():
 
 
 def test_what_blocks_is_named():
-    answer = {"blocking": "app:a", "why": "declared down", "hopeless": False}
+    answer = {"blocking": "app:a", "why": "declared down", "untestable": False}
     found = requirements(Function(answer)).first_blocking(("app:a",))
     assert Blocking("app:a", "declared down", untestable=False) == found
 

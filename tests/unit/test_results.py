@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import random
 import time
 from dataclasses import replace
 from typing import Any
@@ -10,10 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from ec2_agent.outcomes.judge import AttemptResult
-from ec2_agent.outcomes.record import OutcomeRecord, decide
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import Ending, Usage
 from functions.submission.handler import Settings, build
 from joblane.aws.jobs import Refused
 from joblane.aws.result_store import ResultStore
@@ -22,7 +18,6 @@ from joblane.job.lease import PROGRESS_BYTES, Heartbeat, JobProgress, Progress, 
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.result import MAX_RESULT_BYTES
-from joblane.job.retention import Retention
 from joblane.job.timeline import Step
 from tests.support.attempts import begin, finished, run, wait_for_output
 from tests.support.aws import DESCRIPTOR, Cloud, configured
@@ -176,23 +171,6 @@ def test_an_abandoned_attempt_stores_no_result_and_reports_nothing(aws: Cloud, l
     job = attempt.job
     assert job is not None
     assert not job.directory.path.exists()
-
-
-def test_an_outcome_of_an_earlier_version_is_read(aws: Cloud, launcher: Launcher):
-    _, attempt = begin(aws, launcher, command=["true"])
-    ending = Ending(0, None, False, False, False, None, Usage(0, 0), result="[1]")
-    result = AttemptResult(Outcome.SUCCEEDED, "exit code 0", 1, ending=ending)
-    dice = random.Random(1)
-    record = decide(attempt.head, attempt.delivery, result, Retention(), dice)
-    assert "[1]" == record.transition.facts.result
-    assert None is record.if_cancelled.facts.result
-    assert record == OutcomeRecord.decode(record.encode())
-    value = json.loads(record.encode())
-    for transition in (value["way"], value["if_told"]):
-        # Agents of earlier versions refuse unknown facts, and read nothing beside them.
-        assert not {"result", "result_object"} & transition["facts"].keys()
-        del transition["result"], transition["result_object"]
-    assert None is OutcomeRecord.decode(json.dumps(value)).transition.facts.result
 
 
 # --- progress

@@ -196,7 +196,6 @@ def test_no_heartbeat_comes_after_the_goodbye(
         (heartbeat(mode="draining"), "draining", False, True),
         (heartbeat(beat_ms=OLD_MS), "gone", False, False),
         (heartbeat(beat_ms=OLD_MS, mode="cordoned"), "gone", False, False),
-        (heartbeat(labels=None), "ready", False, True),
     ],
 )
 def test_what_operators_see(row: Heartbeat, state: AgentState, takes: bool, shares: bool):  # noqa: FBT001

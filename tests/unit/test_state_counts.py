@@ -33,7 +33,7 @@ def counted(usage: UsageStore, tenant: str = "acme") -> dict[State, int]:
 
 
 def test_every_state_has_a_letter_that_never_changes():
-    """Other versions read them: add letters, and change none."""
+    """They are stored: add letters, and change none."""
     assert set(State) == set(LETTERS)
     assert "swparbcfdxekligh" == "".join(LETTERS[state] for state in State)
     assert len(LETTERS) == len(set(LETTERS.values()))

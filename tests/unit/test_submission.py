@@ -48,7 +48,8 @@ def test_a_job_is_stored_and_its_message_sent(aws: Cloud, api: Api):
     )
     assert "waits in lane default" in job["reason"]
     (message,) = messages(aws)
-    assert {"v": 1, "job_id": job["id"], "tenant": "acme"} == json.loads(message["Body"])
+    said = {"v": 1, "job_id": job["id"], "tenant": "acme", "memory_mb": 512}
+    assert said == json.loads(message["Body"])
     assert "acme" == message["Attributes"]["MessageGroupId"]
     assert ("accepted", None) == (job.pop("admission"), job.pop("replaced"))
     assert (200, job) == api("GET", f"/v1/jobs/{job['id']}")

@@ -135,9 +135,10 @@ def test_the_longest_submission_that_stays_in_the_row_costs_no_more(
 ):
     """A longer one is shared by the members: a read more for each of them."""
     name = instance(1)
-    empty = len('{"command":["true",""],"queue":"default","retry":{"max_attempts":1}}')
-    if target != "_all":
-        empty -= len(',"retry":{"max_attempts":1}')
+    fields = f'"target":"{target}","reply_timeout_s":86400.0'
+    empty = len(f'{{"command":["true",""],"queue":"default",{fields}}}')
+    if target == "_all":
+        empty += len(',"retry":{"max_attempts":1}')
     most = INLINE_SPEC_BYTES - TARGET_BYTES - empty
     jobs = JobStore(metered.make("dynamodb"), DESCRIPTOR.jobs_table)
     rooms = []

@@ -170,7 +170,7 @@ def test_a_tenant_that_sends_many_keeps_a_place_for_others(world: World):
         received = world.send()
         for n in range(MOST_HELD):
             job_id = f"{JOB[:20]}{n:06d}"
-            body = Message(job_id=job_id, tenant="acme").encode()
+            body = Message(job_id=job_id, tenant="acme", queue="default").encode()
             agent.job(replace(received, body=body, receipt=f"r{n}"))
         agent.job(received)
         assert MOST_HELD == len(agent.parts.targeted)
@@ -199,7 +199,8 @@ def test_a_job_of_a_queue_that_is_not_served_here_is_dropped(world: World):
     async def work() -> None:
         agent = world.agent
         received = world.send()
-        agent.job(replace(received, job_queue="elsewhere"))
+        body = Message(job_id=JOB, tenant="acme", queue="elsewhere").encode()
+        agent.job(replace(received, body=body))
         await agent.finish()
         assert [] == agent.started
 

@@ -48,7 +48,7 @@ def test_the_sdk_passes_on_the_environment_with_submissions_alone(
     with connect(api.url, "secret") as client:
         client.get(client.submit(["true"]).id)
     assert [(PARENT, STATE), (None, None)] == sent(api)
-    assert {"command": ["true"]} == api.requests[0].body  # an API of an earlier version takes it
+    assert {"command": ["true"]} == api.requests[0].body
 
 
 def test_the_current_span_counts_before_the_environment(api: FakeApi) -> None:

@@ -84,7 +84,7 @@ class Record:
     """Tenant in whose trail it stands; `PLATFORM` for the trail of that role."""
     action: Action | Literal["submit"]
     who: Who | None
-    """None for jobs from before this was stored."""
+    """None if it is not known."""
     target: tuple[tuple[str, str], ...] = ()
     """Parameters of the path: `job_id`, `group`, `queue`, `agent`, `condition`, `type`."""
     reason: str | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby, zip_longest
 
 from joblane.aws.table import ConditionFailed, Row, Store
-from joblane.job.lease import LEASE_S, Heartbeat, JobProgress
+from joblane.job.lease import Heartbeat, JobProgress
 
 SHARDS = 16
 """Partitions that the agents spread over: listing them reads 16 partitions, a page at a time,
@@ -151,8 +151,8 @@ class AgentStore(Store):
     def jobs_of(self, tenant: str, pool: Executor) -> list[str]:
         """Ids of jobs of which agents said last that they have them, in any order.
 
-        All jobs of the tenant but members of groups; of agents that do not say whose their jobs
-        are, all. Reads all agents, the partitions side by side, eventually consistent.
+        All jobs of the tenant but members of groups, and those that are being claimed. Reads all
+        agents, the partitions side by side, eventually consistent.
         """
 
         def in_shard(shard: int) -> list[str]:
@@ -204,11 +204,11 @@ def _row(row: Heartbeat, gone_s: int) -> Row:
         "tenants": _runs(row.tenants) or None,
         "trouble": row.trouble,
         "progress": [entry.encode() for entry in row.progress] or None,
-        "labels": None if row.labels is None else dict(row.labels),
+        "labels": dict(row.labels),
         "mode": row.mode,
         "uncordoned": row.uncordoned_ms,
         "left": row.left,
-        "taken": None if row.taken is None else dict(row.taken),
+        "taken": dict(row.taken),
         "surplus": row.surplus_ms,
         "expires_at": row.beat_ms // 1000 + gone_s,
     }
@@ -228,7 +228,7 @@ def _runs(tenants: Sequence[str]) -> str:
 
 
 def _tenants(row: Row) -> tuple[str, ...]:
-    """Inverse of `_runs`; none of an agent of an earlier version."""
+    """Inverse of `_runs`."""
     runs = (run.split(":") for run in row.get("tenants", "").split())
     return tuple(tenant for tenant, count in runs for _ in range(int(count)))
 
@@ -246,12 +246,12 @@ def _heartbeat(row: Row) -> Heartbeat:
         jobs=tuple(row["jobs"]),
         tenants=_tenants(row),
         trouble=row.get("trouble"),
-        lease_s=row.get("lease", LEASE_S),  # an older agent's row has none
+        lease_s=row["lease"],
         progress=tuple(map(JobProgress.decode, row.get("progress", ()))),
-        labels=row.get("labels"),
+        labels=row["labels"],
         mode=row.get("mode"),
         uncordoned_ms=row.get("uncordoned"),
-        left=row.get("left"),
-        taken=row.get("taken"),
+        left=row["left"],
+        taken=row["taken"],
         surplus_ms=row.get("surplus"),
     )

@@ -4,7 +4,6 @@ from joblane.aws.job_items import trace_values
 from joblane.aws.table import Row
 from joblane.condition.state import ConditionState, Phase
 from joblane.condition.waiting import WaitingJob
-from joblane.job.spec import DEFAULT_MEMORY_MB
 from joblane.job.trace import parse_trace
 
 KEPT_S = 7 * 86_400
@@ -38,8 +37,7 @@ def after_tenant(sk: str) -> str:
 def sort_key(entry: WaitingJob) -> str:
     """Where a job is in the list: among its tenant's, behind those that blocked before it.
 
-    A job that comes back is behind those that have not had a turn. Versions before 0922 wrote
-    the time in place of the tenant: each such row counts as a tenant of its own.
+    A job that comes back is behind those that have not had a turn.
     """
     return f"{tenant_start(entry.tenant)}{entry.blocked_ms:015d}#{entry.job_id}"
 
@@ -85,14 +83,14 @@ def waiting_row(condition: str, entry: WaitingJob) -> Row:
         "lane": entry.lane,
         "first_at": entry.first_ms,
         "blocked_at": entry.blocked_ms,
-        "memory_mb": None if entry.memory_mb == DEFAULT_MEMORY_MB else entry.memory_mb,
+        "memory_mb": entry.memory_mb,
         "assigned": entry.assigned,
         **trace_values(entry.caller_trace),
     }
 
 
 def to_waiting(row: Row) -> WaitingJob:
-    """Inverse of `waiting_row`, for rows of earlier versions as well."""
+    """Inverse of `waiting_row`."""
     return WaitingJob(
         job_id=row["sk"].rpartition("#")[2],
         tenant=row["tenant"],
@@ -100,8 +98,7 @@ def to_waiting(row: Row) -> WaitingJob:
         lane=row["lane"],
         first_ms=row["first_at"],
         blocked_ms=row["blocked_at"],
-        memory_mb=row.get("memory_mb", DEFAULT_MEMORY_MB),
+        memory_mb=row["memory_mb"],
         caller_trace=parse_trace(row.get("traceparent"), row.get("tracestate")),
         assigned=row.get("assigned"),
-        place=row["sk"],
     )

@@ -35,14 +35,8 @@ class ConditionStore(Store):
         self._table.put(waiting_row(condition, entry))
 
     def drop(self, condition: str, entry: WaitingJob) -> None:
-        """Remove an entry. Safe to repeat.
-
-        A job that has blocked again since it was read has another one, except in a list that an
-        agent of a version before 0922 writes: its key was the same then, and `blocked_at` differs.
-        """
-        key = row_key(condition, entry.place or sort_key(entry))
-        with suppress(ConditionFailed):
-            self._table.delete(key, "blocked_at = :seen", seen=entry.blocked_ms)
+        """Remove an entry. Safe to repeat; a job that has blocked again since has another one."""
+        self._table.delete(row_key(condition, sort_key(entry)))
 
     def get(self, condition: str) -> ConditionState | None:
         """Read a condition's state, strongly consistent."""

@@ -52,7 +52,7 @@ class FleetRecords(Store):
 
 
 def _record(row: Row) -> FleetRecord | None:
-    """The record of an item: an earlier version wrote fewer attributes, a later one more."""
+    """The record of an item, without attributes that this version does not know."""
     try:
         return _model().validate_python({name: row[name] for name in _FIELDS if name in row})
     except ValidationError:

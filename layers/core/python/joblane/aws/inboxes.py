@@ -14,9 +14,6 @@ KEPT_S = 1_209_540
 jobs that run here, which must last as long as a lane's. No other queue of Joblane has this
 retention, so it also tells what is an inbox."""
 
-EARLIER_KEPT_S = 3600
-"""Retention of inboxes that earlier agents created; the daily sweep changes it (`lengthen`)."""
-
 PAGE = 1000
 """Most names in one answer of SQS."""
 
@@ -44,16 +41,7 @@ class Inboxes:
 
     def is_one(self, agent: str) -> bool:
         """Whether the queue is an inbox, and not that of a deployment whose name begins so."""
-        return self._kept_s(agent) in {KEPT_S, EARLIER_KEPT_S}
-
-    def lengthen(self, agent: str) -> bool:
-        """Give an inbox of an earlier agent today's retention. Returns whether it was one."""
-        if self._kept_s(agent) != EARLIER_KEPT_S:
-            return False
-        self._client.set_queue_attributes(
-            QueueUrl=self._url(agent), Attributes={"MessageRetentionPeriod": str(KEPT_S)}
-        )
-        return True
+        return self._kept_s(agent) == KEPT_S
 
     def delete(self, agent: str) -> None:
         """Delete an agent's inbox, if there is one."""

@@ -4,6 +4,7 @@ A group is read, a decision is made on it (`joblane.target.group`), and the next
 if its version is still the same.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -59,7 +60,8 @@ class GroupStore(JobStore):
         row = self._table.get(key(group_id))
         if row is None or "group" not in row:
             return None
-        return from_row(row, {"spec": row.get("spec", _SOME_SPEC)})
+        spec = row.get("spec") or json.dumps(_SOME_SPEC | json.loads(row["targeting"]))
+        return from_row(row, {"spec": spec})
 
     def states(self, group: Group, indices: Iterable[int]) -> dict[int, State]:
         """Read the states of members, strongly consistent; those without a row are left out."""
@@ -133,7 +135,7 @@ class GroupStore(JobStore):
             self._table.delete(key(seen.job_id, DATA))
 
 
-_SOME_SPEC = '{"command":["-"],"queue":"default"}'
+_SOME_SPEC = {"command": ["-"], "queue": "default"}
 """Stands for a submission that is not read."""
 
 

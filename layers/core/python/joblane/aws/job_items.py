@@ -1,6 +1,5 @@
 """A job's head as an item of the `jobs` table, and back."""
 
-import json
 import zlib
 from collections.abc import Iterable
 from dataclasses import asdict, replace
@@ -8,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from joblane.audit.records import Who
 from joblane.aws.table import Item, Row, decoded, encoded
+from joblane.job.fields import STORED
 from joblane.job.head import INLINE_SPEC_BYTES, TARGET_BYTES, Head, PayloadObject
 from joblane.job.lifecycle import INDEXED, Outcome, State
 from joblane.job.result import ResultObject
-from joblane.job.spec import TARGETING, Submission
+from joblane.job.spec import OF_A_GROUP, TARGETING, Submission
 from joblane.job.timeline import SAME_ATTEMPT, Step
 from joblane.job.trace import TraceContext, parse_trace
-from joblane.key.policy import parse_concurrency
 from joblane.key.segments import KeyName
 
 if TYPE_CHECKING:
@@ -23,6 +22,12 @@ if TYPE_CHECKING:
 
 HEAD, DATA, RAW = "JOB", "DATA", "RAW"
 """Sort keys: the head, a submission too long for it, the dead letter as SQS delivered it."""
+
+NOTIFY = "notify"
+"""Attribute of the jobs that notify somebody; infra/sequel.py filters by it."""
+
+IN_SPEC = "-"
+"""Value of `NOTIFY` if the submission is in the same item; else it is the submission's `notify`."""
 
 WAKE_SHARDS = 8
 """Partitions of the index `wake`: a partition takes 1000 writes a second, so 8000 jobs a second
@@ -46,6 +51,7 @@ def wake_shard(job_id: str) -> str:
 
 def to_row(head: Head, spec: str | None = None) -> Row:
     """The whole item; `spec` is the submission's JSON unless DATA has it."""
+    member, reply_timeout_s = head.member_of is not None, head.spec.reply_timeout_s
     listed = head.state in INDEXED and head.member_of is None
     who = head.submitted_by
     known = {
@@ -87,15 +93,11 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         "reply_by": head.reply_by_ms,
         "group": _group_value(head.group),
         "spec_of": head.spec_of,
+        "reply_timeout": str(reply_timeout_s) if member and reply_timeout_s is not None else None,
         **trace_values(head.caller_trace),
-        **concurrency_value(head.spec),
-        **target_value(head.spec),
         # Of a group, only the group itself has it: infra/sequel.py looks for this attribute.
-        **({} if head.member_of is not None else notify_value(head.spec)),
-        "spec": spec,
-        # What counting needs of a submission that is in DATA.
-        "queue": head.queue if spec is None else None,
-        "items": head.spec.items if spec is None and head.spec.items != 1 else None,
+        NOTIFY: None if member or head.spec.notify is None else IN_SPEC,
+        **({"spec": spec} if spec is not None else _beside_data(head)),
     }
     return key(head.job_id) | {name: value for name, value in known.items() if value is not None}
 
@@ -106,14 +108,23 @@ def trace_values(caller: TraceContext | None) -> Row:
 
 
 def stored_spec(spec: Submission) -> str:
-    """A submission's JSON as it is stored, without `concurrency`, `notify` and its target.
+    """A submission's JSON as it is stored.
 
-    Those are attributes of their own, because agents of earlier versions read the submission and
-    refuse fields that they do not know.
+    The submission of a member, which has no target, is stored without its reply timeout: that is
+    an attribute of its row, because members may share the submission of their group.
     """
-    return spec.model_dump_json(
-        exclude_defaults=True, exclude={"concurrency", "notify", *TARGETING}
-    )
+    left_out = {"reply_timeout_s"} if spec.target is None else None
+    return spec.model_dump_json(exclude_defaults=True, exclude=left_out)
+
+
+def read_spec(stored: str | bytes) -> Submission:
+    """Inverse of `stored_spec`; fields that this version does not know are ignored."""
+    return Submission.model_validate_json(stored, extra="ignore", context=STORED)
+
+
+def spec_of_member(spec: Submission, reply_timeout_s: float | None) -> Submission:
+    """The submission of a member of a group, from its own or its group's."""
+    return spec.model_copy(update={**OF_A_GROUP, "reply_timeout_s": reply_timeout_s})
 
 
 def is_inline(head: Head) -> bool:
@@ -121,28 +132,22 @@ def is_inline(head: Head) -> bool:
     if head.payload is not None:
         return False
     spec, beside = stored_spec(head.spec), trace_values(head.caller_trace)
-    beside |= concurrency_value(head.spec) | notify_value(head.spec)
     size = len(spec.encode()) + sum(len(name) + len(text) for name, text in beside.items())
     return size <= INLINE_SPEC_BYTES - (TARGET_BYTES if head.spec.target is not None else 0)
 
 
-def concurrency_value(spec: Submission) -> Row:
-    """The attribute that holds a submission's `concurrency`, as JSON; empty without one."""
-    found = spec.model_dump(mode="json", exclude_defaults=True, include={"concurrency"})
-    return {name: json.dumps(value, separators=(",", ":")) for name, value in found.items()}
+def _beside_data(head: Head) -> Row:
+    """What is read of a job without its submission, if DATA has that.
 
-
-def target_value(spec: Submission) -> Row:
-    """The attribute that holds what a submission says about its target; empty without."""
-    found = spec.model_dump(mode="json", exclude_defaults=True, include=set(TARGETING))
-    return {"target": json.dumps(found, separators=(",", ":"))} if found else {}
-
-
-def notify_value(spec: Submission) -> Row:
-    """The attribute that holds a submission's `notify`, as JSON; empty without one."""
-    if spec.notify is None:
-        return {}
-    return {"notify": spec.notify.model_dump_json(exclude_defaults=True)}
+    The stream is read for counts and notifications, and a group for its progress.
+    """
+    spec = head.spec
+    found: Row = {"queue": head.queue, "items": spec.items if spec.items != 1 else None}
+    if spec.notify is not None and head.member_of is None:
+        found[NOTIFY] = spec.notify.model_dump_json(exclude_defaults=True)
+    if head.group is not None:
+        found["targeting"] = spec.model_dump_json(exclude_defaults=True, include=set(TARGETING))
+    return found
 
 
 def _follows(head: Head) -> Row | None:
@@ -201,7 +206,7 @@ def from_row(row: Row, data: Row) -> Head:
         output_bytes=row.get("output_bytes", 0),
         output_file_bytes=row.get("output_file_bytes", 0),
         result=row.get("result"),
-        result_object=ResultObject(**row["result_object"]) if "result_object" in row else None,
+        result_object=_result_object(row),
         output_files=_output_files(row),
         type_version=row.get("type_version"),
         caller_trace=parse_trace(row.get("traceparent"), row.get("tracestate")),
@@ -268,6 +273,12 @@ def _output_files(row: Row) -> "OutputSummary | None":
     return OutputSummary.model_validate(row["output_files"])
 
 
+def _result_object(row: Row) -> ResultObject | None:
+    """Where the result of a job's row is, if it is in S3."""
+    stored = row.get("result_object")
+    return None if stored is None else ResultObject(stored["size"], stored["sha256"])
+
+
 def key_of(row: Row) -> KeyName | None:
     """The key of a job's row; None for a job without one."""
     follows = row.get("follows", {}).get("k")
@@ -275,18 +286,11 @@ def key_of(row: Row) -> KeyName | None:
 
 
 def _spec(stored: str, row: Row) -> Submission:
-    """Inverse of `stored_spec`, `concurrency_value`, `target_value` and `notify_value`."""
-    spec = Submission.model_validate_json(stored)
-    beside: Row = {}
-    if "concurrency" in row:
-        beside["concurrency"] = parse_concurrency(row["concurrency"])
-    if "notify" in row:
-        from joblane.notify.request import Notify  # noqa: PLC0415 - few jobs notify anybody
-
-        beside["notify"] = Notify.model_validate_json(row["notify"])
-    if "target" in row:
-        beside |= json.loads(row["target"])
-    return spec.model_copy(update=beside) if beside else spec
+    """The submission of a job's row."""
+    spec = read_spec(stored)
+    if member_of(row) is None:
+        return spec
+    return spec_of_member(spec, float(row["reply_timeout"]) if "reply_timeout" in row else None)
 
 
 def from_item(item: Item) -> Head:

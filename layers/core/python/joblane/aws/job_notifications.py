@@ -1,15 +1,13 @@
 """Adapter for the change stream of the `jobs` table: changes that somebody wants to know of."""
 
+import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from joblane.aws.job_items import HEAD
+from joblane.aws.job_items import HEAD, NOTIFY
 from joblane.aws.table import Row, decoded
 from joblane.job.lifecycle import State
 from joblane.notify.request import Notify, NotifyState
-
-ATTRIBUTE = "notify"
-"""Attribute of the jobs that notify somebody; infra/sequel.py filters by it."""
 
 
 class Change(NamedTuple):
@@ -31,10 +29,16 @@ def read_change(record: Mapping[str, Any]) -> Change | None:
     if stream["Keys"]["sk"]["S"] != HEAD:
         return None
     new, old = decoded(stream.get("NewImage", {})), decoded(stream.get("OldImage", {}))
-    if ATTRIBUTE not in new or new["state"] == old.get("state"):
+    if NOTIFY not in new or new["state"] == old.get("state"):
         return None
-    notify = Notify.model_validate_json(new[ATTRIBUTE])
+    notify = _notify(new)
     for state in notify.on:
         if state == new["state"]:
             return Change(notify, state, State(old["state"]) if old else None, new)
     return None
+
+
+def _notify(row: Row) -> Notify:
+    """Whom to notify: from the submission, or from the attribute if that is in another item."""
+    text = json.dumps(json.loads(row["spec"])["notify"]) if "spec" in row else row[NOTIFY]
+    return Notify.model_validate_json(text, extra="ignore")

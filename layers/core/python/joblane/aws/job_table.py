@@ -1,18 +1,14 @@
 """Adapter for the `jobs` table: reads, and the conditional update that every write uses."""
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
-
-from botocore.exceptions import ClientError
 
 from joblane.aws.job_items import attention, data_key, from_row, key
 from joblane.aws.table import ConditionFailed, Item, Row, Store
 from joblane.formats.ids import before_id
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
-from joblane.job.timeline import Step, folded
+from joblane.job.timeline import Step
 
 _FIRST_ID, _LAST_ID = "0" * 26, "7" + "Z" * 25
 
@@ -189,9 +185,7 @@ class JobTable(Store):
         With `instead` the steps replace the timeline; the condition must exclude that another
         writer has added a line.
 
-        Unless `sets` has the next entry of the index `attention`, the job leaves that index. It
-        may be in it although `removes` does not say so: a function of an earlier version, which
-        does not know that the index has scheduled jobs, has moved it.
+        Unless `sets` has the next entry of the index `attention`, the job leaves that index.
         """
         lines = [step.encode() for step in steps]
         sets = {**(sets or {}), "state": steps[-1].state}
@@ -210,30 +204,9 @@ class JobTable(Store):
 
         The SDK repeats a call whose response was lost, and the second one is refused. A refusal
         that shows our own steps at the end of the timeline is a success.
-
-        Timelines written before they were folded may fill their item, so that no line can be
-        added; such a one is folded first.
         """
         lines = write.lines
-        send = partial(
-            self._send, write.request, lambda old: old["timeline"][-len(lines) :] == lines
-        )
-        try:
-            return send()
-        except ClientError as error:
-            if not _item_is_full(error):
-                raise
-        self._fold(write.job_id)
-        return send()
-
-    def _fold(self, job_id: str) -> None:
-        """Fold a stored timeline. If the job changes meanwhile, its next writer folds it."""
-        head = self.get(job_id)
-        if head is None:
-            return
-        lines = [step.encode() for step in folded(head.timeline)]
-        with suppress(Refused):
-            self._update(job_id, unchanged(head), lambda _: False, sets={"timeline": lines})
+        return self._send(write.request, lambda old: old["timeline"][-len(lines) :] == lines)
 
     def _update(  # noqa: PLR0913 - the parts of an UpdateItem
         self,
@@ -312,9 +285,3 @@ def _expression(
         update += f" ADD {', '.join(names)}"
         values["one"] = 1
     return update, values
-
-
-def _item_is_full(error: ClientError) -> bool:
-    """Whether an update would make the item larger than DynamoDB allows, 400 KB."""
-    reason = error.response["Error"]
-    return reason["Code"] == "ValidationException" and "Item size" in reason["Message"]

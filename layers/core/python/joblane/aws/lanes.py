@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
 from joblane.aws.inboxes import NO_SUCH_QUEUE
 from joblane.deployment.names import Lane, inbox_name, lane_name
-from joblane.job.message import Command, Message
+from joblane.job.message import Command, Message, NotOurs
 from joblane.job.spec import DEFAULT_MEMORY_MB
-from joblane.job.trace import TraceContext, parse_trace
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         DeleteMessageBatchRequestEntryTypeDef,
         DeleteMessageBatchRequestTypeDef,
         DeleteMessageBatchResultTypeDef,
-        MessageAttributeValueTypeDef,
         MessageTypeDef,
         ReceiveMessageRequestTypeDef,
         ReceiveMessageResultTypeDef,
@@ -33,13 +32,11 @@ MAX_VISIBILITY_S = 43_200
 MAX_DELAY_S = 900
 """Maximum message delay of SQS: 15 minutes."""
 
-_MEMORY = "memory_mb"
-_QUEUE = "queue"
-_TRACE = ("traceparent", "tracestate")
-"""Attributes of messages: readers of earlier versions refuse unknown fields in the body."""
-
 BATCH = 10
 """Entries of one SQS batch request."""
+
+_AT_WORK = 64
+"""Messages whose content is kept: one is read five times from its receipt to its job's end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +48,30 @@ class Received:
     receives: int
     """How often SQS has delivered it, including this delivery."""
     sent_ms: int
-    memory_mb: int = DEFAULT_MEMORY_MB
-    """Memory that its job asks for, in MiB."""
-    traceparent: str | None = None
-    tracestate: str | None = None
-    job_queue: str | None = None
-    """Queue of its job; only in messages of inboxes."""
 
     @property
-    def trace(self) -> TraceContext | None:
-        """Trace context of its job; None for a message of an earlier version."""
-        return parse_trace(self.traceparent, self.tracestate)
+    def message(self) -> Message | None:
+        """What it says; None if Joblane did not write it."""
+        try:
+            return read_body(self.body)
+        except NotOurs:
+            return None
+
+    @property
+    def memory_mb(self) -> int:
+        """Memory that its job asks for, in MiB."""
+        return DEFAULT_MEMORY_MB if (found := self.message) is None else found.memory_mb
+
+    @property
+    def job_queue(self) -> str | None:
+        """Queue of its job; only in messages of inboxes."""
+        return None if (found := self.message) is None else found.queue
+
+
+@lru_cache(_AT_WORK)
+def read_body(body: str) -> Message:
+    """Decode the body of a message. Raises NotOurs."""
+    return Message.decode(body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +99,6 @@ class LaneQueue:
         self._client.send_message(
             QueueUrl=self.url,
             MessageBody=message.encode(),
-            MessageAttributes=_attributes(message),
             MessageGroupId=message.tenant,
             DelaySeconds=delay_s,
         )
@@ -105,7 +114,6 @@ class LaneQueue:
                     {
                         "Id": str(n),
                         "MessageBody": message.encode(),
-                        "MessageAttributes": _attributes(message),
                         "MessageGroupId": message.tenant,
                         "DelaySeconds": delay_s,
                     }
@@ -127,7 +135,6 @@ class LaneQueue:
             "WaitTimeSeconds": wait_s,
             "VisibilityTimeout": VISIBILITY_S,
             "MessageSystemAttributeNames": ["ApproximateReceiveCount", "SentTimestamp"],
-            "MessageAttributeNames": [_MEMORY, _QUEUE, *_TRACE],
         }
 
     def delete(self, receipt: str) -> None:
@@ -160,13 +167,7 @@ class LaneQueue:
 
         A delay above `MAX_DELAY_S` is reduced to that.
         """
-        update = {
-            "memory_mb": received.memory_mb,
-            "caller_trace": received.trace,
-            "queue": received.job_queue,
-        }
-        message = Message.decode(received.body).model_copy(update=update)
-        self.send(message, min(delay_s, MAX_DELAY_S))
+        self.send(read_body(received.body), min(delay_s, MAX_DELAY_S))
 
     def extend(self, receipts: Sequence[str]) -> list[str]:
         """Keep messages invisible for another `VISIBILITY_S`; returns those SQS refused."""
@@ -247,7 +248,6 @@ class Lanes:
             self._client.send_message(
                 QueueUrl=self._prefix + inbox_name(self._deployment, agent),
                 MessageBody=command.encode(),
-                MessageAttributes=_trace_attributes(command.trace),
             )
         except ClientError as error:
             if error.response["Error"]["Code"] != NO_SUCH_QUEUE:
@@ -274,35 +274,11 @@ def not_deleted(
     }
 
 
-def _attributes(message: Message) -> "dict[str, MessageAttributeValueTypeDef]":
-    """The attributes of a message: the trace context, and the memory if it is not the default."""
-    found = _trace_attributes(message.trace)
-    if message.memory_mb != DEFAULT_MEMORY_MB:
-        found[_MEMORY] = {"DataType": "Number", "StringValue": str(message.memory_mb)}
-    if message.queue is not None:
-        found[_QUEUE] = {"DataType": "String", "StringValue": message.queue}
-    return found
-
-
-def _trace_attributes(trace: TraceContext | None) -> "dict[str, MessageAttributeValueTypeDef]":
-    fields = {} if trace is None else trace.fields
-    return {name: {"DataType": "String", "StringValue": text} for name, text in fields.items()}
-
-
 def _received(message: "MessageTypeDef") -> Received:
     attributes = message["Attributes"]
-    given = {
-        name: attribute["StringValue"]
-        for name, attribute in message.get("MessageAttributes", {}).items()
-        if "StringValue" in attribute
-    }
     return Received(
         body=message["Body"],
         receipt=message["ReceiptHandle"],
         receives=int(attributes["ApproximateReceiveCount"]),
         sent_ms=int(attributes["SentTimestamp"]),
-        memory_mb=int(given.get(_MEMORY, DEFAULT_MEMORY_MB)),
-        traceparent=given.get("traceparent"),
-        tracestate=given.get("tracestate"),
-        job_queue=given.get(_QUEUE),
     )

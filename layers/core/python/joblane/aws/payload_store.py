@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from joblane.aws.bounded import Unreadable, read
-from joblane.aws.job_items import stored_spec
+from joblane.aws.job_items import read_spec, spec_of_member, stored_spec
 from joblane.deployment.names import PAYLOADS
 from joblane.job.head import Head, PayloadObject, abridged
-from joblane.job.spec import TARGETING, Submission
+from joblane.job.spec import Submission
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,9 +101,9 @@ class PayloadStore:
             raise PayloadLost(f"submit it again: {why}, {where}") from None
         if len(body) != stored.size or hashlib.sha256(body).hexdigest() != stored.sha256:
             raise PayloadLost(f"submit it again: not the object that was written, {where}")
-        spec = Submission.model_validate_json(body)
-        beside = {name: getattr(head.spec, name) for name in ("concurrency", "notify", *TARGETING)}
-        spec = spec.model_copy(update=beside)
+        spec = read_spec(body)
+        if head.member_of is not None:
+            spec = spec_of_member(spec, head.spec.reply_timeout_s)
         return replace(head, spec=spec, payload=None)
 
     def delete(self, head: Head) -> None:

@@ -4,9 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_UNTESTABLE = "hopeless"
-"""A key that agents of earlier versions read: a deployment's functions are upgraded before them."""
-
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
@@ -25,7 +22,7 @@ def encode(blocking: Blocking | None) -> dict[str, Any]:
     return {
         "blocking": blocking.condition,
         "why": blocking.why,
-        _UNTESTABLE: blocking.untestable,
+        "untestable": blocking.untestable,
     }
 
 
@@ -33,4 +30,4 @@ def decode(answer: Mapping[str, Any]) -> Blocking | None:
     """Inverse of `encode`."""
     if answer["blocking"] is None:
         return None
-    return Blocking(answer["blocking"], answer["why"], answer[_UNTESTABLE])
+    return Blocking(answer["blocking"], answer["why"], answer["untestable"])

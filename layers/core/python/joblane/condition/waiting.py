@@ -1,7 +1,7 @@
 """A job in the list of a condition that it waits for."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from joblane.deployment.names import Lane
 from joblane.job.head import Head
@@ -30,8 +30,6 @@ class WaitingJob:
     """Trace context that it was submitted with."""
     assigned: str | None = None
     """Name of the only agent that may run it; None for most."""
-    place: str | None = field(default=None, compare=False)
-    """The key of an entry that was read from a list."""
 
     @property
     def trace_id(self) -> str:

@@ -56,7 +56,7 @@ class AuditEntry(View):
     action: Action | Literal["submit"]
     """What was done."""
     by: WhoView | None
-    """Null for jobs from before this was stored."""
+    """Who did it; null if it is not known."""
     by_platform: bool
     """Whether it was done in the role platform, which belongs to no tenant."""
     target: dict[str, str]

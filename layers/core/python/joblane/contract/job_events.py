@@ -4,7 +4,7 @@ Free of what a job runs with: no command, environment, params or result, which m
 """
 
 import hashlib
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 from joblane.condition.names import unscoped
 from joblane.contract.models import View
@@ -80,6 +80,11 @@ class Delivery(View):
     """What the job asked for."""
     event: JobEvent
     """The event."""
+
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        """Read a message, without fields that are not known. Raises ValidationError."""
+        return cls.model_validate_json(text, extra="ignore")
 
 
 def job_event(

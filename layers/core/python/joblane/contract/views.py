@@ -95,7 +95,7 @@ class AgentView(View):
     """Its labels, by which targets select it."""
     facts: Mapping[str, FactValue] = {}
     """Facts by name: all of a single agent, those asked for in a list. Empty if none are known: the
-    agent is gone, or of an earlier version."""
+    agent is gone."""
 
 
 class AgentPage(View):

@@ -1,5 +1,7 @@
 """The descriptor of a deployment: what its agents read from SSM."""
 
+from typing import Self
+
 from pydantic import BaseModel, ConfigDict
 
 from joblane.deployment.limits import Limits
@@ -10,7 +12,7 @@ from joblane.job.retention import Retention
 class QueueDescriptor(BaseModel):
     """What an agent needs to know of one queue."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     threads: int
 
@@ -20,10 +22,10 @@ class Descriptor(BaseModel):
 
     The stacks write it, so that an agent needs only the deployment's name and no file that could
     be outdated. A parameter of SSM holds 4 KB, an advanced one 8 KB, hence one prefix for all
-    queue URLs.
+    queue URLs. An agent of another version may read it: `decode` ignores what it does not know.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     name: Name
     jobs_table: str
@@ -35,12 +37,16 @@ class Descriptor(BaseModel):
     """`https://sqs.<region>.amazonaws.com/<account>/`"""
     retention: Retention
     queues: dict[Name, QueueDescriptor]
-    recovery_arn: str | None = None
-    """State machine that tests conditions; None only in descriptors from before it existed."""
+    recovery_arn: str
+    """State machine that tests conditions."""
     limits: Limits = Limits()
     """Those that agents keep: `jobs_running`, `recovery_executions`, and those of a job's output
-    and output files. One that has its default is left out: agents of earlier versions do not start
-    with one that they do not know."""
+    and output files."""
+
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        """Read the JSON that the stacks have written. Raises ValidationError."""
+        return cls.model_validate_json(text, extra="ignore")
 
     @property
     def types_table(self) -> str:

@@ -184,8 +184,8 @@ _OUTPUTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(
 _SUMMARY: TypeAdapter[OutputSummary] = TypeAdapter(OutputSummary)
 
 
-def check_inputs(values: tuple[Any, ...]) -> tuple[InputFile, ...]:
-    """Validate the input files of a submission.
+def check_inputs(values: tuple[Any, ...], *, stored: bool) -> tuple[InputFile, ...]:
+    """Validate the input files of a submission; of a stored one, unknown fields are ignored.
 
     Raises ValidationError naming entry and field, and ValueError for too many.
     """
@@ -193,7 +193,8 @@ def check_inputs(values: tuple[Any, ...]) -> tuple[InputFile, ...]:
         raise ValueError(f"must have at most {MAX_INPUTS} entries")
     listed = [value.get("path") for value in values if isinstance(value, dict)]
     tree = Tree(path for path in listed if isinstance(path, str))
-    return _INPUTS.validate_python(values, context=tree)
+    extra: Literal["ignore"] | None = "ignore" if stored else None
+    return _INPUTS.validate_python(values, context=tree, extra=extra)
 
 
 def check_outputs(values: tuple[Any, ...]) -> tuple[str, ...]:

@@ -119,7 +119,7 @@ def fleet_load(  # noqa: PLR0913 - what a call has read
             continue
         running += row.running
         if serves(row, now_ms):
-            free = _free(row)
+            free = row.left
             serving.append(ServingAgent(name, row.beat_ms, row.running, free))
             for queue in plan.queues:
                 free_of[queue] += free_slots(row, queue, threads[queue])
@@ -176,7 +176,7 @@ def queue_load(  # noqa: PLR0913 - what a call has read
     for row in rows:
         if queue not in row.queues or not row.alive(now_ms):
             continue
-        running += _taken(row, queue, threads)
+        running += row.taken.get(queue, 0)
         if row.name not in in_groups and serves(row, now_ms) and not leaves(row):
             elsewhere += free_slots(row, queue, threads)
     return QueueLoad(
@@ -204,16 +204,4 @@ def free_slots(row: Heartbeat, queue: str, threads: int) -> int:
     """How many more jobs of a queue a serving agent would take, without shares of limits."""
     if queue not in row.queues:
         return 0
-    return max(0, min(_free(row), threads - _taken(row, queue, threads)))
-
-
-def _free(row: Heartbeat) -> int:
-    """How many more jobs of any queue an agent would take; one of an earlier version: its slots."""
-    return max(0, row.threads - row.running if row.left is None else row.left)
-
-
-def _taken(row: Heartbeat, queue: str, threads: int) -> int:
-    """Jobs of a queue that an agent has. One of an earlier version says only how many it has."""
-    if row.taken is not None:
-        return row.taken.get(queue, 0)
-    return row.running if len(row.queues) == 1 else min(row.running, threads) // len(row.queues)
+    return max(0, min(row.left, threads - row.taken.get(queue, 0)))

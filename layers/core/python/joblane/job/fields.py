@@ -7,7 +7,13 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field, GetJsonSchemaHandler, StringConstraints
+from pydantic import (
+    AfterValidator,
+    Field,
+    GetJsonSchemaHandler,
+    StringConstraints,
+    ValidationInfo,
+)
 
 from joblane.condition.names import requested
 from joblane.formats.text import one_line
@@ -158,12 +164,16 @@ HeartbeatTimeout = Annotated[float, Field(ge=1, le=MAX_TIMEOUT_S)]
 NetworkAccess = Literal["none", "egress", "host"]
 
 
-def _inputs(values: tuple[Any, ...]) -> tuple[Any, ...]:
+STORED: Final = "stored"
+"""Context of the validation of a stored submission, whose unknown fields are ignored."""
+
+
+def _inputs(values: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
     if not values:
         return values
     from joblane.files.models import check_inputs  # noqa: PLC0415 - few jobs have files
 
-    return check_inputs(values)
+    return check_inputs(values, stored=info.context == STORED)
 
 
 def _outputs(values: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -34,9 +34,9 @@ and its `tracestate`). The rest of an ended job's head takes about 450 bytes
 (tests/unit/test_cost.py), 130 more with cgroup accounting and 50 more for a person who
 submitted it, which leaves room for longer reasons."""
 
-TARGET_BYTES = 175
+TARGET_BYTES = 125
 """What a job with a target, or a member of a group, has in its head beside the submission: the
-agent, the group, the trace of the group, the reply timeout (tests/unit/test_target_cost.py)."""
+agent, the group, the trace of the group (tests/unit/test_target_cost.py)."""
 
 DATA_DAYS = 400
 """Days after which the DATA item of a large submission expires, counted from its submission or
@@ -87,7 +87,7 @@ class Head:
     cancel_requested: str | None = None
     """Why the running attempt was asked to stop; None if it was not."""
     submitted_by: Who | None = None
-    """None for jobs from before this was stored."""
+    """None if it is not known, as of a job that runs without the API."""
     payload: PayloadObject | None = None
     """Where the whole submission is, if it is in S3."""
     hidden: bool = False
@@ -222,7 +222,7 @@ def submitted(  # noqa: PLR0913 - what a submission consists of
     """Make the head of a newly accepted job: scheduled or pending.
 
     The trace context in the submission counts before `caller_trace`. It leaves the submission,
-    which agents of earlier versions read and which is stored again when the job is resubmitted.
+    which is stored again when the job is resubmitted.
     """
     caller_trace = parse_trace(spec.traceparent, spec.tracestate) or caller_trace
     spec = spec.model_copy(update={"traceparent": None, "tracestate": None})

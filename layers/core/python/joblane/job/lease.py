@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 HEARTBEAT_S = 10
@@ -10,7 +10,7 @@ HEARTBEAT_S = 10
 
 LEASE_S = 300
 """Seconds from a heartbeat to the end of the lease it gives. Every heartbeat contains the lease of
-its agent, so that agents of another version, with another lease, may work beside it."""
+its agent, so that agents with another lease may work beside it."""
 
 UNLISTED_MS = 10_000
 """A heartbeat without a job shows that the agent does not have the job, if the heartbeat was
@@ -101,8 +101,8 @@ class Heartbeat:
     """How long the lease lasts from the heartbeat."""
     progress: tuple[JobProgress, ...] = ()
     """What its running jobs reported last (`bounded`)."""
-    labels: Mapping[str, str] | None = None
-    """None in the row of an agent of an earlier version, which knows no targets."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """By which targets select it."""
     mode: Mode | None = None
     """Why it takes nothing new; None if it takes jobs."""
     uncordoned_ms: int | None = None
@@ -110,11 +110,11 @@ class Heartbeat:
     tenants: tuple[str, ...] = ()
     """In whose list each of `jobs` is: a tenant, or empty for members of groups, which are in no
     list. Shorter than `jobs` if it is not known of the last ones."""
-    left: int | None = None
+    left: int = 0
     """How many more jobs it would take now, of any queue, by its slots, its memory and what its
-    host has left; None in the row of an agent of an earlier version."""
-    taken: Mapping[str, int] | None = None
-    """Slots in use by queue, without queues that use none; None as `left`."""
+    host has left."""
+    taken: Mapping[str, int] = field(default_factory=dict)
+    """Slots in use by queue, without queues that use none."""
     surplus_ms: int | None = None
     """When the scaler named it surplus, in Unix milliseconds: it is to take no new jobs and to
     end its instance once its jobs have ended. None: it was not named."""
@@ -156,8 +156,7 @@ class Heartbeat:
 
     def takes(self, queue: str, now_ms: int) -> bool:
         """Whether it takes new jobs of a queue that have a target."""
-        takes = self.labels is not None and self.mode is None
-        return takes and queue in self.queues and self.alive(now_ms)
+        return self.mode is None and queue in self.queues and self.alive(now_ms)
 
     def holds(self, job_id: str, claimed_ms: int, now_ms: int) -> bool:
         """Whether the agent still holds a job that was claimed in its name at `claimed_ms`.

@@ -6,7 +6,6 @@ from typing import Annotated, Literal, Self
 from pydantic import (
     BaseModel,
     ConfigDict,
-    Field,
     StringConstraints,
     ValidationError,
     model_validator,
@@ -32,13 +31,15 @@ class NotOurs(Exception):
 
 
 class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    """A body of version 1 may gain fields: what a reader does not know, it ignores."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
     v: Literal[1] = 1
 
     def encode(self) -> str:
         """Encode the body as JSON."""
-        return self.model_dump_json()
+        return self.model_dump_json(exclude_none=True)
 
     @classmethod
     def decode(cls, body: str) -> Self:
@@ -61,14 +62,13 @@ class Message(_Body):
 
     job_id: JobId
     tenant: Name
-    memory_mb: Annotated[int, Field(exclude=True)] = DEFAULT_MEMORY_MB
-    """Memory that the job asks for. An attribute of the SQS message and not in the body, where
-    agents of earlier versions would refuse it."""
-    caller_trace: Annotated[TraceContext | None, Field(exclude=True)] = None
-    """Trace context that the job was submitted with; an attribute as well."""
-    queue: Annotated[str | None, Field(exclude=True)] = None
-    """The job's queue, in the message of a job with a target; an attribute as well. An inbox, where
-    it is sent to, does not tell the queue as a lane does."""
+    memory_mb: int = DEFAULT_MEMORY_MB
+    """Memory that the job asks for, in MiB."""
+    caller_trace: TraceContext | None = None
+    """Trace context that the job was submitted with."""
+    queue: str | None = None
+    """The job's queue, in the message of a job with a target. An inbox, where it is sent to, does
+    not tell the queue as a lane does."""
 
     @property
     def trace(self) -> TraceContext:
@@ -82,10 +82,7 @@ class Message(_Body):
 
 
 class Command(_Body):
-    """Body of a message in an agent's inbox; a command may arrive twice.
-
-    An agent of an earlier version logs and drops a command that it does not know.
-    """
+    """Body of a message in an agent's inbox; a command may arrive twice."""
 
     command: Literal["cancel", "cordon", "drain", "follow", "uncordon"]
     """`cancel`: stop a running job. `follow`: somebody reads the output of a running job as it
@@ -93,7 +90,7 @@ class Command(_Body):
     jobs, and stay. `uncordon`: take jobs again."""
     job_id: JobId | None = None
     """The job, with `cancel` and `follow` only."""
-    caller_trace: Annotated[TraceContext | None, Field(exclude=True)] = None
+    caller_trace: TraceContext | None = None
     """As that of `Message`."""
 
     @property

@@ -75,8 +75,7 @@ class Span:
 class Ended(BaseModel):
     """What a change of a job has ended: an attempt, the job, or both.
 
-    It is the content of messages. A function of another version may read them, so fields are only
-    ever added, with a default.
+    It is the content of messages; a reader ignores fields that it does not know.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")

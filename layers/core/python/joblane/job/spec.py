@@ -94,8 +94,10 @@ def is_broadcast(target: str | None) -> bool:
 
 
 TARGETING: Final = frozenset({"target", "reply_timeout_s", "max_concurrency", "max_failures"})
-"""Fields of a submission about its target. They are stored beside it: agents of earlier versions
-read the submission and refuse fields that they do not know."""
+"""Fields of a submission about its target."""
+
+OF_A_GROUP: Final = {"target": None, "max_concurrency": None, "max_failures": None, "notify": None}
+"""Fields of a group's submission that its members do not have."""
 
 
 class Input(BaseModel):

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from joblane.deployment.names import Name
 from joblane.key.segments import Segments, Template
@@ -52,15 +52,6 @@ AnyConcurrency = Annotated[
 ]
 """What a submission says about its key: the key with its limits, or the name of a policy of
 joblane.toml."""
-
-_ANY: TypeAdapter[Concurrency | str] = TypeAdapter(
-    AnyConcurrency, config=ConfigDict(defer_build=True)
-)
-
-
-def parse_concurrency(text: str) -> Concurrency | str:
-    """Parse the JSON of a submission's `concurrency`. Raises ValueError."""
-    return _ANY.validate_json(text)
 
 
 class KeyTemplate(KeyLimits):

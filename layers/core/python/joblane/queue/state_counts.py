@@ -27,7 +27,7 @@ LETTERS: Final[Mapping[State, str]] = {
     State.PARTIAL_FAILURE: "h",
 }
 """The letter of each state in the table. Counts of every batch are stored for hours and read with
-every later one, so they are short; other versions read them, so a letter never changes."""
+every later one, so they are short; they are stored, so a letter never changes."""
 
 MEMBERS_ACTIVE: Final = "m"
 """The letter of members of groups that run: no list has them, and the limit jobs_running does."""
@@ -43,7 +43,7 @@ class StateCounts:
     """
 
     by_letter: Mapping[str, int] = field(default_factory=dict)
-    """By the letter of the state; states of a later version have letters that LETTERS lacks."""
+    """By the letter of the state; letters that LETTERS lacks are kept."""
 
     def plus(self, other: "StateCounts") -> "StateCounts":
         """Add other counts."""

@@ -85,6 +85,6 @@ def _view(row: Heartbeat, now_ms: int, facts: Facts) -> AgentView:
         version=row.version,
         trouble=row.trouble,
         state=row.state(now_ms),
-        labels=dict(row.labels or {}),
+        labels=dict(row.labels),
         facts=facts,
     )

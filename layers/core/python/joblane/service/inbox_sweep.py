@@ -1,4 +1,4 @@
-"""Delete the inboxes of agents that are gone, and keep those of others up to date.
+"""Delete the inboxes of agents that are gone.
 
 The end of an EC2 instance deletes its agent's inbox at once (`joblane.service.instance_end`). Left
 over are those of agents on other machines, and those whose event was lost. An agent that starts
@@ -38,34 +38,30 @@ class InboxSweep:
         """Delete what is left over; `left_s` returns how many seconds are left.
 
         An agent counts as gone when its row is: agents delete it when they have drained, and it
-        expires an hour after the last heartbeat. Inboxes of present agents that an earlier version
-        created get today's retention. Returns how many inboxes were `Deleted`, `Lengthened`,
-        `Failed`, `Foreign` (queues that are no inbox), or are `Left` for the next sweep. Raises
-        ClientError and BotoCoreError when queues or agents cannot be listed.
+        expires an hour after the last heartbeat. Returns how many inboxes were `Deleted`, `Failed`,
+        `Foreign` (queues that are no inbox), or are `Left` for the next sweep. Raises ClientError
+        and BotoCoreError when queues or agents cannot be listed.
         """
         done = Counter[str]()
         after = None
         while left_s() > RESERVE_S:
             names, after = self.inboxes.page(after)
             present = {row.name for row in self.agents.many(names)}
-            outcomes = (self._treat(name, left_s, present=name in present) for name in names)
-            done.update(outcome for outcome in outcomes if outcome is not None)
+            done.update(self._delete(name, left_s) for name in names if name not in present)
             if after is None:
                 break
         self.log.info("inboxes without an agent", **done)
         return done
 
-    def _treat(self, name: str, left_s: Callable[[], float], *, present: bool) -> str | None:
-        """Delete one, or keep it for its agent. Returns the name of its count."""
+    def _delete(self, name: str, left_s: Callable[[], float]) -> str:
+        """Delete one. Returns the name of its count."""
         if left_s() <= RESERVE_S:
             return "Left"
         try:
-            if present:
-                return "Lengthened" if self.inboxes.lengthen(name) else None
             if not self.inboxes.is_one(name):
                 return "Foreign"
             self.inboxes.delete(name)
         except (BotoCoreError, ClientError):
-            self.log.exception("an inbox could not be deleted or changed", agent=name)
+            self.log.exception("an inbox could not be deleted", agent=name)
             return "Failed"
         return "Deleted"

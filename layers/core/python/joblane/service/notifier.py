@@ -71,7 +71,7 @@ class Notifier:
         attempt = int(record.get("attributes", {}).get("ApproximateReceiveCount", 1))
         names: dict[str, object] = {"message_id": message_id, "attempt": attempt}
         try:
-            delivery = Delivery.model_validate_json(record["body"])
+            delivery = Delivery.decode(record["body"])
             names |= _names(delivery)
             kind = next(k for k in self.channels if getattr(delivery.notify, k) is not None)
             with self.making:

@@ -23,7 +23,7 @@ class Choice(NamedTuple):
 def choose(agents: Iterable[Heartbeat], target: Target, queue: str, now_ms: int) -> Choice:
     """Choose the agents of a broadcast among all that there are."""
     serving = [row for row in agents if queue in row.queues and row.alive(now_ms)]
-    matching = [row for row in serving if target.matches(row.name, row.labels or {})]
+    matching = [row for row in serving if target.matches(row.name, row.labels)]
     chosen = sorted({row.name for row in matching if row.takes(queue, now_ms)})
     if chosen:
         return Choice(tuple(chosen), "")
@@ -39,13 +39,7 @@ def why_not(agent: Heartbeat | None, name: str, queue: str, now_ms: int) -> str 
     if not agent.alive(now_ms):
         last = rfc3339(agent.beat_ms)
         return f"agent {name} is gone: its lease is over, its last heartbeat was at {last}"
-    return None if agent.takes(queue, now_ms) else f"agent {name} {_takes_none(agent)}"
-
-
-def _takes_none(agent: Heartbeat) -> str:
-    if agent.mode is not None:
-        return f"is {agent.mode}"
-    return f"is of version {agent.version}, which knows no targets; upgrade it"
+    return None if agent.takes(queue, now_ms) else f"agent {name} is {agent.mode}"
 
 
 def _nobody(serving: list[Heartbeat], matching: list[Heartbeat], target: Target, queue: str) -> str:
@@ -59,7 +53,6 @@ def _nobody(serving: list[Heartbeat], matching: list[Heartbeat], target: Target,
     counts = {
         "cordoned": sum(row.mode == "cordoned" for row in matching),
         "draining": sum(row.mode == "draining" for row in matching),
-        "of an earlier version": sum(row.mode is None for row in matching),
     }
     found = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     return f"of the agents of queue {queue} that would, {found}"

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 from joblane.job.head import Head, waits
 from joblane.job.lifecycle import State
+from joblane.job.spec import OF_A_GROUP
 from joblane.job.timeline import Step
 from joblane.target.group import MemberOf
-
-_OF_THE_GROUP = {"target": None, "max_concurrency": None, "max_failures": None}
 
 
 def member_job(parent: Head, index: int, agent: str, now_ms: int, *, inline: bool) -> Head:
@@ -24,7 +23,7 @@ def member_job(parent: Head, index: int, agent: str, now_ms: int, *, inline: boo
         state=State.PENDING,
         epoch=0,
         attempt=0,
-        spec=parent.spec.model_copy(update=_OF_THE_GROUP),
+        spec=parent.spec.model_copy(update=OF_A_GROUP),
         timeline=(),
         submitted_by=parent.submitted_by,
         payload=parent.payload,
