@@ -73,6 +73,7 @@ def issuer_gate(config: Config, issuer: Issuer) -> Gate:
         "tenants": sorted(config.tenants),
         "tenant_claim": issuer.tenant_claim,
         "role_claim": issuer.role_claim,
+        "iam": config.iam,
     }
     # An issuer gives a refresh token for offline_access.
     asked = [scope for scope in SCOPES if by_scopes and scope not in PLATFORM_SCOPES]
@@ -116,6 +117,7 @@ def pool_gate(stack: JoblaneStack, identity: IdentityStack, console: str) -> Gat
         "tenants": sorted(stack.config.tenants),
         "people": f"<{PEOPLE}>",
         "machines": machines,
+        "iam": stack.config.iam,
     }
     scopes = ["openid", *(f"{API_AUDIENCE}/{scope}" for scope in SCOPES)]
     return Gate(

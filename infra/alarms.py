@@ -1,8 +1,8 @@
 """The alarms of a deployment, as data: what is measured, when it is an alarm, and why.
 
-Names in braces stand for the deployment (`name`), the id of its API (`api`), its state machine
-(`recovery_machine`), and for what the alarm is made for each of (`Each`). `docs/RUNBOOK.md` has a
-page for each id.
+Names in braces stand for the deployment (`name`), the ids of its APIs (`api`, `iam_api`), its
+state machine (`recovery_machine`), and for what the alarm is made for each of (`Each`).
+`docs/RUNBOOK.md` has a page for each id.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 from joblane.config.observability import Level
-from joblane.deployment.metrics import NAMESPACE
+from joblane.deployment.metrics import NAMESPACE, PUBLIC_REQUESTS
 
 Each = Literal[
     "deployment",
@@ -23,10 +23,11 @@ Each = Literal[
     "notifier",
     "scaler",
     "tracer",
+    "iam",
 ]
 """What an alarm is made for each of. `service`: a queue and a fleet that serves it; `notifier`: the
 deployment, if a tenant may notify; `scaler`: the deployment, if it has fleets; `tracer`: the
-deployment, if it exports spans."""
+deployment, if it exports spans; `iam`: the deployment, if IAM roles may call it."""
 
 Missing = Literal["breaching", "notBreaching"]
 
@@ -96,8 +97,8 @@ def _queue(metric: str, statistic: str, period_s: int, queue: str) -> Metric:
     return Metric("AWS/SQS", metric, statistic, {"QueueName": f"{{name}}-{queue}"}, period_s)
 
 
-def _api(metric: str, period_s: int) -> Metric:
-    return Metric("AWS/ApiGateway", metric, "Sum", {"ApiId": "{api}"}, period_s)
+def _api(metric: str, period_s: int, api: str = "{api}") -> Metric:
+    return Metric("AWS/ApiGateway", metric, "Sum", {"ApiId": api}, period_s)
 
 
 def _of_queue(metric: str, statistic: str, period_s: int) -> Metric:
@@ -231,6 +232,22 @@ BASIC = (
         5,
     ),
     _one(
+        "iam-api-errors",
+        "basic",
+        "The API for IAM roles answers with server errors (5xx)",
+        _api("5xx", FIVE_MINUTES, "{iam_api}"),
+        5,
+        each="iam",
+    ),
+    _one(
+        "public-requests",
+        "basic",
+        "Somebody keeps asking routes of the API that need no token, and each request is paid for",
+        Metric(NAMESPACE, PUBLIC_REQUESTS, "Sum", {"Deployment": "{name}"}),
+        5 * FIVE_MINUTES,  # 5 a second, half of what `joblane.contract.route.PUBLIC` lets through
+        all_of=3,
+    ),
+    _one(
         "high-lane-waits",
         "basic",
         "Jobs have waited in a high lane for ten minutes, which never became empty",
@@ -245,7 +262,7 @@ BASIC = (
         Metric("AWS/States", "ExecutionsFailed", "Sum", {"StateMachineArn": "{recovery_machine}"}),
     ),
 )
-"""On metrics that AWS gives for nothing."""
+"""On metrics that AWS gives for nothing, and one of the API's access log."""
 
 FULL = (
     Alarm(

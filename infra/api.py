@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from typing import cast
 
 from aws_cdk import CfnOutput
 from aws_cdk import aws_apigatewayv2 as apigatewayv2
@@ -17,33 +16,28 @@ from infra.console import Console
 from infra.declared import fleets, maxima
 from infra.domain import MutualTls
 from infra.function import Function, FunctionStack, concurrency
+from infra.iam_api import IamApi
 from infra.identity import IdentityStack
 from infra.notify import notify_rules
-from infra.policies import Grant, acknowledge, log_group
+from infra.policies import Grant, acknowledge
 from infra.recovery import fleet_queues, policies
 from infra.resources import INBOXES, LANES, OBJECTS
+from infra.stage import add_stage
 from joblane.config import Config
 from joblane.contract.access import CONSOLE_PATH
-from joblane.contract.route import USUAL, FunctionName
-from joblane.contract.routes import ROUTES
+from joblane.contract.public_routes import CONSOLE_ROUTES
+from joblane.contract.route import FunctionName
+from joblane.contract.routes import RATES, ROUTES
 from joblane.deployment.limits import ADMITTED, LIMITS
-from joblane.deployment.names import OUTPUTS, api_id_parameter_name, api_parameter_name
+from joblane.deployment.names import (
+    OUTPUTS,
+    access_log_name,
+    api_id_parameter_name,
+    api_parameter_name,
+)
 
 OPEN = "Public: returns `ok`, where to log in, or the OpenAPI document; no data of a tenant."
 """Reason for routes without a token."""
-
-_ACCESS_LOG = {
-    "time": "$context.requestTime",
-    "request_id": "$context.requestId",
-    "source_ip": "$context.identity.sourceIp",
-    "route": "$context.routeKey",
-    "status": "$context.status",
-    "subject": "$context.authorizer.claims.sub",
-    "error": "$context.error.message",
-    "authorizer_error": "$context.authorizer.error",
-    "integration_error": "$context.integrationErrorMessage",
-    "latency_ms": "$context.responseLatency",
-}
 
 
 class ApiStack(FunctionStack):
@@ -77,9 +71,21 @@ class ApiStack(FunctionStack):
             "admin": self._admin(),
             "status": self._status(),
         }
-        stage = self._stage(api)
+        mapping = None
+        if config.domain is not None:
+            name = MutualTls(self, "Domain", domain=config.domain).name
+            mapping = apigatewayv2.DomainMappingOptions(domain_name=name)
+        stage = add_stage(
+            self,
+            config,
+            api,
+            log_name=access_log_name(config.name),
+            subject="$context.authorizer.claims.sub",
+            rates={**RATES, **CONSOLE_ROUTES},
+            mapping=mapping,
+        )
         self._routes(api, functions, stage)
-        Console(self, assets, api, self._gate.connect)
+        Console(self, assets, api, stage, self._gate.connect)
         if config.notify_rules is not None:
             self._publish(url)
         ssm.StringParameter(
@@ -93,8 +99,11 @@ class ApiStack(FunctionStack):
         if identity is not None:
             outputs["UserPoolId"] = identity.pool.user_pool_id
             outputs["TokenUrl"] = identity.token_url
-        for name, value in outputs.items():
-            CfnOutput(self, name, value=value)
+        if config.iam:
+            iam = IamApi(self, config, functions)
+            outputs |= {"IamApiUrl": iam.url, "IamApiArn": iam.arn}
+        for output, value in outputs.items():
+            CfnOutput(self, output, value=value)
 
     def _publish(self, url: str) -> None:
         """Store the URL of the API for notifications, which link to it, in another stack."""
@@ -334,42 +343,6 @@ class ApiStack(FunctionStack):
         """JSON of each queue with what joblane.toml declares as its threads."""
         return json.dumps({name: queue.threads for name, queue in self.config.queues.items()})
 
-    def _stage(self, api: apigatewayv2.HttpApi) -> apigatewayv2.HttpStage:
-        domain = self.config.domain
-        mapping = None
-        if domain is not None:
-            name = MutualTls(self, "Domain", domain=domain).name
-            mapping = apigatewayv2.DomainMappingOptions(domain_name=name)
-        stage = apigatewayv2.HttpStage(
-            self,
-            "Stage",
-            http_api=api,
-            stage_name="$default",
-            auto_deploy=True,
-            domain_mapping=mapping,
-            # Of each route that has no limits of its own.
-            throttle=apigatewayv2.ThrottleSettings(
-                rate_limit=USUAL.per_second, burst_limit=USUAL.burst
-            ),
-        )
-        resource = cast("apigatewayv2.CfnStage", stage.node.default_child)
-        # Below /aws/vendedlogs no entry in the account's log resource policy is needed.
-        log = log_group(self, "AccessLog", self.config, f"/aws/vendedlogs/{self.config.name}/api")
-        resource.access_log_settings = apigatewayv2.CfnStage.AccessLogSettingsProperty(
-            destination_arn=log.log_group_arn, format=json.dumps(_ACCESS_LOG)
-        )
-        # Settings stay on the stage when their route goes, and then no update of the stage succeeds
-        # ("Unable to find Route by key"): only exceptions are set. The construct takes none.
-        resource.route_settings = {
-            route.key: {
-                "ThrottlingRateLimit": route.rate.per_second,
-                "ThrottlingBurstLimit": route.rate.burst,
-            }
-            for route in ROUTES
-            if route.rate != USUAL
-        }
-        return stage
-
     def _routes(
         self,
         api: apigatewayv2.HttpApi,
@@ -393,5 +366,5 @@ class ApiStack(FunctionStack):
             )
             if not route.scopes:
                 acknowledge(added[0], "AwsSolutions-APIG4", OPEN)
-            if route.rate != USUAL:
+            if route.key in RATES:
                 stage.node.add_dependency(*added)  # its settings refer to them

@@ -14,9 +14,7 @@ from infra.assets import Assets
 from infra.console_files import write_console
 from infra.function import FunctionStack
 from infra.policies import acknowledge
-from joblane.contract.access import CONSOLE_PATH
-
-PATHS = (CONSOLE_PATH, f"{CONSOLE_PATH}/{{path+}}")
+from joblane.contract.public_routes import CONSOLE_ROUTES
 
 TIMEOUT_S = 5
 MEMORY_MB = 128
@@ -29,7 +27,12 @@ class Console(Construct):
     """A function with the console's files, which may call nothing."""
 
     def __init__(
-        self, stack: FunctionStack, assets: Assets, api: apigatewayv2.HttpApi, connect: str
+        self,
+        stack: FunctionStack,
+        assets: Assets,
+        api: apigatewayv2.HttpApi,
+        stage: apigatewayv2.HttpStage,
+        connect: str,
     ) -> None:
         """Create it; `connect` has the origins that its page may send requests to beside its own.
 
@@ -62,14 +65,15 @@ class Console(Construct):
             "The runtime is configuration: the layer's wheels must match it, also on a laptop.",
         )
         integration = integrations.HttpLambdaIntegration("Console", function)
-        for path in PATHS:
+        for key in CONSOLE_ROUTES:
             (route,) = api.add_routes(
-                path=path,
+                path=key.removeprefix("GET "),
                 methods=[apigatewayv2.HttpMethod.GET],
                 integration=integration,
                 authorizer=apigatewayv2.HttpNoneAuthorizer(),
             )
             acknowledge(route, "AwsSolutions-APIG4", OPEN)
+            stage.node.add_dependency(route)  # its settings refer to them
 
 
 def _bundle(stack: FunctionStack, assets: Assets) -> Path:

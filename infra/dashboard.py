@@ -18,7 +18,9 @@ from joblane.config import Config
 from joblane.deployment.metrics import NAMESPACE
 from joblane.deployment.names import (
     LANES,
+    access_log_name,
     dead_letter_name,
+    iam_log_name,
     lane_name,
     recovery_name,
     table_name,
@@ -107,7 +109,8 @@ def _widgets(
 
     started = ["AWS/States", "ExecutionsStarted", "StateMachineArn", recovery_machine]
     logs = [
-        f"/aws/vendedlogs/{name}/api",
+        access_log_name(name),
+        *([iam_log_name(name)] if config.iam else []),
         f"/aws/vendedlogs/states/{recovery_name(name)}",
         *(f"/aws/lambda/{name}-{each}" for each in FUNCTIONS if each not in WITHOUT_LOGS),
     ]

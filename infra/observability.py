@@ -3,12 +3,14 @@
 Nothing here is called or read by what runs jobs: without it they run all the same.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import cast
 
 from aws_cdk import CfnWaitConditionHandle, Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
@@ -18,7 +20,13 @@ from infra.dashboard import add_dashboard
 from infra.lanes import STACKS, stack_of
 from infra.resources import JoblaneStack
 from joblane.config import Config
-from joblane.deployment.names import api_id_parameter_name
+from joblane.contract.public_routes import PUBLIC_ROUTES
+from joblane.deployment.metrics import NAMESPACE, PUBLIC_REQUESTS
+from joblane.deployment.names import (
+    access_log_name,
+    api_id_parameter_name,
+    iam_api_parameter_name,
+)
 
 ONE_STACK = 25
 """Queues up to which one stack holds all alarms. A queue has four, and at the level full three more
@@ -54,6 +62,8 @@ def used(config: Config) -> set[Each]:
         found.add("tracer")
     if config.fleets:
         found.add("scaler")
+    if config.iam:
+        found.add("iam")
     return found
 
 
@@ -70,11 +80,12 @@ class ObservabilityStack(JoblaneStack):
         alone = len(stacks(config)) == 1
         self._queues = [q for q in config.queues if alone or stack_of(q) == number]
         self._first = number == 1
-        self._api = ""
+        self._api = self._iam_api = ""
         if self._first:
-            self._api = ssm.StringParameter.value_for_string_parameter(
-                self, api_id_parameter_name(config.name)
-            )
+            read = ssm.StringParameter.value_for_string_parameter
+            self._api = read(self, api_id_parameter_name(config.name))
+            if config.iam:
+                self._iam_api = read(self, iam_api_parameter_name(config.name))
         else:
             CfnWaitConditionHandle(self, "Empty")  # a stack needs a resource
         full = config.observability.level == "full"
@@ -85,8 +96,29 @@ class ObservabilityStack(JoblaneStack):
         for burn in BURNS if full else ():
             for names in self._each(burn.each):
                 self._burn(burn, names)
+        if self._first:
+            self._count_public_requests()
         if full and self._first:
             add_dashboard(self, self._api)
+
+    def _count_public_requests(self) -> None:
+        """Make a metric of the access log (docs/decisions/2123). It is paid for while it counts."""
+        name = self.config.name
+        routes = [re.sub(r"{[^}]+}", "*", key) for key in PUBLIC_ROUTES]
+        is_one = [logs.FilterPattern.string_value("$.route", "=", route) for route in routes]
+        # A field whose value is a dimension has to be in the pattern.
+        is_ours = logs.FilterPattern.string_value("$.deployment", "=", name)
+        logs.MetricFilter(
+            self,
+            "PublicRequests",
+            log_group=logs.LogGroup.from_log_group_name(self, "AccessLog", access_log_name(name)),
+            filter_name=f"{name}-public-requests",
+            filter_pattern=logs.FilterPattern.all(is_ours, logs.FilterPattern.any(*is_one)),
+            metric_namespace=NAMESPACE,
+            metric_name=PUBLIC_REQUESTS,
+            metric_value="1",
+            dimensions={"Deployment": "$.deployment"},
+        )
 
     def _each(self, each: Each, of: tuple[str, ...] = ()) -> Iterator[dict[str, str]]:
         """Yield what the names in braces of an alarm stand for, once for each that it makes."""
@@ -164,6 +196,7 @@ class ObservabilityStack(JoblaneStack):
         known = {
             "name": self.config.name,
             "api": self._api,
+            "iam_api": self._iam_api,
             "recovery_machine": self.resources.recovery_machine(),
             **names,
         }

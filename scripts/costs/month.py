@@ -115,8 +115,7 @@ class Month:
         yield Line("always", "alarms", has.alarms, prices.ALARM)
         yield Line("always", "composite alarms", has.composite_alarms, prices.COMPOSITE_ALARM)
         yield Line("always", "dashboards", has.dashboards, prices.DASHBOARD)
-        if self.config.observability.metrics:
-            yield Line("always", "custom metrics", self._metrics(), prices.METRIC)
+        yield Line("always", "custom metrics", self._metrics(), prices.METRIC)
         polls = has.letter_readers * LETTER_POLLS
         yield Line("always", "polls of queues by Lambda", polls, prices.SQS_REQUEST)
         for name, calls in has.scheduled.items():
@@ -130,9 +129,12 @@ class Month:
         yield Line("always", "KMS requests of their tables", keys, prices.KMS_REQUEST)
 
     def _metrics(self) -> int:
-        """Custom metrics: those of each queue and fleet."""
-        fleets = len(self.config.fleets)
-        return len(OF_QUEUES) * len(self.config.queues) + len(OF_FLEETS) * fleets
+        """Custom metrics: those of logs, and those of each queue and fleet."""
+        found = self.resources.log_metrics
+        if self.config.observability.metrics:
+            found += len(OF_QUEUES) * len(self.config.queues)
+            found += len(OF_FLEETS) * len(self.config.fleets)
+        return found
 
     def _instances(self) -> Iterator[Line]:
         keyed = len(self.resources.keyed_tables & self._agents_tables())

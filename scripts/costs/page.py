@@ -7,9 +7,11 @@ from pathlib import Path
 from joblane.config import Config
 from scripts.costs import prices
 from scripts.costs.month import Group, Line, Load, Month
+from scripts.costs.public import public
 from scripts.costs.resources import Resources
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "costs.md"
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "explanation" / "costs.md"
 
 TITLES: Mapping[Group, str] = {
     "always": "Always, also without jobs",
@@ -66,6 +68,7 @@ def parts(config: Config, resources: Resources) -> dict[str, Callable[[], str]]:
         "idle": lambda: _table(Month(config, resources, IDLE), "always"),
         "million": lambda: _table(Month(config, resources, MILLION), "jobs"),
         "output": lambda: _outputs(config, resources),
+        "public": _public,
         "prices": _prices,
     }
 
@@ -90,6 +93,27 @@ def _outputs(config: Config, resources: Resources) -> str:
     for said, size in SIZES.items():
         lines = Month(config, resources, replace(MILLION, output_bytes_a_job=size)).lines()
         rows.append(f"| {said} | {_dollars(total(lines, 'output'))} |")
+    return "\n".join(rows)
+
+
+def _public() -> str:
+    found = [*public(ROOT)]
+    rows = [
+        "| route | a second | bytes of an answer | requests | transfer |",
+        "|---|---|---|---|---|",
+    ]
+    rows += [
+        f"| `{each.key}` | {each.rate.per_second} | {each.answer_bytes:,} "
+        f"| {_dollars(each.for_requests)} | {_dollars(each.for_transfer)} |"
+        for each in found
+    ]
+    requests = sum(each.for_requests for each in found)
+    transfer = sum(each.for_transfer for each in found)
+    per_second = sum(each.rate.per_second for each in found)
+    rows.append(
+        f"| **in all, {_dollars(requests + transfer)}** | {per_second} | "
+        f"| **{_dollars(requests)}** | **{_dollars(transfer)}** |"
+    )
     return "\n".join(rows)
 
 

@@ -91,6 +91,13 @@ _COGNITO = "https://aws.amazon.com/cognito/pricing/"
 MACHINE_CLIENT = Price("Cognito machine client", 6.00, 1, "client-month", _COGNITO)
 MACHINE_TOKEN = Price("Cognito token of a machine", 2.25, 1000, "tokens", _COGNITO)
 
+TRANSFER_GB = Price(
+    "data transfer to the internet",
+    0.09,
+    1,
+    "GB",
+    "https://aws.amazon.com/ec2/pricing/on-demand/#Data_Transfer",
+)
 PUBLIC_IPV4 = Price("public IPv4 address", 0.005, 1, "hours", "https://aws.amazon.com/vpc/pricing/")
 VOLUME_GB = Price("EBS volume, gp3", 0.08, 1, "GB-month", "https://aws.amazon.com/ebs/pricing/")
 

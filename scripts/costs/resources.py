@@ -28,6 +28,8 @@ class Resources:
     alarms: int
     """Metrics of alarms: one with metric math is charged for each metric that it reads."""
     composite_alarms: int
+    log_metrics: int
+    """Metrics that CloudWatch Logs makes of log entries."""
     dashboards: int
     letter_readers: int
     """Event source mappings of queues, which Lambda polls all the time."""
@@ -91,6 +93,7 @@ def count(templates: Iterable[Template], deployment: str) -> Resources:
         machines=sum("client_credentials" in c.get("AllowedOAuthFlows", ()) for c in clients),
         alarms=sum(map(_metrics, of("AWS::CloudWatch::Alarm"))),
         composite_alarms=len(of("AWS::CloudWatch::CompositeAlarm")),
+        log_metrics=len(of("AWS::Logs::MetricFilter")),
         dashboards=len(of("AWS::CloudWatch::Dashboard")),
         letter_readers=sum("StartingPosition" not in mapping for mapping in mappings),
         keyed_tables=frozenset(keyed),

@@ -43,7 +43,8 @@ def expected(config: Config) -> dict[str, set[str]]:
         "AWS::SNS::Topic": {names.topic_name(name)},
         "AWS::Logs::LogGroup": {
             *(f"/aws/lambda/{name}-{each}" for each in own if each not in WITHOUT_LOGS),
-            f"/aws/vendedlogs/{name}/api",
+            names.access_log_name(name),
+            *([names.iam_log_name(name)] if config.iam else []),
             f"/aws/vendedlogs/states/{names.recovery_name(name)}",
         },
         "AWS::AutoScaling::AutoScalingGroup": {

@@ -73,6 +73,12 @@ class Cloud:
         return api_url(self.ministack, self.outputs)
 
     @property
+    def iam_url(self) -> str:
+        """URL of the API for IAM roles."""
+        api_id = self.outputs["IamApiArn"].rpartition(":")[2].removesuffix("/*")
+        return api_url(self.ministack, {"ApiId": api_id})
+
+    @property
     def console(self) -> str:
         """URL of the console."""
         return f"{self.url}{CONSOLE_PATH}"

@@ -24,6 +24,9 @@ from joblane.contract.access import ROLES
 from tests.infra.synthesis import ROOT, Deployment, synthesize
 from tests.support.depth import DEEP
 
+ROLE_ARN = "arn:aws:iam::111122223333:role/ci/builds"
+"""Of a role that may call the deployment `varied`."""
+
 ISSUER = {
     "issuer": "https://id.acme.example/realms/acme",
     "audience": ["joblane-prod"],
@@ -57,7 +60,7 @@ def laptop(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
 
 @pytest.fixture(scope="session")
 def varied(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
-    """What a deployment may have beside: all alarms, and an issuer that gives scopes."""
+    """What a deployment may have beside: all alarms, IAM roles, an issuer that gives scopes."""
     config = Config.model_validate(
         {
             "tenants": {
@@ -67,7 +70,7 @@ def varied(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
                         "topics": ["arn:aws:sns:eu-west-1:111122223333:jobs"],
                     }
                 },
-                "other": {},
+                "other": {"iam": {ROLE_ARN: "developer"}},
             },
             "queues": {"default": {}, "big": {"filter": "cpus > 2.0", "filter_order": 1}},
             "fleets": {"main": {"queues": ["default"]}},

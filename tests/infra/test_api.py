@@ -3,13 +3,17 @@
 import json
 from typing import Any
 
+from infra.console_files import read_console
 from joblane.contract.access import SCOPES
+from joblane.contract.public_routes import PUBLIC_ROUTES
 from joblane.contract.route import Route
 from joblane.contract.routes import ROUTES
 from joblane.contract.status import DeclaredFleet
-from tests.infra.synthesis import Deployment
+from tests.infra.synthesis import ROOT, Deployment
 
 CONSOLE = ("GET /console", "GET /console/{path+}")
+STRANGERS = 20
+"""Requests a second that each route without a token takes, at most (docs/decisions/2123)."""
 
 
 def admitted(route: Route) -> list[str]:
@@ -69,6 +73,11 @@ EXCEPTIONS = {
     "GET /v1/fleets": (10, 20),
     "GET /v1/queues": (10, 20),
     "GET /v1/jobs/{job_id}/logs": (2000, 4000),
+    "GET /v1/openapi.json": (1, 20),
+    "GET /v1/health": (10, 20),
+    "GET /v1/login": (20, 400),
+    "GET /console": (10, 20),
+    "GET /console/{path+}": (20, 400),
 }
 """Routes with limits of their own: the stage refers to these alone, so any other can go."""
 
@@ -87,6 +96,7 @@ def test_the_stage_is_throttled_and_logged_and_no_origin_is_let_in(production: D
         for key, (rate, burst) in EXCEPTIONS.items()
     } == stage["RouteSettings"]
     assert {"request_id", "status", "subject"} <= set(logged)
+    assert "joblane" == logged["deployment"]
     assert "CorsConfiguration" not in production.one("AWS::ApiGatewayV2::Api")
 
 
@@ -100,6 +110,27 @@ def test_every_route_has_the_limits_that_its_contract_promises(production: Deplo
             limits["ThrottlingRateLimit"],
             limits["ThrottlingBurstLimit"],
         )
+
+
+def test_routes_without_a_token_take_few_requests(production: Deployment) -> None:
+    """Whatever the table says: by the templates, of every route that anybody may call."""
+    stage = production.one("AWS::ApiGatewayV2::Stage")
+    public = {
+        route["RouteKey"]
+        for route in production.properties("AWS::ApiGatewayV2::Route")
+        if route["AuthorizationType"] == "NONE"
+    }
+    assert set(PUBLIC_ROUTES) == public
+    for key in public:
+        limits = stage["RouteSettings"].get(key, stage["DefaultRouteSettings"])
+        assert 0 < limits["ThrottlingRateLimit"] <= STRANGERS, key
+
+
+def test_the_files_of_the_console_may_all_be_asked_for_at_once(production: Deployment) -> None:
+    """By several browsers: an answer 429 to one of them is a page that does not start."""
+    settings = production.one("AWS::ApiGatewayV2::Stage")["RouteSettings"]
+    files = len(read_console(ROOT / "console"))
+    assert settings["GET /console/{path+}"]["ThrottlingBurstLimit"] >= 5 * files > 0
 
 
 def test_the_stage_knows_the_routes_alone_that_have_limits_of_their_own(
@@ -239,4 +270,6 @@ def test_the_outputs_are_those_that_scripts_read(laptop: Deployment) -> None:
         "ClientIdOtherMachineAdmin",
         "ClientIdSmall",
         "ClientIdPlatform",
+        "IamApiUrl",
+        "IamApiArn",
     } == set(laptop.templates["joblane-api"]["Outputs"])

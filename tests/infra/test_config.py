@@ -9,6 +9,7 @@ import pytest
 from infra.config import load_config
 from infra.errors import ConfigError
 from infra.setup_files import setup_files
+from tests.infra.conftest import CERTIFICATE, TRUSTSTORE
 from tests.infra.synthesis import ROOT, new_app
 
 GOOD = """
@@ -110,6 +111,32 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
                 + "".join(f"m{n} = 'reader'\n" for n in range(49)),
             ),
             "there are 50 machines; 49 are allowed",
+        ),
+        (
+            GOOD + "[tenants.main.iam]\n'arn:aws:iam::111122223333:user/ci' = 'reader'\n",
+            (
+                "tenants.main.iam.arn:aws:iam::111122223333:user/ci: must be the ARN of a role, "
+                "arn:aws:iam::ACCOUNT:role/NAME; it is 'arn:aws:iam::111122223333:user/ci'"
+            ),
+        ),
+        (
+            GOOD
+            + "[tenants.main.iam]\n'arn:aws:iam::111122223333:role/ci' = 'reader'\n"
+            + "[tenants.other.iam]\n'arn:aws:iam::111122223333:role/x/ci' = 'admin'\n",
+            (
+                "tenants.other.iam: the role arn:aws:iam::111122223333:role/x/ci is in "
+                "tenants.main.iam already"
+            ),
+        ),
+        (
+            GOOD
+            + "[tenants.main.iam]\n'arn:aws:iam::111122223333:role/ci' = 'reader'\n"
+            + "[domain]\nname = 'jobs.acme.example'\n"
+            + f"certificate_arn = '{CERTIFICATE}'\ntruststore = '{TRUSTSTORE}'\n",
+            (
+                "tenants.main.iam: is not allowed with [domain]: its API asks for no client "
+                "certificate"
+            ),
         ),
         (
             GOOD + "[tenants.platform]\n",

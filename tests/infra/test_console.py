@@ -94,4 +94,5 @@ def test_the_access_log_has_neither_queries_nor_tokens(production: Deployment):
         "$context.authorizer.error",
         "$context.integrationErrorMessage",
         "$context.responseLatency",
+        "joblane",
     } == logged

@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from fnmatch import fnmatchcase as fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,14 @@ from infra.limits import require_deployable
 from infra.observability import ONE_STACK, ObservabilityStack, stacks, used
 from joblane.config import Config
 from joblane.config.observability import Level, Observability
-from joblane.deployment.metrics import DIMENSIONS, NAMESPACE, OF_FLEETS, OF_QUEUES
+from joblane.contract.public_routes import PUBLIC_ROUTES
+from joblane.deployment.metrics import (
+    DIMENSIONS,
+    NAMESPACE,
+    OF_FLEETS,
+    OF_QUEUES,
+    PUBLIC_REQUESTS,
+)
 from scripts.costs.month import Month
 from scripts.costs.page import IDLE, PAGE, total
 from scripts.costs.resources import count
@@ -82,7 +90,7 @@ def test_alarms_are_those_of_the_table(
         expected = {
             row.id
             for row in wanted
-            if row.each not in {"notifier", "tracer"} or row.each in used(deployment.config)
+            if row.each not in {"notifier", "tracer", "iam"} or row.each in used(deployment.config)
         }
         assert expected == seen
 
@@ -113,10 +121,11 @@ def test_metrics_have_no_dimension_of_a_job_an_agent_or_a_tenant() -> None:
         for metric in alarm.metrics.values():
             assert len(metric.dimensions) <= DIMENSIONS
             if metric.namespace == NAMESPACE:
-                assert {"Deployment", "Queue"} == {*metric.dimensions} or {
-                    "Deployment",
-                    "Fleet",
-                } == {*metric.dimensions}
+                assert {*metric.dimensions} in (
+                    {"Deployment"},
+                    {"Deployment", "Queue"},
+                    {"Deployment", "Fleet"},
+                )
 
 
 def test_functions_and_tables_of_the_table_exist() -> None:
@@ -170,7 +179,7 @@ def test_the_dashboard_is_of_the_level_full(varied: Deployment, production: Depl
     assert len({each["properties"]["title"] for each in widgets}) == len(widgets)
 
 
-WRITTEN = {*OF_QUEUES, *OF_FLEETS}
+WRITTEN = {*OF_QUEUES, *OF_FLEETS, PUBLIC_REQUESTS}
 DOCUMENTED = {
     "AWS/ApiGateway": {"Count", "4xx", "5xx", "Latency"},
     "AWS/DynamoDB": {"ConsumedWriteCapacityUnits", "WriteThrottleEvents"},
@@ -259,6 +268,51 @@ def test_alarms_name_metrics_that_are_written_or_documented() -> None:
         for metric in alarm.metrics.values():
             known = WRITTEN if metric.namespace == NAMESPACE else DOCUMENTED[metric.namespace]
             assert metric.name in known, alarm.id
+
+
+FILTER = re.compile(r'\{ \(\$\.deployment = "joblane"\) && \(\((.+)\)\) \}')
+"""The pattern of the access log's metric: entries of this deployment, and some routes."""
+
+
+def test_requests_without_a_token_are_counted_and_no_others(
+    production: Deployment, varied: Deployment
+) -> None:
+    for deployment in (production, varied):
+        counted = deployment.one("AWS::Logs::MetricFilter")
+        groups = deployment.resources("AWS::Logs::LogGroup")
+        (stage,) = (
+            each
+            for each in deployment.properties("AWS::ApiGatewayV2::Stage")
+            for group in (each["AccessLogSettings"]["DestinationArn"]["Fn::GetAtt"][0],)
+            if groups[group]["Properties"]["LogGroupName"] == counted["LogGroupName"]
+        )
+        logged = json.loads(stage["AccessLogSettings"]["Format"])
+        assert ("$context.routeKey", "joblane") == (logged["route"], logged["deployment"])
+        found = FILTER.fullmatch(counted["FilterPattern"])
+        assert found is not None, counted["FilterPattern"]
+        names = re.findall(r'\$\.route = "([^"]+)"', found[1])
+        for route in deployment.properties("AWS::ApiGatewayV2::Route"):
+            if route["ApiId"] != stage["ApiId"]:
+                continue
+            is_counted = any(fnmatch(route["RouteKey"], name) for name in names)
+            assert is_counted == (route["AuthorizationType"] == "NONE"), route["RouteKey"]
+        (made,) = counted["MetricTransformations"]
+        (alarm,) = (a for name, a in alarms(deployment).items() if name == "public-requests")
+        assert (made["MetricNamespace"], made["MetricName"]) == (
+            alarm["Namespace"],
+            alarm["MetricName"],
+        )
+        assert [{"Name": "Deployment", "Value": logged["deployment"]}] == alarm["Dimensions"]
+        assert [{"Key": "Deployment", "Value": "$.deployment"}] == made["Dimensions"]
+        assert "DefaultValue" not in made, "AWS takes none with dimensions"
+
+
+def test_the_alarm_comes_before_the_least_rate_is_used_up() -> None:
+    """But for routes that take one request a second: what they cost is in the page of costs."""
+    (alarm,) = (each for each in ALARMS if each.id == "public-requests")
+    (metric,) = alarm.metrics.values()
+    rates = [rate.per_second for rate in PUBLIC_ROUTES.values() if rate.per_second > 1]
+    assert alarm.threshold / metric.period_s < min(rates)
 
 
 def test_the_full_stack_is_valid(varied: Deployment) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from infra.console import PATHS
+from joblane.contract.public_routes import CONSOLE_ROUTES
 from joblane.contract.routes import ROUTES
 from tests.infra.allowed import ALLOWED, PARAMETERS, SECRETS
 from tests.infra.synthesis import Deployment
@@ -184,7 +184,7 @@ def test_only_its_rule_may_call_the_recovery_function_unasked(production: Deploy
 
 def test_only_its_api_may_call_a_function(production: Deployment) -> None:
     permissions = production.properties("AWS::Lambda::Permission", "api")
-    assert len(permissions) == len(ROUTES) + len(PATHS)
+    assert len(permissions) == len(ROUTES) + len(CONSOLE_ROUTES)
     for permission in permissions:
         assert permission["Principal"] == "apigateway.amazonaws.com"
         assert "execute-api" in str(permission["SourceArn"])

@@ -53,7 +53,8 @@ DELETED = {
     "AWS::Lambda::Function",
     "AWS::Lambda::LayerVersion",
     "AWS::Lambda::Permission",
-    "AWS::Logs::LogGroup",  # of functions, requests and executions; what was done is in `audit`
+    "AWS::Logs::LogGroup",
+    "AWS::Logs::MetricFilter",  # of functions, requests and executions; what was done is in `audit`
     "AWS::S3::BucketPolicy",
     "AWS::SNS::Topic",
     "AWS::SNS::TopicPolicy",

@@ -155,7 +155,9 @@ def test_the_client_installs_one_name_and_imports_what_it_declares(
     client: Wheel, bin_: Path, tmp_path: Path
 ) -> None:
     assert {"joblane"} == {file.partition("/")[0] for file in client.files}
-    assert set() == undeclared(client, bin_, client.requires, {"joblane"})
+    # Of an extra: tests/unit/client/test_signing.py shows that it is asked for.
+    signing = {("joblane/client/signing.py", "botocore")}
+    assert signing == undeclared(client, bin_, client.requires, {"joblane"})
     names = "from joblane import AsyncClient, Client; print(Client.__name__, AsyncClient.__name__)"
     assert "Client AsyncClient\n" == run(bin_ / "python", "-Ic", names, cwd=tmp_path)
     assert f"joblane {joblane.__version__}\n" == run(bin_ / "joblane", "--version", cwd=tmp_path)
@@ -177,6 +179,7 @@ def test_the_client_says_how_to_install_the_agent(
     assert [
         "joblane-agent; extra == 'agent'",
         "jsonschema-rs<1,>=0.60; extra == 'agent'",
+        "botocore<2,>=1.43; extra == 'iam'",
     ] == extra
 
 

@@ -24,6 +24,7 @@ RESOURCES = Resources(
     machines=1,
     alarms=1,
     composite_alarms=0,
+    log_metrics=1,
     dashboards=0,
     letter_readers=4,
     keyed_tables=TABLES,

@@ -28,6 +28,10 @@ POOL = PoolAccess(
     people="people",
     machines={"m-1": Machine("acme", "developer", "ci")},
 )
+HOLDERS = {
+    "arn:aws:sts::111122223333:assumed-role/ci": Machine("acme", "developer", "ci"),
+    "arn:aws-us-gov:sts::111122223333:assumed-role/gov": Machine("acme", "admin", "gov"),
+}
 BY_ROLE = IssuerAccess(tenants=frozenset({"acme"}), tenant_claim="team", role_claim="role")
 BY_SCOPE = IssuerAccess(tenants=frozenset({"acme"}), tenant_claim="team")
 
@@ -186,3 +190,40 @@ def test_a_group_that_holds_the_name_of_another_gives_nothing(groups: list[str])
 def test_a_header_without_a_token_restores_no_list(header: str):
     claims = {"team": "acme", "role": "[operator]"}
     assert claims == with_lists(claims, header)
+
+
+@pytest.mark.parametrize("kind", ["pool", "issuer"])
+def test_who_signed_with_an_iam_role_is_what_joblane_toml_says(kind: str):
+    access = (POOL if kind == "pool" else BY_ROLE).model_copy(update={"iam": HOLDERS})
+    who = access.holder(signer("arn:aws:sts::111122223333:assumed-role/ci/build-7"))
+    developer = ROLES["developer"]
+    assert Principal("machine", "AROA1", "ci/build-7", "acme", "developer", developer) == who
+    assert "machine ci/build-7" == str(who)
+
+
+@pytest.mark.parametrize(
+    "arn",
+    [
+        "arn:aws:sts::111122223333:assumed-role/ci2/build-7",
+        "arn:aws:sts::111122223333:assumed-role/CI/build-7",
+        "arn:aws:sts::444455556666:assumed-role/ci/build-7",  # a role of that name elsewhere
+        "arn:aws:sts::111122223333:assumed-role/gov/build-7",  # and in another partition
+        "arn:aws:sts::111122223333:assumed-role/other/ci/x",
+        "arn:aws:sts::111122223333:assumed-role/ci",
+        "arn:aws:sts::111122223333:federated-user/ci",
+        "arn:aws:iam::111122223333:user/ci",
+        "arn:aws:iam::111122223333:user/assumed-role/ci/x",
+        "arn:aws:iam::111122223333:root",
+        "",
+        None,
+    ],
+)
+def test_other_signers_belong_to_no_tenant(arn: str | None):
+    access = POOL.model_copy(update={"iam": HOLDERS})
+    with pytest.raises(NotAdmitted, match="the IAM role that signed the request"):
+        access.holder(signer(arn))
+
+
+def signer(arn: str | None) -> dict[str, Any]:
+    """What API Gateway says of who signed a request."""
+    return {"userArn": arn, "userId": "AROA1:build-7", "accountId": "111122223333"}

@@ -14,6 +14,7 @@ import typer.main
 from joblane.client.cli.app import call
 from joblane.client.connection import RETRY_IDEMPOTENT, RETRY_READ, RETRY_UNSENT
 from joblane.client.files import storage
+from joblane.client.oauth import RETRY_THROTTLED
 from tests.support.client.clients import CONNECT, Connect
 from tests.support.client.command import MAIN, Joblane, Ran, Spawn
 from tests.support.client.fake_api import FakeApi
@@ -29,7 +30,7 @@ _tree = functools.cache(typer.main.get_command)
 @pytest.fixture(autouse=True)
 def _brisk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait 1.5 s at most over all retries of a request instead of 6."""
-    for retry in (RETRY_READ, RETRY_UNSENT, RETRY_IDEMPOTENT):
+    for retry in (RETRY_READ, RETRY_UNSENT, RETRY_IDEMPOTENT, RETRY_THROTTLED):
         monkeypatch.setattr(retry, "backoff_factor", 0.05)
 
 

@@ -19,7 +19,7 @@ from joblane.client.cli import exit_codes
 from joblane.contract.access import LOGIN_CALLBACKS, LOGIN_PORTS
 from tests.support.browser import login_ports
 from tests.support.client.command import Joblane, Spawn
-from tests.support.client.fake_api import FakeApi
+from tests.support.client.fake_api import FakeApi, gateway
 from tests.support.client.fake_issuer import FakeIssuer
 from tests.support.client.logins import answer, bearers, ended, keep, kept_files
 
@@ -174,6 +174,13 @@ def test_secrets_go_by_tls_or_to_this_machine_only(
         issuer.endpoints[name] = url
     with pytest.raises(AnswerError, match=f"has no https URL for {name}"):
         oauth.discover(api.url)
+
+
+def test_a_throttled_api_is_asked_again_where_to_log_in(api: FakeApi, issuer: FakeIssuer) -> None:
+    """Hundreds of machines may start together, and the route's rate is low."""
+    api.faults.append(gateway(429, "Too Many Requests"))
+    assert issuer.url == oauth.discover(api.url).issuer
+    assert ["/v1/login"] * 2 == [request.path for request in api.requests]
 
 
 def test_a_deployment_without_people_says_so(

@@ -23,6 +23,8 @@ from tests.support.client.logins import SECRETS, keep
         ("[profiles.b]\nurl = 'https://x.test'", "no profile a in"),
         ("[profiles.a]\nurl = 'ftp://x.test'", "must start with http"),
         ("[profiles.a]\nurl = 'https://x.test'\nclient_id = 'x'", "has no secret"),
+        ("[profiles.a]\nurl = 'https://x.test'\nauth = 'aws'", "auth (JOBLANE_AUTH) is aws; allo"),
+        ("[profiles.a]\nurl = 'https://x.test'\nauth = 'iam'\nclient_id = 'x'", "out a client_id"),
         ("[profiles.a]\nurl = 'https://x.test'\ncertificate = '/nowhere'", "/nowhere cannot be"),
     ],
 )

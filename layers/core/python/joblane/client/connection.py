@@ -130,6 +130,10 @@ class _Bearer(httpx.Auth):
                 yield _authorized(request, other)
 
 
+def _auth(credential: Credential) -> httpx.Auth:
+    return credential if isinstance(credential, httpx.Auth) else _Bearer(credential)
+
+
 def _authorized(request: httpx.Request, token: str | None) -> httpx.Request:
     if token:
         request.headers["Authorization"] = f"Bearer {token}"
@@ -161,7 +165,7 @@ class Connection:
         self._credential = credential
         self._http = httpx.Client(
             base_url=self.url,
-            auth=_Bearer(credential),
+            auth=_auth(credential),
             headers=HEADERS,
             transport=RetryTransport(transport(httpx.HTTPTransport, self.url, certificate)),
         )
@@ -219,7 +223,7 @@ class AsyncConnection:
         self._credential = credential
         self._http = httpx.AsyncClient(
             base_url=self.url,
-            auth=_Bearer(credential),
+            auth=_auth(credential),
             headers=HEADERS,
             transport=RetryTransport(transport(httpx.AsyncHTTPTransport, self.url, certificate)),
         )

@@ -10,9 +10,13 @@
     client_id = "4h57kf..."
     client_secret = "..."
 
+    [profiles.ci]                           # an IAM role; requests are signed
+    url = "https://a1b2c3d4e5.execute-api.eu-west-1.amazonaws.com"
+    auth = "iam"
+
 The first of these that names an API is used, with its own credential only: `--profile`, `--url`,
 JOBLANE_URL, JOBLANE_PROFILE, the profile `default`. The credentials in the environment
-(JOBLANE_TOKEN, JOBLANE_CLIENT_SECRET, JOBLANE_CERTIFICATE) belong to JOBLANE_URL.
+(JOBLANE_TOKEN, JOBLANE_CLIENT_SECRET, JOBLANE_CERTIFICATE, JOBLANE_AUTH) belong to JOBLANE_URL.
 """
 
 import json
@@ -33,12 +37,13 @@ from joblane.client.credentials import (
 )
 from joblane.client.errors import ConfigError
 from joblane.client.issuers import PinnedIssuer
+from joblane.client.signing import AwsSignature
 from joblane.client.tokens import OTHERS, TokenFile, home
 from joblane.client.transport import Certificate, base_url
 
 DEFAULT = "default"
 
-KEYS = ("url", "client_id", "client_secret", "certificate", "certificate_key")
+KEYS = ("url", "auth", "client_id", "client_secret", "certificate", "certificate_key")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 
@@ -57,6 +62,11 @@ class Endpoint:
     """None when the environment or the command line named the API."""
     profile_exists: bool
     """Whether the file contains the profile."""
+
+    def require_login(self) -> None:
+        """Raise ConfigError if requests are signed: such an API has no login and no console."""
+        if isinstance(self.credential, AwsSignature):
+            raise ConfigError(f"{self.url} is for IAM roles and has neither login nor console")
 
 
 def _nothing(_message: str) -> None:
@@ -192,6 +202,10 @@ def _login(
     pinned: PinnedIssuer,
 ) -> Credential:
     client_id, secret = found.get("client_id"), found.get("client_secret")
+    if auth := found.get("auth"):
+        if auth != "iam" or client_id:
+            raise ConfigError(f"auth (JOBLANE_AUTH) is {auth}; allowed: iam, without a client_id")
+        return AwsSignature(pinned.api_url)
     if client_id and secret:
         return MachineLogin(pinned, file, client_id, secret, certificate)
     if client_id:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from joblane.condition.policies import AnyPolicy
-from joblane.config.access import MAX_MACHINES, Domain, Issuer
+from joblane.config.access import MAX_MACHINES, Domain, Issuer, RoleArn, assumed
 from joblane.config.fleet import ExistingNetwork, Fleet
 from joblane.config.observability import Alerts, Observability
 from joblane.config.strict import Strict
@@ -46,7 +46,11 @@ class Tenant(Strict):
     """A tenant, which owns jobs."""
 
     machines: dict[Name, Role] = {DEFAULT_MACHINE: "developer"}
-    """Machines and their roles; each gets a client in the user pool. `{}` for none."""
+    """Machines and their roles; each gets a client in the user pool, $6.00 a month, used or
+    not. `{}` for none (docs/how-to/log-in.md has what else there is)."""
+    iam: dict[RoleArn, Role] = {}
+    """IAM roles of the deployment's account, by their ARNs, and the role that each has here. They
+    need no client, no secret and no login: they sign their requests, to an API of their own."""
     limits: LimitOverrides = LimitOverrides()
     """Limits of this tenant that differ from those of `[limits]`."""
     notify: TenantNotify | None = None
@@ -57,7 +61,7 @@ class Platform(Strict):
     """The role platform, which belongs to the deployment and to no tenant."""
 
     machines: tuple[Name, ...] = ()
-    """Machines with this role; each gets a client in the user pool."""
+    """Machines with this role; each gets a client in the user pool ($6.00 a month)."""
 
 
 def _on(value: object) -> object:
@@ -152,6 +156,15 @@ class Config(Strict):
         return open_queues({name: q.tenants for name, q in self.queues.items()}, tenant)
 
     @property
+    def iam(self) -> dict[str, tuple[str, Role, str]]:
+        """Tenant, role and name of those who call with an IAM role, by `assumed` of its ARN."""
+        return {
+            assumed(arn): (tenant, role, arn.rpartition("/")[2])
+            for tenant, settings in self.tenants.items()
+            for arn, role in settings.iam.items()
+        }
+
+    @property
     def filters(self) -> list[QueueFilter]:
         """The filters of the queues, by falling order."""
         found = [
@@ -243,6 +256,21 @@ class Config(Strict):
             machines += len(tenant.machines)
         if self.access is None and machines > MAX_MACHINES:
             raise ValueError(f"there are {machines} machines; {MAX_MACHINES} are allowed")
+        return self
+
+    @model_validator(mode="after")
+    def _iam_roles_have_one_tenant(self) -> Self:
+        taken: dict[str, str] = {}
+        for name, tenant in self.tenants.items():
+            key = f"tenants.{name}.iam"
+            if tenant.iam and self.domain is not None:
+                raise ValueError(
+                    f"{key}: is not allowed with [domain]: its API asks for no client certificate"
+                )
+            for arn in tenant.iam:
+                if (other := taken.get(assumed(arn))) is not None:
+                    raise ValueError(f"{key}: the role {arn} is in {other} already")
+                taken[assumed(arn)] = key
         return self
 
     @model_validator(mode="after")

@@ -1,8 +1,9 @@
 """The tables `[access]` and `[domain]` of joblane.toml."""
 
+import re
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 MAX_MACHINES = 49
 """API Gateway allows 50 audiences an authorizer; one is the client that people log in with."""
@@ -10,6 +11,27 @@ MAX_MACHINES = 49
 
 Origin = Annotated[str, Field(pattern=r"^https://[a-z0-9.-]+(:[0-9]+)?$")]
 """Scheme, host and, if it is not the usual one, port."""
+
+
+def _role_arn(text: str) -> str:
+    """Check the ARN of a role. Raises ValueError."""
+    if not re.fullmatch(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/([\w+=,.@-]+/)*[\w+=,.@-]+", text):
+        raise ValueError(
+            f"must be the ARN of a role, arn:aws:iam::ACCOUNT:role/NAME; it is {text!r}"
+        )
+    return text
+
+
+RoleArn = Annotated[str, AfterValidator(_role_arn)]
+
+
+def assumed(role_arn: str) -> str:
+    """Return how callers with a role are named: `arn:aws:sts::ACCOUNT:assumed-role/NAME`.
+
+    Without the path of the role, whose name is unique in its account.
+    """
+    _, partition, _, _, account, role = role_arn.split(":", 5)
+    return f"arn:{partition}:sts::{account}:assumed-role/{role.rpartition('/')[2]}"
 
 
 class Issuer(BaseModel):

@@ -60,7 +60,8 @@ class Observability(Strict):
     """What watches the deployment (docs/how-to/watch-a-deployment.md)."""
 
     level: Level = "basic"
-    """`basic` has alarms on metrics that AWS gives for nothing; `full` adds metrics of queues and
+    """`basic` has alarms on metrics that AWS gives for nothing and on one of the API's access log;
+    `full` adds metrics of queues and
     fleets, a dashboard, and objectives with burn rates; `off` has none of them.
     docs/explanation/costs.md has the price of each."""
     traces: Traces | None = None

@@ -13,7 +13,7 @@ from joblane.contract.files import MAX_FILES_BODY, FilesAnswer, FilesInput
 from joblane.contract.keys import Cleared, KeyDetail, KeyPage, KeyQuery
 from joblane.contract.queries import AgentsQuery, AuditQuery, PageQuery, WorkQuery
 from joblane.contract.queues import QueuePage, QueueView, SettingsInput, SettingsView
-from joblane.contract.route import SWEEPS, Route
+from joblane.contract.route import LARGE, PUBLIC, SWEEPS, TOGETHER, Route
 from joblane.contract.route_kinds import change
 from joblane.contract.types import (
     LONG_FIELDS,
@@ -211,7 +211,9 @@ OPERATOR_ROUTES: Final = (
         action="upload-bundle",
         body=BundleInput,
     ),
-    Route("GET", "/v1/openapi.json", (), "Read the OpenAPI document", Contract),
-    Route("GET", "/v1/health", (), "Check that the API is up", Health),
-    Route("GET", "/v1/login", (), "Show where to log in, and as which client", Login),
+    Route("GET", "/v1/openapi.json", (), "Read the OpenAPI document", Contract, rate=LARGE),
+    Route("GET", "/v1/health", (), "Check that the API is up", Health, rate=PUBLIC),
+    Route(
+        "GET", "/v1/login", (), "Show where to log in, and as which client", Login, rate=TOGETHER
+    ),
 )

@@ -108,13 +108,34 @@ class Machine(NamedTuple):
 BOTH = "{} the role platform and a role in a tenant; the API needs exactly one"
 
 
-class PoolAccess(BaseModel):
-    """Tokens of the deployment's own user pool."""
+class RoleAccess(BaseModel):
+    """Callers with an IAM role, whose signatures API Gateway has verified."""
 
     model_config = ConfigDict(frozen=True)
 
-    kind: Literal["pool"] = "pool"
     tenants: frozenset[str]
+    iam: Mapping[str, Machine] = {}
+    """By the ARN of its sessions without the session's name."""
+
+    def holder(self, identity: Claims) -> Principal:
+        """Identify who signed a request. Raises NotAdmitted if its role belongs to no tenant.
+
+        `identity` is what API Gateway says of the signer. The subject is the role's unique id,
+        which the role of the same name that is created later does not have.
+        """
+        arn, _, session = str(identity.get("userArn", "")).rpartition("/")
+        machine = self.iam.get(arn)
+        if machine is None:
+            raise NotAdmitted("the IAM role that signed the request belongs to no tenant")
+        subject = str(identity.get("userId", "")).partition(":")[0]
+        name, scopes = f"{machine.name}/{session}", ALL_ROLES[machine.role]
+        return Principal("machine", subject, name, machine.tenant, machine.role, scopes)
+
+
+class PoolAccess(RoleAccess):
+    """Tokens of the deployment's own user pool."""
+
+    kind: Literal["pool"] = "pool"
     people: str
     """Id of the client that people log in with."""
     machines: Mapping[str, Machine]
@@ -157,13 +178,10 @@ class PoolAccess(BaseModel):
         return tenant, _highest(roles)
 
 
-class IssuerAccess(BaseModel):
+class IssuerAccess(RoleAccess):
     """Tokens of another OpenID Connect issuer."""
 
-    model_config = ConfigDict(frozen=True)
-
     kind: Literal["issuer"] = "issuer"
-    tenants: frozenset[str]
     tenant_claim: str
     role_claim: str | None = None
     """The claim with a role's name; None if the token's scopes are used, which never give those of

@@ -48,12 +48,23 @@ USUAL: Final = Rate(200, 400)
 SWEEPS: Final = Rate(10, 20)
 """For requests that read or write up to a hundred jobs, or ask SQS twice for each lane.
 
-An exception on the stage. Before a deployment that removes such a route, call
-`aws apigatewayv2 delete-route-settings` for it: CloudFormation leaves them on the stage."""
+An exception on the stage, as are all that follow. Before a deployment that removes such a route,
+call `aws apigatewayv2 delete-route-settings` for it: CloudFormation leaves them on the stage."""
+
+PUBLIC: Final = Rate(10, 20)
+"""For routes without a token: anybody may send as many requests as this, and each is paid for
+(decision 2123)."""
+
+TOGETHER: Final = Rate(20, 400)
+"""For those of them that are asked many times at once, and rarely: a browser loads a page in some
+60 files, and hundreds of machines may start together."""
+
+LARGE: Final = Rate(1, 20)
+"""For those of them whose answer has hundreds of kilobytes: its transfer is what costs."""
 
 FOLLOWING: Final = Rate(2000, 4000)
 """For output: one who follows a busy job asks up to eight times a second, and two hundred may
-(decision 0511). An exception as well."""
+(decision 0511)."""
 
 
 @dataclass(frozen=True, slots=True)

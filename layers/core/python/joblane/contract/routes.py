@@ -11,9 +11,14 @@ from typing import Final
 
 from joblane.contract.job_routes import JOB_ROUTES
 from joblane.contract.operator_routes import OPERATOR_ROUTES
-from joblane.contract.route import Route
+from joblane.contract.route import USUAL, Rate, Route
 from joblane.contract.status_routes import STATUS_ROUTES
 
 ROUTES: Final = (*JOB_ROUTES, *OPERATOR_ROUTES, *STATUS_ROUTES)
+
+RATES: Final[Mapping[str, Rate]] = MappingProxyType(
+    {route.key: route.rate for route in ROUTES if route.rate != USUAL}
+)
+"""Rates of those that have another one than `USUAL`, by their keys."""
 
 BY_KEY: Final[Mapping[str, Route]] = MappingProxyType({route.key: route for route in ROUTES})

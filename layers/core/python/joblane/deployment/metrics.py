@@ -14,6 +14,9 @@ OF_FLEETS = (
 )
 """Metrics by Deployment and Fleet, from the function scaler."""
 
+PUBLIC_REQUESTS = "PublicRequests"
+"""Metric by Deployment, from the API's access log: requests of routes that need no token."""
+
 DIMENSIONS = 3
 """Dimensions of a metric, at most. Each combination of their values is a metric that is paid for:
 never a job, an agent or a tenant."""

@@ -86,6 +86,19 @@ LEAVING_HOOK = "joblane-leaving"
 """Lifecycle hook of every fleet's group: an instance is terminated once its agent has drained."""
 
 
+def access_log_name(deployment: str) -> str:
+    """Name of the log group with a line for each request to the API.
+
+    Below /aws/vendedlogs no entry in the account's log resource policy is needed.
+    """
+    return f"/aws/vendedlogs/{deployment}/api"
+
+
+def iam_log_name(deployment: str) -> str:
+    """Name of the log group with a line for each request to the API for IAM roles."""
+    return f"/aws/vendedlogs/{deployment}/iam-api"
+
+
 def recovery_name(deployment: str) -> str:
     """Name of the recovery function, and of the state machine that calls it."""
     return f"{deployment}-recovery"
@@ -196,6 +209,11 @@ def api_parameter_name(deployment: str) -> str:
 def api_id_parameter_name(deployment: str) -> str:
     """Name of the SSM parameter with the id of the API, by which CloudWatch names its metrics."""
     return f"/{deployment}/api-id"
+
+
+def iam_api_parameter_name(deployment: str) -> str:
+    """Name of the SSM parameter with the id of the API for IAM roles, if there is one."""
+    return f"/{deployment}/iam-api-id"
 
 
 def descriptor_name(deployment: str) -> str:

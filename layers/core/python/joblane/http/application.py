@@ -96,7 +96,7 @@ class Application:
             "request",
             route=event.get("routeKey"),
             status=answer["statusCode"],
-            subject=self.claims(event).get("sub"),
+            subject=self.claims(event).get("sub") or self.signer(event).get("userId"),
         )
         return answer
 
@@ -113,6 +113,13 @@ class Application:
         authorizer = event["requestContext"].get("authorizer") or {}
         claims: Mapping[str, Any] = authorizer.get("jwt", {}).get("claims", {})
         return claims
+
+    @staticmethod
+    def signer(event: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Who signed the request with an IAM role, as API Gateway says; empty with a token."""
+        authorizer = event["requestContext"].get("authorizer") or {}
+        identity: Mapping[str, Any] = authorizer.get("iam") or {}
+        return identity
 
     def route(
         self, key: str
@@ -233,8 +240,10 @@ class Application:
         raise Problem(HTTPStatus.FORBIDDEN, detail)
 
     def principal(self) -> Principal:
-        """The caller. Raises Problem 403 if the token belongs to no tenant."""
+        """The caller. Raises Problem 403 if the token or IAM role belongs to no tenant."""
         try:
+            if signer := self.signer(self.resolver.current_event.raw_event):
+                return self.access.holder(signer)
             claims = self.claims(self.resolver.current_event.raw_event)
             return self.access.principal(with_lists(claims, self.header("authorization")))
         except NotAdmitted as refusal:

@@ -29,7 +29,9 @@ def console(
     from joblane.contract.access import CONSOLE_PATH  # noqa: PLC0415 - help needs no models
 
     settings: Settings = ctx.obj
-    address = f"{settings.endpoint().url}{CONSOLE_PATH}"
+    endpoint = settings.endpoint()
+    endpoint.require_login()
+    address = f"{endpoint.url}{CONSOLE_PATH}"
     if not print_only and terminal.has_screen() and webbrowser.open(address):
         terminal.note(f"opened {address}")
     else:

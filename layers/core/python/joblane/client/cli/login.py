@@ -53,6 +53,7 @@ def login(
     settings: Settings = ctx.obj
     profile = settings.profile or (profiles.DEFAULT if settings.url else settings.profile)
     endpoint = profiles.find_endpoint(settings.url, settings.token, profile, terminal.note)
+    endpoint.require_login()
     url = endpoint.url
     issuer = oauth.discover(url, endpoint.certificate)
     endpoint.pinned.check(issuer, confirm_issuer)
