@@ -121,7 +121,7 @@ class Slots:
         ]
 
     def tenants(self) -> dict[str, str]:
-        """In whose list the jobs of attempts are, for its heartbeat (`Heartbeat.tenants`)."""
+        """Tenant of each attempt's job, for the heartbeat (`Heartbeat.tenants`)."""
         heads = [attempt.head for attempt in self.attempts]
         return {head.job_id: head.tenant if head.member_of is None else "" for head in heads}
 

@@ -228,7 +228,7 @@ class FleetStack(JoblaneStack):
             schedule_expression=UPGRADE_SCHEDULE,
             compliance_severity="HIGH",
             # A release whose agents do not work reaches half of the instances at most, and one
-            # instance that fails does not keep the release from four others (decision 2121).
+            # instance that fails does not keep the release from four others (decision 1221).
             max_concurrency="25%",
             max_errors="25%",
         )

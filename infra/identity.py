@@ -34,7 +34,7 @@ class IdentityStack(JoblaneStack):
                 require_symbols=True,
             ),
             # No deletion protection: it would keep the pool of a creation that is rolled back, for
-            # example because the prefix of the domain is taken (docs/decisions/2116). Cognito
+            # example because the prefix of the domain is taken (docs/decisions/1211). Cognito
             # refuses to delete a pool that has a domain.
             removal_policy=removal(config),
         )

@@ -50,7 +50,7 @@ def new_queue(
 
 
 STACKS = 4
-"""Number of the stacks of lanes, whatever queues there are (docs/decisions/1217). A queue has 6
+"""Number of the stacks of lanes, whatever queues there are (docs/decisions/1215). A queue has 6
 resources, so a stack of 500 holds 82."""
 
 

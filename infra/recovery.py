@@ -127,7 +127,7 @@ class RecoveryStack(FunctionStack):
         acknowledge(
             machine,
             "AwsSolutions-SF2",
-            "Jobs are followed by their trace-ids, not by X-Ray (docs/decisions/1733).",
+            "Jobs are followed by their trace-ids, not by X-Ray (docs/decisions/1731).",
         )
 
     def _successor(self, function: Function) -> None:

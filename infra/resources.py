@@ -106,7 +106,7 @@ class Resources:
         return self._arn("sqs", notify_name(self._name))
 
     def traces(self) -> str:
-        """ARN of the queue of what spans of jobs are made of."""
+        """ARN of the queue that feeds the span exporter."""
         return self._arn("sqs", traces_name(self._name))
 
     def traces_dead(self) -> str:

@@ -1,4 +1,4 @@
-"""Traces: the queue of what spans are made of, its dead letters, and the function `tracer`.
+"""Traces: the queue that feeds the span exporter, its dead letters, and the function `tracer`.
 
 They are part of the projection stack if joblane.toml names an endpoint, so what a deployment does
 not use costs nothing, and goes when joblane.toml does not name it any more.

@@ -55,7 +55,7 @@ class Lease:
     standing: Standing
     """Whether it takes new jobs."""
     tenants: Callable[[], Mapping[str, str]] = dict
-    """In whose list jobs are (`Heartbeat.tenants`), of those of which it is known."""
+    """Tenant of each job, where known (`Heartbeat.tenants`)."""
     left: Callable[[], int] = lambda: 0
     """How many more jobs the agent would take now (`Heartbeat.left`)."""
     taken: Callable[[], Mapping[str, int]] = dict

@@ -5,7 +5,7 @@
 
 Jobs hold no capability, so none can change its address, route or link. The rules are loaded
 once, for all links of a launcher; a new link needs no new rule. They also bound what each link has
-of the host's connection table, and its bandwidth (docs/decisions/0952-bounds-of-a-link.md).
+of the host's connection table, and its bandwidth (docs/decisions/0106-egress-by-rules.md).
 """
 
 import collections

@@ -4,7 +4,7 @@
  * of system calls, how a slot is built and gives up its privileges (slot.py); here the list is carried
  * out in the child, which then runs one job and reports its ending. No Python runs in such a child: it
  * would write to most pages of the interpreter, each of which the kernel then copies, and frees at the
- * end (docs/decisions/1768).
+ * end (docs/decisions/0101).
  *
  * Nothing here allocates memory but what one message needs, and nothing trusts the job: the job's
  * process has no way to this one but signals, which pid 1 of a namespace does not receive, and its

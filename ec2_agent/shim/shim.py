@@ -17,7 +17,7 @@ until it is asked to release the work directory, or the job's directory is gone.
 
 The agent that has started a job may ask for `record_within_s`, if its journal survives what the
 exit record survives. The record is then written only if that agent has ended, or has not said
-`recorded` within these seconds after the job's end (decision 1761). Its order also says what it
+`recorded` within these seconds after the job's end (decision 0110). Its order also says what it
 would ask first: `wants_progress`, and `wants_beyond` for `want`.
 """
 

@@ -1,4 +1,6 @@
-"""Writes what is generated from code: docs/reference and the OpenAPI file (`scripts/reference`).
+"""Writes what is generated: docs/reference, the OpenAPI file and the index of the decisions.
+
+`scripts/reference` runs it.
 
 A page of docs/reference is written by hand but for its parts between two marks:
 
@@ -13,6 +15,7 @@ from scripts.docs import (
     api,
     cli,
     configuration,
+    decisions,
     events,
     job_events,
     openapi,
@@ -52,7 +55,9 @@ def files() -> dict[Path, str]:
     made = {
         PAGES / page: with_parts((PAGES / page).read_text("utf-8"), PARTS[page]) for page in PARTS
     }
-    return {openapi.FILE: openapi.render(), **made}
+    index = decisions.FOLDER / "README.md"
+    listed = with_parts(index.read_text("utf-8"), {"index": decisions.index})
+    return {openapi.FILE: openapi.render(), index: listed, **made}
 
 
 def with_parts(

@@ -37,7 +37,9 @@ def main() -> int:
     parser.add_argument(
         "--local", action="store_true", help="on the local AWS, also if AWS_ENDPOINT_URL is set"
     )
-    parser.add_argument("--yes", action="store_true", help="do not ask before costs arise")
+    parser.add_argument(
+        "--yes", action="store_true", help="skip the confirmation before costs arise"
+    )
     parser.add_argument(
         "--remove", metavar="NAME", help="only remove what an earlier run has left in the account"
     )

@@ -173,7 +173,7 @@ def test_functions_run_as_configured(production: Deployment, laptop: Deployment)
 def test_functions_log_to_groups_of_their_own_with_retention(production: Deployment) -> None:
     groups = production.resources("AWS::Logs::LogGroup")
     for function in production.properties("AWS::Lambda::Function"):
-        # They may not even log: decisions 0921 and 1502.
+        # They may not even log: decisions 0302 and 1501.
         if function["FunctionName"].endswith(("-tester", "-console")):
             assert "LoggingConfig" not in function
             continue

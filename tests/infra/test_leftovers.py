@@ -22,7 +22,7 @@ def test_each_function_has_its_log_group_or_none_and_may_create_no_other(
             without.append(function["FunctionName"])
         else:
             assert logs["Ref"] in groups
-    # Their roles may do nothing: decisions 0921 and 1502.
+    # Their roles may do nothing: decisions 0302 and 1501.
     assert ["joblane-console", "joblane-tester"] == sorted(without)
     for kind in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"):
         for policy in production.properties(kind):

@@ -55,7 +55,7 @@ OPEN = {
         *("ProtectClock", "RootDirectory", "User"),
     },
 }
-"""Settings that are open, if only in part; docs/decisions/0942-hardened-units.md says why."""
+"""Settings that are open, if only in part; docs/decisions/0111-a-unit-for-the-jobs.md says why."""
 
 MOST_EXPOSED = {AGENT_UNIT: 49, JOBS_UNIT: 13}
 """By the scale of systemd-analyze. A unit without any of these settings has 96."""

@@ -3,7 +3,7 @@
     collected --fork--> piece 1, piece 4, ...   reports
               --fork--> piece 2, piece 3, ... ----------> told to pytest as those of its own tests
 
-A process takes the next piece when it has ended one. Why not pytest-xdist: docs/decisions/2003.
+A process takes the next piece when it has ended one. Why not pytest-xdist: docs/decisions/2002.
 """
 
 import multiprocessing

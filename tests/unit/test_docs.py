@@ -1,5 +1,6 @@
 """The documents name only files, links and commands that exist."""
 
+import ast
 import re
 import shlex
 import subprocess
@@ -76,6 +77,64 @@ def test_paths_exist(page: str):
     named += re.findall(r"(?<![\w/.-])((?:docs|tests|scripts)/[\w/.-]*\w)", prose(page))
     ours = {path for path in named if path.partition("/")[0] in TOP | {"joblane"}}
     assert [] == sorted(path for path in ours if not exists(path))
+
+
+_PATH = r"`((?:joblane|ec2_agent|infra|scripts)/[\w/]+\.py)`"
+_NAME = r"`([A-Za-z_][\w.]*)`"
+
+
+def names_with_files(text: str) -> Iterator[tuple[str, str]]:
+    """Each name and the file that a text names beside it.
+
+    In the forms "`file` (`name`, `name`)", "`name` in `file`", and cells of a table that stand
+    beside each other.
+    """
+    for path, inside in re.findall(rf"{_PATH} \(([^()]*)\)", text):
+        yield from ((name, path) for name in re.findall(_NAME, inside))
+    yield from re.findall(rf"{_NAME} in {_PATH}", text)
+    yield from re.findall(rf"^\| {_NAME} \| {_PATH} \|", text, flags=re.MULTILINE)
+
+
+def defined(path: str) -> set[str]:
+    """The names that a module defines: `function`, `Class`, `Class.member`, `VALUE`."""
+    (file,) = (base / path for base in (ROOT, PACKAGES) if (base / path).exists())
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    found = {name for node in tree.body for name in _names(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            members = {name for each in node.body for name in _names(each)}
+            found |= members | {f"{node.name}.{member}" for member in members}
+    return found
+
+
+def _names(node: ast.stmt) -> set[str]:
+    match node:
+        case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+            return {node.name}
+        case ast.Assign():
+            return {target.id for target in node.targets if isinstance(target, ast.Name)}
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return {name}
+    return set()
+
+
+def test_names_beside_files_are_read_in_each_form():
+    text = (
+        "| `A` | `joblane/a.py` | x |\n`b` in `joblane/b.py`; "
+        "`infra/c.py` (`c`, `D.d`), `infra/d.py` (how often)"
+    )
+    assert set(names_with_files(text)) == {
+        ("A", "joblane/a.py"),
+        ("b", "joblane/b.py"),
+        ("c", "infra/c.py"),
+        ("D.d", "infra/c.py"),
+    }
+
+
+def test_the_architecture_names_what_its_files_define():
+    named = list(names_with_files(prose("docs/ARCHITECTURE.md")))
+    assert len(named) > 25
+    assert [] == [(name, path) for name, path in named if name not in defined(path)]
 
 
 def commands(page: str) -> Iterator[list[str]]:

@@ -1,4 +1,4 @@
-"""The prices of output in decision 1205 are those that the product's own decisions come to."""
+"""The prices of output in decision 1201 are those that the product's own decisions come to."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from joblane.job.retention import Retention
 from scripts.costs.places import at_once, cloudwatch_logs, here, piece, s3_alone, text
 
-ADR = Path(__file__).parents[2] / "docs/decisions/1205-what-output-costs.md"
+ADR = Path(__file__).parents[2] / "docs/decisions/1201-output-in-chunks.md"
 JOBS = 1_000_000
 DAYS = Retention().logs_days
 KB, MB = 1 << 10, 1 << 20

@@ -29,7 +29,7 @@ the row is as it was read, so neither is ever without the other:
                                  an agent finds it waiting, and deletes it
                                  message   <-----------------------------  grants the slot
 
-    a holder has ended, and nothing has brought its end (docs/decisions/2122)
+    a holder has ended, and nothing has brought its end (docs/decisions/1304)
 
     submission                   keys, jobs                sequel
     reads version 4: A holds the slot, B waits

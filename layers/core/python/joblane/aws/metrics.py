@@ -6,7 +6,7 @@ The format is AWS's "Specification: Embedded metric format": at most 100 metrics
 of averages; more values are several documents.
 
 CloudWatch may count a document twice, and so does a batch that is delivered again after its
-metrics were written: what repeats its work emits last (docs/decisions/1732).
+metrics were written: what repeats its work emits last (docs/decisions/1731).
 """
 
 import json

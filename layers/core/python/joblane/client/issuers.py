@@ -2,7 +2,7 @@
 
 Secrets and logins go where the API says. An API that later names another issuer may be in the wrong
 hands, so the client stores the first answer and refuses others until a person has confirmed them
-(decision 0931). The files are in `$XDG_CONFIG_HOME/joblane/issuers`.
+(decision 0502). The files are in `$XDG_CONFIG_HOME/joblane/issuers`.
 """
 
 import json

@@ -56,7 +56,7 @@ class KeyCalls:
     def clear_key(
         self, scope: str, *segments: str | float, reason: str | None = None
     ) -> Stream[dict[str, Any]]:
-        """Cancel all jobs that wait for a key; those that have a slot go on.
+        """Cancel all jobs that wait for a key; jobs with a slot continue.
 
         Yields the answer for each page of jobs; stop iterating to stop. Raises `NotFoundError`.
         """

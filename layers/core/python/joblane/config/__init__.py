@@ -31,7 +31,7 @@ class Functions(Strict):
     """CPU architecture of the functions."""
     runtime: Literal["python3.11", "python3.12", "python3.13"] = "python3.13"
     """Python version of the functions. On arm64, `python3.11` cannot validate params of job types:
-    AWS runs it on Amazon Linux 2, whose C library is too old (decision 1312)."""
+    AWS runs it on Amazon Linux 2, whose C library is too old (decision 1311)."""
     reserved_concurrency: bool = True
     """Reserve concurrency for what must run: 117 for requeue, dead letters, recovery and its tests,
     jobs with a key and the size of fleets, and 5 for notifications if a tenant has

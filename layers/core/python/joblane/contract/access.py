@@ -9,7 +9,7 @@ Each role of a tenant has the scopes of the role before it and its own:
 
 Such a role is given within one tenant and gives no access to another one. What belongs to all
 tenants (agents, queues that tenants share, applications without a tenant) is for the role
-`platform`, which belongs to the deployment and reads no jobs (docs/decisions/0902).
+`platform`, which belongs to the deployment and reads no jobs (docs/decisions/0501).
 """
 
 from collections.abc import Collection, Mapping

@@ -9,7 +9,7 @@ class Member(View):
     """A member of a group: one agent and the job that it was to run."""
 
     agent: str
-    """Name of the agent, the only one that may run the job."""
+    """Name of the only agent that may run the job."""
     index: int
     """Its number, in the order of the agents' names; 0 for the first."""
     id: str | None

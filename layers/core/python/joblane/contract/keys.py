@@ -36,10 +36,10 @@ class KeyView(View):
     queued: int
     """Jobs that wait for a slot."""
     max_active: int
-    """Most jobs that have a slot at once, as the latest job of the key said; so for the next
-    ones."""
+    """Maximum number of jobs with a slot, as the latest job of the key said; the same for the next
+    fields."""
     max_queued: int
-    """Most jobs that wait for a slot."""
+    """Maximum number of jobs that wait for a slot."""
     when_full: WhenFull
     """What happens to another job."""
     stale_policy: StalePolicy

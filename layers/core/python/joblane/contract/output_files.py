@@ -9,7 +9,7 @@ class OutputsQuery(PageQuery):
     """Which page of output files to answer."""
 
     links: Truth = False
-    """Whether each entry has a URL for its download, so that many files are few requests."""
+    """Whether to include a download URL in each entry, which saves a request per file."""
 
 
 class ListedFile(OutputFile):

@@ -30,7 +30,7 @@ class SettingsInput(Body):
     threads: Annotated[int, Field(ge=0, le=MAX_THREADS)] | None
     """Most jobs of this queue that one agent runs at once; null for the value of joblane.toml."""
     cluster_threads: Annotated[int, Field(ge=0, le=MAX_CLUSTER_THREADS)] | None
-    """Most jobs of this queue that all agents together run at once; null for no limit."""
+    """Maximum number of this queue's jobs on all agents together; null: no limit."""
     reason: Reason | None = None
     """Why, for the audit trail."""
 
@@ -127,7 +127,7 @@ class LaneView(View):
     visible: int
     """Jobs that wait for an agent."""
     in_flight: int
-    """Jobs that run or wait for their next attempt."""
+    """Running jobs and jobs that wait for their next attempt."""
     delayed: int
     """Jobs whose `run_at` is within 15 minutes."""
     oldest_s: int | None

@@ -64,7 +64,7 @@ LARGE: Final = Rate(1, 20)
 
 FOLLOWING: Final = Rate(2000, 4000)
 """For output: one who follows a busy job asks up to eight times a second, and two hundred may
-(decision 1206)."""
+(decision 0511)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ class AgentCounts(View):
     troubled: int
     """Those of them that report trouble."""
     cordoned: int
-    """Those of them that are cordoned or draining."""
+    """Agents of these that are cordoned or draining."""
     more: bool
     """Whether there may be more: at most 400 agents are read."""
 
@@ -219,8 +219,8 @@ class FleetDecision(View):
     """What the scaler last decided for a fleet. It decides every minute."""
 
     at: str
-    """When it was written. Figures change with every decision and are up to five minutes old; what
-    is news is written at once."""
+    """When it was written. Figures are up to five minutes old; changes of state are written at
+    once."""
     wanted: int
     """Slots wanted: jobs that run, and `backlog`."""
     backlog: int
@@ -250,7 +250,7 @@ class FleetView(DeclaredFleet):
     activities: tuple[ScalingActivityView, ...]
     """The newest activities of the group, newest first, 20 at most."""
     note: str | None
-    """What cannot be shown, and why; null if all can."""
+    """What cannot be shown, and why; null if nothing is missing."""
     decision: FleetDecision | None
     """What the scaler last decided; null if it never has, or if it cannot be read (see `note`)."""
 

@@ -53,7 +53,7 @@ class NotAccepted(View):
     queued: int | None = None
     """Of a key that is full: jobs that wait for one."""
     limit: str | int | None = None
-    """Of a key that is full: most jobs of both. Of 429: the key of joblane.toml."""
+    """Of a key that is full: `max_active + max_queued`. Of 429: the key of joblane.toml."""
     key: tuple[str | int | float, ...] | None = None
     """Of a key that is full: its segments."""
 

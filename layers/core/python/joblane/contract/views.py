@@ -219,7 +219,7 @@ class ProblemDocument(View):
     """Each wrong field or parameter."""
     limit: str | int | None = None
     """Of 429: the key of joblane.toml whose limit the tenant has reached. Of 409 for a key that is
-    full: most jobs that it takes, `max_active + max_queued`."""
+    full: its maximum, `max_active + max_queued`."""
     allowed: int | None = None
     """Of 429: the limit."""
     current: int | None = None

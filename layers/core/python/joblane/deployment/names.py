@@ -130,7 +130,7 @@ def notify_dead_name(deployment: str) -> str:
 
 
 def traces_name(deployment: str) -> str:
-    """Name of the SQS queue of what spans of jobs are made of."""
+    """Name of the queue that feeds the span exporter."""
     return f"{deployment}-traces"
 
 

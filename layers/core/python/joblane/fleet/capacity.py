@@ -67,7 +67,7 @@ class FleetLoad:
     state: FleetState
     serving: tuple[ServingAgent, ...]
     in_trouble: int
-    """Agents that say why they cannot work, and instances that have none though it is time."""
+    """Agents that report trouble, and instances without an agent past the boot deadline."""
     rowless: tuple[str, ...] = ()
     """Instances in service of whose agents nothing is known, not even since when."""
     boot_failure: BootFailure | None = None

@@ -1,7 +1,7 @@
 """Validate params with the JSON Schema of a job type.
 
 The only module that imports jsonschema_rs, which takes 60 ms and 15 MB: it is imported when a typed
-job is submitted or a type is pushed, so that commands do not pay for it (docs/decisions/1312).
+job is submitted or a type is pushed, so that commands do not pay for it (docs/decisions/1311).
 
 Problems say what is allowed and never repeat a value. Formats such as `date-time` are annotations,
 as in JSON Schema by default: pydantic accepts more than they allow, and validates again.

@@ -33,7 +33,7 @@ MAX_ENV_VALUE_BYTES = MAX_ARGUMENT_BYTES - MAX_ENV_NAME - 1
 
 MAX_FILE_BYTES: Final = 5 * 1024**3
 """Largest input or output file: S3 takes no more in one PUT, and compares the SHA-256 of the whole
-content in no other upload (docs/decisions/1612)."""
+content in no other upload (docs/decisions/1611)."""
 
 MAX_STDIN_BYTES: Final = 262_144
 """Longest `stdin` of a job, as UTF-8."""

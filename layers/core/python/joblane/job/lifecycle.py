@@ -227,7 +227,7 @@ NEEDS_ATTENTION: frozenset[State] = frozenset(
 
 INDEXED: frozenset[State] = NEEDS_ATTENTION | {State.SCHEDULED, State.WAITING, State.PROCESSING}
 """States whose jobs are in the index `attention`, so that a list of them reads no others. Jobs that
-run as soon as an agent has room are in none of them and pay nothing for it (decision 1511)."""
+run as soon as an agent has room are in none of them and pay nothing for it (decision 0523)."""
 
 EXIT_BLOCKED = 75
 """EX_TEMPFAIL of sysexits.h: the job cannot run now, because a condition does not hold."""

@@ -2,7 +2,7 @@
 
 Each claim of a job writes its own stream (`tenant/job/epoch`), so two agents never write to one
 stream, even if one of them has lost its lease without knowing; a reader reads the epochs in order
-(docs/decisions/0003-log-stream-per-claim.md). A stream is stored in chunks (`joblane.job.chunk`).
+(docs/decisions/1201-output-in-chunks.md). A stream is stored in chunks (`joblane.job.chunk`).
 """
 
 import base64

@@ -190,8 +190,8 @@ class JobFields(Input):
     timeout_s: Timeout = 600
     """Time limit of one attempt: its processes get SIGTERM then, and SIGKILL 10 s later."""
     heartbeat_timeout_s: HeartbeatTimeout | None = None
-    """An attempt that sends nothing to its agent (descriptor 3) for so many seconds is stopped, as
-    by `timeout_s`."""
+    """An attempt that sends nothing to its agent (descriptor 3) for this many seconds is stopped,
+    as by `timeout_s`."""
     restartable: bool = True
     """false: never started twice, even if its agent fails."""
     retry: Retry = Retry()
@@ -216,12 +216,12 @@ class JobFields(Input):
     `_all`, `host:NAME`, or those with a label, such as `group:web.dev`. With `_all` or a label the
     job becomes a group of jobs, one for each agent that matches when it starts."""
     reply_timeout_s: Annotated[float, Field(ge=1, le=86_400)] | None = None
-    """With a target: an agent that has not started the job within so many seconds (60 by default)
-    did not respond, and the job fails."""
+    """With a target: seconds that an agent has to start the job (60 by default); otherwise the job
+    fails."""
     max_concurrency: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """Of a group: most of its jobs that are begun at once; without it, all are begun at once."""
+    """Of a group: maximum number of its jobs that run at once; without it, all start at once."""
     max_failures: Annotated[int, Field(ge=0, le=1000)] | None = None
-    """Of a group with `max_concurrency`: if more of its jobs fail, no further ones are begun."""
+    """Of a group with `max_concurrency`: no further jobs start after more failures than this."""
     notify: NotifyField | None = None
     """Whom to notify when the job ends or blocks; without it, whom joblane.toml names for its
     queue. Of a group, the group itself is what they are notified about."""

@@ -105,7 +105,7 @@ class TypeDefaults(Input):
     restartable: bool | None = None
     """false: never started twice, even if its agent fails."""
     env: dict[EnvName, EnvValue] = Field(default_factory=dict, max_length=500)
-    """Environment variables; those of the submission are added and count first."""
+    """Environment variables; those of the submission take precedence."""
 
 
 class TypeKey(KeyLimits):

@@ -149,7 +149,7 @@ def _no_rules() -> "NotifyRules":
 def _sets_retry(spec: Submission, typed: "Typed | None") -> bool:
     """Whether the submission or its type says how often to try.
 
-    Members of a group are tried once unless it does: docs/decisions/1434.
+    Members of a group are tried once unless it does: docs/decisions/1431.
     """
     by_type = None if typed is None else typed.contract.defaults.retry
     return "retry" in spec.model_fields_set or by_type is not None

@@ -7,7 +7,7 @@ under `letter#<message id>` (sk `RAW`), for as long as dead jobs are kept; then 
 waiting, becomes dead; then the notification is published.
 
 Agents of all fleets write to the dead-letter queue. So a letter ends a job only if it names the
-job's tenant and comes from a lane of the job's queue (docs/decisions/2125).
+job's tenant and comes from a lane of the job's queue (docs/decisions/0204).
 
     service                      table                      topic
     put  -------------------->   RAW

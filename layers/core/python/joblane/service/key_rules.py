@@ -47,7 +47,7 @@ class KeyRules:
     def of_stored(self, head: Head) -> KeyRequest:
         """The key of a job that was accepted before, and is admitted later or again.
 
-        Its name is that of then. If its policy was changed since so that it names another key, or
+        Its name does not change. If its policy was changed later so that it names another key, or
         was removed, the request has no segments (`with_latest`); nor if it takes params that are
         not read here.
         """

@@ -102,7 +102,7 @@ def drain(ctx: typer.Context, name: Agent, *, reason: Reason = None, json: Json 
 
 @commands.command("cordon")
 def cordon(ctx: typer.Context, name: Agent, *, reason: Reason = None, json: Json = False) -> None:
-    """Cordon an agent: it takes no more jobs, and stays.
+    """Cordon an agent: it takes no more jobs and keeps running.
 
     Running jobs continue. The agent stays cordoned when it is started again.
     """

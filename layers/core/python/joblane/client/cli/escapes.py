@@ -1,4 +1,4 @@
-"""Text of strangers for a terminal: control characters escaped, colours kept.
+"""Escapes untrusted text for a terminal: control characters are escaped, colours kept.
 
 A terminal obeys what it is sent: escape sequences clear the screen, set the title, write to the
 clipboard or answer as if the person had typed. Output of a job passes through `TerminalText`.

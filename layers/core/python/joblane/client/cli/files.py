@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 To = Annotated[Path, typer.Option("--to", metavar="DIR", help="Directory to write to.")]
-Replace = Annotated[bool, typer.Option("--replace", help="Replace files that are there.")]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace existing files.")]
 
 MOST_KEPT = 20
 """Files that were not written, of which each has a line."""
@@ -35,10 +35,10 @@ def files(
 ) -> None:
     """Upload files for jobs; print the SHA-256, the size and the path of each.
 
-    What is there is not uploaded again, and an upload that was interrupted continues with the
-    files that are missing. `run` and `submit` do the same with -i. --json prints
-    {"files": [...], "sent": n}: the entries are the `inputs` of a submission, with their sizes, and
-    n files were not there.
+    Existing content is not uploaded again, and an interrupted upload continues with the missing
+    files. `run` and `submit` do the same with -i. --json prints
+    {"files": [...], "sent": n}: the entries are the `inputs` of a submission, with their sizes; n
+    files were uploaded.
     """
     from joblane.client.cli.file_options import upload  # noqa: PLC0415 - few commands have files
     from joblane.client.cli.progress_bar import ProgressBar  # noqa: PLC0415
@@ -55,7 +55,7 @@ def files(
 def outputs(ctx: typer.Context, job_id: JobId, *, json: Json = False) -> None:
     """List the output files of a job: those of its newest attempt that left any.
 
-    A glob that matched nothing, and what was matched and not collected, is said on stderr.
+    Globs without a match, and matches that were not collected, are listed on stderr.
     """
     client = connect(ctx)
     found = client.outputs(full_id(client, job_id))
@@ -83,9 +83,9 @@ def download(  # noqa: PLR0913 - the command's options
     """Download output files of a job into a directory.
 
     Each appears when its content has arrived and its SHA-256 is right. Nothing is written outside
-    of the directory, and links in it are not followed. What is there stays without --replace, and
-    so does what begins with a dot, unless a PATH has that name; nothing is written below .git. A
-    line on stderr says what was not written.
+    of the directory, and links in it are not followed. An existing file is replaced only with
+    --replace. A name that begins with a dot is written only if a PATH gives it. Nothing is written
+    below .git. A line on stderr lists what was not written.
     """
     client = connect(ctx)
     found = _download(client, full_id(client, job_id), to, paths or (), replace=replace)

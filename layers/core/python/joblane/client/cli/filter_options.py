@@ -137,7 +137,10 @@ class BulkOptions(FilterOptions):
         bool, typer.Option("--dry-run", help="With filters: only count the jobs.")
     ] = False
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="With filters: do not ask; needed without terminal.")
+        bool,
+        typer.Option(
+            "--yes", "-y", help="With filters: skip the confirmation; required without a terminal."
+        ),
     ] = False
 
     @property

@@ -85,7 +85,9 @@ class JobOptions(FileOptions):
     ] = None
     disk_mb: Annotated[
         int | None,
-        typer.Option(help="Put the work directory on the instance's disk, with so many MiB."),
+        typer.Option(
+            help="Size of the work directory in MiB, on the instance's disk (default: in memory)."
+        ),
     ] = None
     network: Annotated[
         Literal["none", "egress", "host"] | None,
@@ -99,12 +101,12 @@ class JobOptions(FileOptions):
             "--env",
             "-e",
             metavar="K=V",
-            help="Environment variable; K alone has its value here. Can be repeated.",
+            help="Environment variable; K alone takes its local value. Can be repeated.",
         ),
     ] = None
     env_file: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="File of environment variables, one a line: K=V or K."),
+        typer.Option(metavar="FILE", help="File of environment variables, one per line: K=V or K."),
     ] = None
     secret_env: Annotated[
         list[str] | None,
@@ -117,11 +119,13 @@ class JobOptions(FileOptions):
         str | None,
         typer.Option(metavar="TIME", help="Timeout of each attempt, such as 90s, 5m or 1h30m."),
     ] = None
-    timeout_s: Annotated[float | None, typer.Option(help="The same in seconds.")] = None
+    timeout_s: Annotated[float | None, typer.Option(help="Timeout of each attempt in seconds.")] = (
+        None
+    )
     heartbeat_timeout_s: Annotated[
         float | None,
         typer.Option(
-            help="Stop an attempt that sends nothing on descriptor 3 for so many seconds."
+            help="Stop an attempt that sends nothing on descriptor 3 for this many seconds."
         ),
     ] = None
     attempts: Annotated[
@@ -175,25 +179,30 @@ class JobOptions(FileOptions):
         ),
     ] = None
     max_active: Annotated[
-        int | None, typer.Option(help="With --key: jobs of the key that run at once (default: 1).")
+        int | None,
+        typer.Option(
+            help="With --key: maximum number of the key's jobs that run at once (default: 1)."
+        ),
     ] = None
     max_queued: Annotated[
         int | None,
-        typer.Option(help="With --key: jobs of the key that wait for a slot (default: 0)."),
+        typer.Option(help="With --key: maximum number of the key's jobs that wait (default: 0)."),
     ] = None
     when_full: Annotated[
         Literal["reject", "coalesce", "replace-oldest"] | None,
-        typer.Option(help="With --key: what happens to another job (default: reject)."),
+        typer.Option(
+            help="With --key: what to do with a new job when the key is full (default: reject)."
+        ),
     ] = None
     stale_policy: Annotated[
         Literal["fail-stale", "block"] | None,
-        typer.Option(help="With --key: what happens to a job whose agent was lost."),
+        typer.Option(help="With --key: what to do with a job whose agent was lost."),
     ] = None
     target: Annotated[
         str | None,
         typer.Option(
             metavar="TARGET",
-            help="Agents that it is for: _any, _all, host:NAME, or KEY:VALUE of a label, such as"
+            help="Which agents run the job: _any, _all, host:NAME, or KEY:VALUE of a label, such as"
             " group:web.dev. With _all or a label it runs on every agent that matches.",
         ),
     ] = None
@@ -201,21 +210,21 @@ class JobOptions(FileOptions):
         float | None,
         typer.Option(
             metavar="SECONDS",
-            help="With --target: an agent that has not started the job by then did not respond"
-            " (default: 60).",
+            help="With --target: time for an agent to start the job (default: 60).",
         ),
     ] = None
     max_concurrency: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="With --target of several agents: most jobs that run at once."
+            metavar="N",
+            help="With --target of several agents: maximum number of jobs that run at once.",
         ),
     ] = None
     max_failures: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="With --max-concurrency: if more jobs fail, no further ones are begun.",
+            help="With --max-concurrency: start no further jobs after more failures than this.",
         ),
     ] = None
     notify: Annotated[

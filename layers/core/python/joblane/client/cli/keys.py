@@ -28,7 +28,7 @@ Segments = Annotated[
 
 commands = typer.Typer(
     cls=Verbs,
-    help="List the keys that limit how many jobs run at once, show one, cancel those that wait.",
+    help="List the keys that limit how many jobs run at once, show one, cancel its waiting jobs.",
     no_args_is_help=True,
 )
 
@@ -49,7 +49,7 @@ def ls(
 
 @commands.command("get")
 def get(ctx: typer.Context, scope: Type, segments: Segments, *, json: Json = False) -> None:
-    """Show a key: the jobs that have its slots, and those that wait.
+    """Show a key: the jobs that have its slots, and the waiting jobs.
 
     A segment that is a number in JSON is a number, a JSON string in double quotes is that string,
     and anything else is a string as it stands. Write -- before a segment that begins with a dash.
@@ -67,7 +67,7 @@ def clear(
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Cancel all jobs that wait for a key; those that have a slot go on.
+    """Cancel all jobs that wait for a key; jobs with a slot continue.
 
     Segments are written as for joblane keys get. Slots whose jobs have ended are freed as well.
     """

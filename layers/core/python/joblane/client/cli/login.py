@@ -33,14 +33,14 @@ def login(
         typer.Option(
             "--confirm-issuer",
             metavar="URL",
-            help="Accept this issuer in place of the one that the deployment named before.",
+            help="Accept this issuer in place of the stored one.",
         ),
     ] = None,
 ) -> None:
     """Log in as a person, in the browser.
 
-    The issuer that the deployment names is stored at the first login, and shown. When it names
-    another one later, nothing is sent until --confirm-issuer accepts it.
+    The first login stores and shows the deployment's issuer. If the deployment names another one
+    later, nothing is sent until --confirm-issuer accepts it.
 
     `joblane --url URL login` also creates the profile `default` (or --profile NAME), so that other
     commands need no URL. On a host without a browser, open the address on any machine and paste

@@ -45,7 +45,7 @@ Reason = Annotated[
 IdempotencyKey = Annotated[
     str | None,
     typer.Option(
-        metavar="KEY", help="Key, such as a UUID: repeated requests within a day make one job."
+        metavar="KEY", help="Key, such as a UUID: repeated requests within a day create one job."
     ),
 ]
 
@@ -65,7 +65,7 @@ GiveUp = Annotated[
         "--give-up-s",
         metavar="SECONDS",
         min=0,
-        help="Stop following after this long without an answer of the API.",
+        help="Stop following after this long without an answer from the API.",
     ),
 ]
 

@@ -87,7 +87,7 @@ def explain(ctx: typer.Context, options: JobOptions, *, json: Json = False) -> N
 
 @commands.command("pause")
 def pause(ctx: typer.Context, queue: Name, *, reason: Reason = None, json: Json = False) -> None:
-    """Pause a queue: no job of it starts; running jobs continue."""
+    """Pause a queue: none of its jobs start; running jobs continue."""
     _set(connect(ctx), queue, {"run_jobs": False}, reason, as_json=json)
 
 

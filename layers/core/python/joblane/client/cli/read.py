@@ -117,7 +117,8 @@ def logs(  # noqa: PLR0913 - the command's options
     line: {attempt, seq, stream, time, text | base64}.
 
     Each line of a group's output begins with the name of the agent; the jobs follow one another in
-    the order of these names. With -f they come when they have ended, at most 64 KB of each.
+    the order of these names. With -f each job's output follows when the job has ended, at most
+    64 KB of each.
     """
     from joblane.client.cli.group_follower import GroupFollower  # noqa: PLC0415
     from joblane.client.cli.log_follower import LogFollower, LogWriter, as_json  # noqa: PLC0415

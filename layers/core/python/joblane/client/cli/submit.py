@@ -41,7 +41,7 @@ def run(  # noqa: PLR0913 - the command's options
         Path, typer.Option(metavar="DIR", help="With -o: where to write the files.")
     ] = Path(),
     replace: Annotated[
-        bool, typer.Option("--replace", help="With -o: replace files that are there.")
+        bool, typer.Option("--replace", help="With -o: replace existing files.")
     ] = False,
     raw: Raw = False,
     json: Json = False,
@@ -51,9 +51,9 @@ def run(  # noqa: PLR0913 - the command's options
     """Submit a job, follow its output, exit with its exit code.
 
     Standard input is the job's unless it is a terminal: `joblane run -- bash -s < my.sh` runs a
-    local script. -i brings files, and -o takes files home when the job has ended, however it did:
-    a file that is there is replaced if it is one of -i that has not changed, or by --replace; what
-    begins with a dot is written if -o has that name, and nothing is below .git.
+    local script. -i uploads files; -o downloads files when the job has ended, in any state. An
+    existing file is replaced only with --replace, or if -i uploaded it and it has not changed. A
+    name that begins with a dot is written only if -o gives it. Nothing is written below .git.
 
     The output is printed byte for byte; a terminal shows control characters other than colours
     escaped unless --raw is given. Ctrl-C asks whether to cancel the job; a second Ctrl-C, or
@@ -61,8 +61,8 @@ def run(  # noqa: PLR0913 - the command's options
     prints lines: {"submitted": job}, {"log": record} for each record, {"ended": job}, and with -o
     {"outputs": [...]}.
 
-    With --target _all or a label, the command runs on every agent that matches. A line on stderr
-    says how each host did when it has ended, followed by its output, with the host in front of each
+    With --target _all or a label, the command runs on every agent that matches. When a host has
+    ended, a line on stderr shows its result, followed by its output with the host in front of each
     line; the exit code is 0 if all completed. --json then has {"member": member} and "agent" too.
 
     With --each FILE, all jobs of the file are submitted, as `joblane submit --each` does it, and
@@ -205,8 +205,8 @@ def submit(
 
     With --each FILE, submit a job for each line of a file, after all were checked. A line is a
     command, quoted as in a shell, or a submission as JSON, {"command": [...], ...}; with a command
-    after --, its further arguments; with --type, params as JSON. Other options are for all jobs;
-    what a line has itself counts before them. Ids are printed in the order of the lines.
+    after --, its further arguments; with --type, params as JSON. Other options apply to all jobs; a
+    line's own values take precedence. Ids are printed in the order of the lines.
     """
     if each is not None:
         from joblane.client.cli.each_submit import submit_each  # noqa: PLC0415 - few use it

@@ -71,9 +71,10 @@ def top(
 ) -> None:
     """Show what needs attention, queues, fleets and agents, refreshed until q or Ctrl-C.
 
-    Rates are of the last minute. Jobs by state are those of your tenant. Agents and fleets are for
-    the role platform, conditions for operators: what your role does not see is named. Agents are
-    read every 10 s at most, fleets and conditions every 30 s. A narrow terminal has fewer columns.
+    Rates are of the last minute. Jobs by state are those of your tenant. Agents and fleets need the
+    role platform, conditions the role operator; parts that your role cannot read are named. Agents
+    are read every 10 s at most, fleets and conditions every 30 s. A narrow terminal has fewer
+    columns.
     Keys: q quits, s sorts queues, tab shows the next queue, space refreshes. --json prints a
     document per line.
     """

@@ -51,7 +51,7 @@ def push(  # noqa: PLR0913 - the command's options
 
     Imports the package with its modules, builds a bundle of it with its dependencies (uv, from
     pyproject.toml and uv.lock, or requirements.txt) for each architecture, uploads what is new,
-    and writes the definitions. Jobs that were accepted keep the version that they have.
+    and writes the definitions. Accepted jobs keep their version.
     """
     # Imported here: pydantic's models take long, and most commands need none.
     from joblane.client.bundles import push as pushing  # noqa: PLC0415
@@ -91,7 +91,7 @@ def get(ctx: typer.Context, name: Name, *, json: Json = False) -> None:
 
 @commands.command("rm")
 def rm(ctx: typer.Context, name: Name, *, reason: Reason = None) -> None:
-    """Remove a job type; jobs that were accepted run."""
+    """Remove a job type; accepted jobs still run."""
     connect(ctx).delete_type(name, reason=reason)
 
 

@@ -27,11 +27,12 @@ def wait(
         typer.Option(metavar="TIME", help="Stop waiting after this long, such as 90s or 5m."),
     ] = None,
     timeout_s: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0, help="The same in seconds.")
+        float | None,
+        typer.Option(metavar="SECONDS", min=0, help="Stop waiting after this many seconds."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Wait until all of these jobs have ended, and print how each did, in this order.
+    """Wait until all of these jobs have ended, and print the result of each, in this order.
 
     A terminal shows a progress bar meanwhile. --json prints each job on a line, with its result.
     """

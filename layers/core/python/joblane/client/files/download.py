@@ -65,7 +65,7 @@ class Links:
         return found or self.another(file)
 
     def another(self, file: OutputFile) -> str:
-        """Have one URL signed."""
+        """Get one signed URL."""
         path = f"{self._path}/{_quoted(file.path)}"
         return str(self._send(Request("GET", path, redirect=True)))
 

@@ -12,7 +12,7 @@ from joblane.client.files.reading import LocalFile, identity
 from joblane.files.paths import MAX_DEPTH, check_path
 
 Named = str | os.PathLike[str] | tuple[str | os.PathLike[str], str]
-"""A path here, or (path here, path of the job)."""
+"""A local path, or (local path, path in the job)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 The recovery function runs them, so each condition is tested in one place (docs/decisions/0302);
 those that connect to an address of the submitter's choice run in the function `tester`, which has
-no permissions (docs/decisions/0921). docs/how-to/add-a-condition.md explains how to write one.
+no permissions (docs/decisions/0302). docs/how-to/add-a-condition.md explains how to write one.
 """
 
 from abc import ABC, abstractmethod
