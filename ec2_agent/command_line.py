@@ -33,14 +33,14 @@ def main(argv: Sequence[str] | None = None, pace: Pace = PACE) -> int:
     try:
         return run_agent(Options(**given), pace)
     except CannotStart as error:
-        print(f"joblane: {error}", file=sys.stderr)  # noqa: T201 - a command line
+        print(f"joblane: {error}", file=sys.stderr)
         return EX_UNAVAILABLE
 
 
 def _doctor(*, as_json: bool) -> int:
     report = probe()
     if as_json:
-        print(json.dumps({"isolation": report.isolation, "features": report.as_json()}))  # noqa: T201
+        print(json.dumps({"isolation": report.isolation, "features": report.as_json()}))
     else:
         _print_report(report)
     return 0 if report.isolation is not None else EX_UNAVAILABLE
@@ -49,10 +49,10 @@ def _doctor(*, as_json: bool) -> int:
 def _print_report(report: HostReport) -> None:
     for feature in report.features:
         mark = "ok     " if feature.available else "missing"
-        print(f"{mark}  {feature.name}: {feature.detail}")  # noqa: T201
+        print(f"{mark}  {feature.name}: {feature.detail}")
         if feature.fix:
-            print(f"         to fix: {feature.fix}")  # noqa: T201
-    print(f"best isolation on this host: {report.isolation or 'none'}")  # noqa: T201
+            print(f"         to fix: {feature.fix}")
+    print(f"best isolation on this host: {report.isolation or 'none'}")
 
 
 def make_parser() -> argparse.ArgumentParser:

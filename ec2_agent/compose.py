@@ -82,7 +82,7 @@ class Parts:
     def __init__(self, settings: Settings, clients: Clients, host: Host) -> None:
         descriptor, clock, changed = settings.descriptor, host.clock, host.changed
         self.aws = aws = Aws(descriptor, clients, clock)
-        dice = random.Random()  # noqa: S311 - jitter, not a secret
+        dice = random.Random()
         jobs = settings.directory / "jobs"
         self.settings = settings
         self.host = host

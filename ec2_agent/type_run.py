@@ -127,7 +127,7 @@ def _params(text: str, definition: TypeDefinition) -> dict[str, Any]:
         raise CannotRun(f"params: {wrong}", EXIT_PERMANENT) from None
     params = json.loads(text)
     try:
-        from joblane.http.json_schema import JsonSchema  # noqa: PLC0415 - not in every wheel
+        from joblane.http.json_schema import JsonSchema  # not in every wheel
     except ImportError:
         _tell("params are checked by the handler only: jsonschema-rs is not installed")
     else:
@@ -234,7 +234,7 @@ def _report(
         if ending.result_file:
             text = (files.read_bytes(directory.fd, files.RESULT) or b"null").decode()
         if text is not None:
-            print(text)  # noqa: T201 - a command's answer
+            print(text)
     if judged.outcome is Outcome.TIMED_OUT:
         return TIMED_OUT
     return ending.exit_code if ending.exit_code is not None else SIGNALLED + (ending.signal or 0)
@@ -247,7 +247,7 @@ def _read(path: Path) -> Iterator[bytes]:
 
 
 def _tell(text: str) -> None:
-    print(f"joblane: {text}", file=sys.stderr)  # noqa: T201 - a command line
+    print(f"joblane: {text}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -111,7 +111,7 @@ def _of_fleet(metric: str, statistic: str, period_s: int = MINUTE) -> Metric:
     return Metric(NAMESPACE, metric, statistic, by, period_s)
 
 
-def _one(  # noqa: PLR0913, PLR0917 - the columns of the table
+def _one(
     alarm_id: str,
     level: Level,
     why: str,

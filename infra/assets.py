@@ -121,7 +121,7 @@ def build_assets(root: Path, config: Config, setups: Mapping[str, Path]) -> Asse
     return Assets(functions, console, layer, agents, setups)
 
 
-def bundle(  # noqa: PLR0913 - a recipe has this many parts, all named at the call
+def bundle(
     root: Path,
     *,
     label: str,

@@ -66,7 +66,7 @@ def _filter_mistakes(config: Config, text: str) -> Iterator[str]:
     if not config.filters:
         return
     # Imported here: a library of 14 MB, which most deployments do without.
-    from joblane.queue.filters import find_mistake  # noqa: PLC0415
+    from joblane.queue.filters import find_mistake
 
     for each in config.filters:
         if (mistake := find_mistake(each.expression)) is None:

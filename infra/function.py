@@ -73,7 +73,7 @@ class FunctionStack(JoblaneStack):
 class Function(Construct):
     """A handler of `functions/<name>`, shipped with the shared layer."""
 
-    def __init__(  # noqa: PLR0913 - the properties of a function
+    def __init__(
         self,
         stack: FunctionStack,
         name: str,

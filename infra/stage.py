@@ -25,7 +25,7 @@ _LOGGED = {
 }
 
 
-def add_stage(  # noqa: PLR0913 - what differs between the two APIs
+def add_stage(
     scope: Construct,
     config: Config,
     api: apigatewayv2.HttpApi,

@@ -133,7 +133,7 @@ class DirectCalls:
         if self._service is not None:
             self._service.connections.close_spare()
 
-    def _content(self, answer: Answer) -> Any:  # noqa: ANN401 - what the service sent
+    def _content(self, answer: Answer) -> Any:
         """The content of a good answer. Raises NoAnswer and ValueError."""
         head, body = answer.head, answer.body
         if head.status != HTTPStatus.OK:

@@ -66,7 +66,7 @@ class Group:
             )
         except ClientError as error:
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-            known = status < 500  # noqa: PLR2004 - of the service itself
+            known = status < 500
             raise InstanceKept(error, refused=_code(error) == _REFUSED, known=known) from None
         except AWS_ERRORS as error:
             raise InstanceKept(error, refused=False, known=False) from None

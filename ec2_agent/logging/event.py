@@ -70,7 +70,7 @@ def event(level: int, sentence: str) -> "Callable[[Callable[P, None]], Event[P]]
 def _standard(
     level: int, name: str, text: str, values: "Mapping[str, Any]", defect: BaseException | None
 ) -> None:
-    from ec2_agent.logging import standard  # noqa: PLC0415 - 2 MB, see above
+    from ec2_agent.logging import standard  # 2 MB, see above
 
     standard.write(level, name, text, values, defect)
 

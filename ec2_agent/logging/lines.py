@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def line(  # noqa: PLR0913, PLR0917 - the members of a line, in order
+def line(
     at_s: float,
     level: str,
     event: str,

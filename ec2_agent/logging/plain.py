@@ -22,7 +22,7 @@ def write(
     """Write an event to standard error; one that cannot be written is lost."""
     trace = None
     if defect is not None:
-        import traceback  # noqa: PLC0415 - for a bug only
+        import traceback  # for a bug only
 
         trace = "".join(traceback.format_exception(defect)).rstrip("\n")
     found = line(time.time(), _LEVELS[level], name, text, values, trace)

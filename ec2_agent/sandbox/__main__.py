@@ -26,17 +26,17 @@ def main() -> int:
     """Parse the command line and run the subcommand."""
     arguments = _parser().parse_args()
     if arguments.action == "probe":
-        print(json.dumps(probe().as_json(), indent=2))  # noqa: T201 - a command's answer
+        print(json.dumps(probe().as_json(), indent=2))
         return 0
     try:
         ending = run(arguments)
     except SandboxRefused as refused:
-        print(f"refused: {refused.reason}", file=sys.stderr)  # noqa: T201
+        print(f"refused: {refused.reason}", file=sys.stderr)
         return _REFUSED
     if arguments.json:
-        print(json.dumps(ending.encode()))  # noqa: T201
+        print(json.dumps(ending.encode()))
     elif ending.error:
-        print(ending.error, file=sys.stderr)  # noqa: T201
+        print(ending.error, file=sys.stderr)
     if ending.timed_out:
         return _TIMED_OUT
     if ending.exit_code is not None:

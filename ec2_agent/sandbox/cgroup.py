@@ -303,7 +303,7 @@ def _number(text: str | None) -> int | None:
 
 def _keyed(text: str | None) -> dict[str, int]:
     pairs = (line.split() for line in (text or "").splitlines())
-    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}  # noqa: PLR2004 - key value
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
 
 
 def _io_sum(text: str | None, key: str) -> int | None:

@@ -62,7 +62,7 @@ ENVIRONMENT = {
 class Launcher:
     """Starts sandboxes. A context manager; every method may be called from any thread."""
 
-    def __init__(  # noqa: PLR0913 - keyword-only settings of the one object an agent has
+    def __init__(
         self,
         *,
         isolation: Isolation,

@@ -94,7 +94,7 @@ def check(limits: Limits, own: LauncherCgroup | None) -> None:
     _whole(limits.disk_mb, "disk_mb", 1, 1 << 30)
     cpus = limits.cpus
     if cpus is not None and not (
-        not isinstance(cpus, bool) and math.isfinite(cpus) and 0.01 <= cpus <= 1 << 13  # noqa: PLR2004 - CPU_PERIOD_US says why
+        not isinstance(cpus, bool) and math.isfinite(cpus) and 0.01 <= cpus <= 1 << 13
     ):
         raise SandboxRefused(f"cpus {cpus}: must be a number between 0.01 and 8192")
     if limits.cores is not None:

@@ -45,7 +45,7 @@ class Native:
             number = ctypes.get_errno()
             raise OSError(number, f"{steps.what(done)}: {os.strerror(number)}")
 
-    def fork(  # noqa: PLR0913 - all of one slot
+    def fork(
         self, flags: int, cgroup: int | None, sock: int, steps: "Steps", uid: int, *, pooled: bool
     ) -> int:
         """Start a slot that carries out these steps and then waits for its job; return its pid.

@@ -49,7 +49,7 @@ class Needs:
 
     __slots__ = ("bundle", "network", "nproc", "own_work", "pooled", "tmp_mb")
 
-    def __init__(  # noqa: PLR0913, PLR0917 - as on the wire
+    def __init__(
         self,
         network: str,
         tmp_mb: int,
@@ -87,7 +87,7 @@ class Template:
         "top_capability",
     )
 
-    def __init__(  # noqa: PLR0913 - four of them by name
+    def __init__(
         self,
         native: Native,
         seccomp: tuple[bytes, ...],

@@ -234,6 +234,6 @@ def _frame_length(data: bytes, at: int, number: int) -> int | None:
 def _character_boundary(data: bytes, start: int, end: int) -> int:
     """The last place at or before `end` that is not inside a UTF-8 character."""
     cut = end
-    while cut > start and end - cut < 4 and data[cut] & 0xC0 == 0x80:  # noqa: PLR2004 - UTF-8
+    while cut > start and end - cut < 4 and data[cut] & 0xC0 == 0x80:
         cut -= 1
-    return cut if data[cut] & 0xC0 != 0x80 and cut > start else end  # noqa: PLR2004 - UTF-8
+    return cut if data[cut] & 0xC0 != 0x80 and cut > start else end

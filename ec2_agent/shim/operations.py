@@ -147,7 +147,7 @@ def _progress(value: object) -> tuple[float | None, str | None]:
         raise ValueError("progress: must be an object with percent, message or both")
     percent, message = value.get("percent"), value.get("message")
     if percent is not None and (
-        not isinstance(percent, int | float) or isinstance(percent, bool) or not 0 <= percent <= 100  # noqa: PLR2004 - percent
+        not isinstance(percent, int | float) or isinstance(percent, bool) or not 0 <= percent <= 100
     ):
         raise ValueError("progress: percent must be a number from 0 to 100")
     if message is not None:

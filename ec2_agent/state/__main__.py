@@ -94,14 +94,14 @@ def main(argv: "Sequence[str] | None" = None) -> int:
 def _backend(options: Options) -> "Backend":
     """Open the backend, importing only what it needs."""
     if options.backend == "memory":
-        from ec2_agent.state.memory import MemoryBackend  # noqa: PLC0415
+        from ec2_agent.state.memory import MemoryBackend
 
         return MemoryBackend()
     if options.backend == "dynamodb":
-        from ec2_agent.state.dynamodb import connect  # noqa: PLC0415 - botocore is 20 MB
+        from ec2_agent.state.dynamodb import connect  # botocore is 20 MB
 
         return connect(table=options.table, owner=options.owner, region=options.region)
-    from ec2_agent.state.local import LocalBackend  # noqa: PLC0415
+    from ec2_agent.state.local import LocalBackend
 
     database = os.path.join(options.directory, DATABASE)
     return LocalBackend(database, sync_interval=options.sync_interval)
@@ -110,7 +110,7 @@ def _backend(options: Options) -> "Backend":
 def _begin_log(backend: str) -> None:
     """Write events; for a backend with libraries, their messages too."""
     if backend == "dynamodb":
-        from ec2_agent.logging import standard  # noqa: PLC0415
+        from ec2_agent.logging import standard
 
         standard.begin_log()
     else:
@@ -121,7 +121,7 @@ def _worker(backend: str, rounds: Rounds) -> "Worker | None":
     """A thread for a backend that calls AWS, so that health is answered meanwhile."""
     if backend != "dynamodb":
         return None
-    from ec2_agent.state.worker import Worker  # noqa: PLC0415
+    from ec2_agent.state.worker import Worker
 
     return Worker(rounds)
 

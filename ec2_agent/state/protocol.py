@@ -61,9 +61,9 @@ class Request:
 
     __slots__ = ("after", "id", "ids", "kind", "limit", "op", "records")
 
-    def __init__(  # noqa: PLR0913 - the fields of all operations
+    def __init__(
         self,
-        id: int,  # noqa: A002 - as on the socket
+        id: int,
         op: str,
         *,
         records: tuple[Record, ...] = (),

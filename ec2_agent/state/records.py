@@ -55,7 +55,7 @@ class Record:
     def __init__(
         self,
         kind: str,
-        id: str,  # noqa: A002 - as on the socket and in the tables
+        id: str,
         version: int,
         body: str | None,
         expires_at: int | None = None,

@@ -174,8 +174,8 @@ def build(
 
     @cache
     def uploads() -> "FileUploads":
-        from joblane.aws.file_store import FileStore  # noqa: PLC0415 - few requests upload files
-        from joblane.service.file_uploads import FileUploads  # noqa: PLC0415
+        from joblane.aws.file_store import FileStore  # few requests upload files
+        from joblane.service.file_uploads import FileUploads
 
         store, days = FileStore(s3, settings.bucket), settings.retention.files_days
         return FileUploads(store, meter, days, clock, pool=pool)
@@ -187,7 +187,7 @@ def build(
 
 
 def _compiled(schema: Mapping[str, Any]) -> Schema:
-    from joblane.http.json_schema import JsonSchema  # noqa: PLC0415 - see there
+    from joblane.http.json_schema import JsonSchema
 
     return JsonSchema(schema)
 
@@ -197,7 +197,7 @@ def _policies(text: str) -> "Callable[[str], AnyPolicy]":
 
     @cache
     def policy_of(kind: str) -> "AnyPolicy":
-        from joblane.condition.policies import read_policies  # noqa: PLC0415
+        from joblane.condition.policies import read_policies
 
         return read_policies(text)(kind)
 

@@ -46,9 +46,9 @@ def build(
 
     @cache
     def webhooks() -> Channel:
-        from joblane.aws.secret_store import SecretProblem, SecretStore  # noqa: PLC0415
-        from joblane.service.outbound import Guard  # noqa: PLC0415
-        from joblane.service.webhook import Webhooks  # noqa: PLC0415
+        from joblane.aws.secret_store import SecretProblem, SecretStore
+        from joblane.service.outbound import Guard
+        from joblane.service.webhook import Webhooks
 
         # Parameter Store holds no secret of a webhook.
         store = SecretStore(clients.make("secretsmanager"), None, settings.deployment)
@@ -64,20 +64,20 @@ def build(
 
     @cache
     def topics() -> Channel:
-        from botocore.config import Config  # noqa: PLC0415
+        from botocore.config import Config
 
-        from joblane.aws.topics import Topics  # noqa: PLC0415
-        from joblane.service.notify_channels import ToTopic  # noqa: PLC0415
+        from joblane.aws.topics import Topics
+        from joblane.service.notify_channels import ToTopic
 
-        def of(region: str) -> Any:  # noqa: ANN401 - a client of SNS
+        def of(region: str) -> Any:
             return clients.make("sns", QUICK.merge(Config(region_name=region)))
 
         return ToTopic(rules, Topics(of))
 
     @cache
     def bus() -> Channel:
-        from joblane.aws.event_bus import EventBus  # noqa: PLC0415
-        from joblane.service.notify_channels import ToBus  # noqa: PLC0415
+        from joblane.aws.event_bus import EventBus
+        from joblane.service.notify_channels import ToBus
 
         return ToBus(rules, EventBus(clients.make("events")))
 

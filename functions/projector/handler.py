@@ -77,8 +77,8 @@ def _trace(settings: Settings, sqs: "SQSClient") -> Callable[[Sequence[Record]],
     """What sends spans; does nothing if they are not exported."""
     if settings.sample is None:
         return lambda _records: None
-    from joblane.aws.trace_queue import TraceQueue  # noqa: PLC0415 - few deployments have it
-    from joblane.service.traces import Traces  # noqa: PLC0415 - as above
+    from joblane.aws.trace_queue import TraceQueue  # few deployments have it
+    from joblane.service.traces import Traces
 
     url = settings.queue_url_prefix + traces_name(settings.deployment)
     return Traces(TraceQueue(sqs, url), settings.sample, Logger()).send

@@ -88,10 +88,10 @@ def build(
     @cache
     def keyed() -> "KeyAdmission":
         # scheduled jobs with a key are rare, and the modules would be part of every cold start
-        from joblane.aws.types import TypeStore  # noqa: PLC0415
-        from joblane.service.key_admission import KeyAdmission  # noqa: PLC0415
-        from joblane.service.key_rules import KeyRules  # noqa: PLC0415
-        from joblane.service.type_keys import TypeKeys  # noqa: PLC0415
+        from joblane.aws.types import TypeStore
+        from joblane.service.key_admission import KeyAdmission
+        from joblane.service.key_rules import KeyRules
+        from joblane.service.type_keys import TypeKeys
 
         send = partial(send_wake_up, lanes)
         types = TypeKeys(TypeStore(dynamodb, settings.types_table))
@@ -100,26 +100,26 @@ def build(
 
     @cache
     def targets() -> "DueTargets":
-        from joblane.service.due_targets import DueTargets  # noqa: PLC0415
-        from joblane.service.targets import Targets  # noqa: PLC0415
+        from joblane.service.due_targets import DueTargets
+        from joblane.service.targets import Targets
 
         chosen = Targets(agents, groups().expansion, random_bits, pool=pool)
         return DueTargets(chosen, operations)
 
     @cache
     def assigned() -> "AssignedJobs":
-        from joblane.service.assigned import AssignedJobs  # noqa: PLC0415 - as the others
+        from joblane.service.assigned import AssignedJobs
 
         return AssignedJobs(jobs, agents, operations, settings.retention)
 
     @cache
     def groups() -> "GroupWatch":
         # groups are rare as well
-        from joblane.aws.job_groups import GroupStore  # noqa: PLC0415
-        from joblane.service.group_expansion import Expansion  # noqa: PLC0415
-        from joblane.service.group_members import Members  # noqa: PLC0415
-        from joblane.service.group_settlement import Settlement  # noqa: PLC0415
-        from joblane.service.group_watch import GroupWatch  # noqa: PLC0415
+        from joblane.aws.job_groups import GroupStore
+        from joblane.service.group_expansion import Expansion
+        from joblane.service.group_members import Members
+        from joblane.service.group_settlement import Settlement
+        from joblane.service.group_watch import GroupWatch
 
         store = GroupStore(dynamodb, settings.jobs_table)
         members = Members(store, lanes, settings.retention, pool=pool)
@@ -130,7 +130,7 @@ def build(
             members.place,
             operations.send,
             settings.retention,
-            random.Random(),  # noqa: S311 - no secret
+            random.Random(),
             logger,
             clock,
         )

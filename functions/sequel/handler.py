@@ -72,7 +72,7 @@ def build(
         Members(jobs, lanes, settings.retention, pool=pool).place,
         Operations(jobs, lanes, settings.retention).send,
         settings.retention,
-        random.Random(),  # noqa: S311 - no secret
+        random.Random(),
         log,
         clock,
     )
@@ -80,9 +80,9 @@ def build(
     @cache
     def notifications() -> "Notifications":
         # few jobs notify anybody, and the modules would be part of every cold start
-        from joblane.aws.notify_queue import NotifyQueue  # noqa: PLC0415
-        from joblane.aws.parameters import written_at  # noqa: PLC0415
-        from joblane.service.notifications import Notifications  # noqa: PLC0415
+        from joblane.aws.notify_queue import NotifyQueue
+        from joblane.aws.parameters import written_at
+        from joblane.service.notifications import Notifications
 
         ssm = clients.make("ssm")
         mapping = sequel_mapping_parameter_name(settings.deployment)

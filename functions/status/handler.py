@@ -74,8 +74,8 @@ def build(
 
     @cache
     def jobs() -> "JobReader":
-        from joblane.aws.jobs import JobStore  # noqa: PLC0415 - few requests concern a job
-        from joblane.service.read import JobReader  # noqa: PLC0415
+        from joblane.aws.jobs import JobStore  # few requests concern a job
+        from joblane.service.read import JobReader
 
         return JobReader(JobStore(dynamodb, settings.jobs_table), clock)
 
@@ -105,9 +105,9 @@ def build(
 
     @cache
     def fleets() -> "FleetReader":
-        from joblane.aws.fleet_records import FleetRecords  # noqa: PLC0415 - as above
-        from joblane.aws.groups import Groups  # noqa: PLC0415
-        from joblane.service.fleets import FleetReader  # noqa: PLC0415
+        from joblane.aws.fleet_records import FleetRecords
+        from joblane.aws.groups import Groups
+        from joblane.service.fleets import FleetReader
 
         groups = cache(lambda: Groups(clients.make("autoscaling"), settings.deployment))
         return FleetReader(
@@ -124,15 +124,15 @@ def build(
 
     @cache
     def why() -> "WhyReader":
-        from joblane.aws.conditions import ConditionStore  # noqa: PLC0415 - as above
-        from joblane.aws.fleet_records import FleetRecords  # noqa: PLC0415
-        from joblane.aws.job_places import JobPlaces  # noqa: PLC0415
-        from joblane.aws.keys import KeyStore  # noqa: PLC0415
-        from joblane.aws.lanes import Lanes  # noqa: PLC0415
-        from joblane.aws.settings import SettingsStore  # noqa: PLC0415
-        from joblane.condition.policies import read_policies  # noqa: PLC0415
-        from joblane.queue.maxima import read_maxima  # noqa: PLC0415
-        from joblane.service.why import WhyReader  # noqa: PLC0415
+        from joblane.aws.conditions import ConditionStore
+        from joblane.aws.fleet_records import FleetRecords
+        from joblane.aws.job_places import JobPlaces
+        from joblane.aws.keys import KeyStore
+        from joblane.aws.lanes import Lanes
+        from joblane.aws.settings import SettingsStore
+        from joblane.condition.policies import read_policies
+        from joblane.queue.maxima import read_maxima
+        from joblane.service.why import WhyReader
 
         return WhyReader(
             jobs().jobs,
@@ -159,9 +159,9 @@ def build(
 
     @cache
     def outputs() -> "OutputFiles":
-        from joblane.aws.output_file_store import OutputFileStore  # noqa: PLC0415 - as above
-        from joblane.aws.signed_uploads import SIGNING  # noqa: PLC0415
-        from joblane.service.output_files import OutputFiles  # noqa: PLC0415
+        from joblane.aws.output_file_store import OutputFileStore
+        from joblane.aws.signed_uploads import SIGNING
+        from joblane.service.output_files import OutputFiles
 
         s3 = cache(lambda: clients.make("s3", SIGNING))
         return OutputFiles(OutputFileStore(s3, settings.bucket))

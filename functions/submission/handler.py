@@ -101,7 +101,7 @@ class Settings(Environment):
     retention: Json[Retention]
 
 
-def build(  # noqa: PLR0913 - what tests replace
+def build(
     settings: Settings,
     clients: Clients,
     clock: Callable[[], float],
@@ -153,10 +153,10 @@ def build(  # noqa: PLR0913 - what tests replace
     @cache
     def targets() -> "Targets":
         # few jobs have a target, and the modules would be part of every cold start
-        from joblane.aws.job_groups import GroupStore  # noqa: PLC0415
-        from joblane.service.group_expansion import Expansion  # noqa: PLC0415
-        from joblane.service.group_members import Members  # noqa: PLC0415
-        from joblane.service.targets import Targets  # noqa: PLC0415
+        from joblane.aws.job_groups import GroupStore
+        from joblane.service.group_expansion import Expansion
+        from joblane.service.group_members import Members
+        from joblane.service.targets import Targets
 
         groups = GroupStore(dynamodb, settings.jobs_table)
         members = Members(groups, lanes, settings.retention, pool=pool)
@@ -209,17 +209,17 @@ def _typed(
     dynamodb: "DynamoDBClient", table: str, monotonic: Callable[[], float]
 ) -> "TypedAdmission":
     # Commands need none of them (see joblane.http.json_schema).
-    from joblane.aws.types import TypeStore  # noqa: PLC0415
-    from joblane.http.json_schema import JsonSchema  # noqa: PLC0415
-    from joblane.service.typed import TypedAdmission  # noqa: PLC0415
-    from joblane.service.validation_time import ValidationTime  # noqa: PLC0415
+    from joblane.aws.types import TypeStore
+    from joblane.http.json_schema import JsonSchema
+    from joblane.service.typed import TypedAdmission
+    from joblane.service.validation_time import ValidationTime
 
     return TypedAdmission(TypeStore(dynamodb, table), JsonSchema, ValidationTime(monotonic))
 
 
 def _notify_rules(text: str) -> "NotifyRules":
     # Few deployments notify anybody.
-    from joblane.notify.rules import NotifyRules  # noqa: PLC0415
+    from joblane.notify.rules import NotifyRules
 
     return NotifyRules.model_validate_json(text)
 
@@ -228,8 +228,8 @@ def _inputs(
     settings: Settings, s3: "Callable[[], S3Client]", pool: Callable[[int], Executor]
 ) -> "InputCheck":
     # Few jobs have input files.
-    from joblane.aws.file_store import FileStore  # noqa: PLC0415
-    from joblane.service.input_check import InputCheck  # noqa: PLC0415
+    from joblane.aws.file_store import FileStore
+    from joblane.service.input_check import InputCheck
 
     files = FileStore(s3, settings.bucket)
     return InputCheck(files, settings.limits, settings.retention.files_days, pool=pool)
@@ -237,7 +237,7 @@ def _inputs(
 
 def _outputs(settings: Settings, s3: "Callable[[], S3Client]") -> "OutputFileStore":
     # Few jobs have output files.
-    from joblane.aws.output_file_store import OutputFileStore  # noqa: PLC0415
+    from joblane.aws.output_file_store import OutputFileStore
 
     return OutputFileStore(s3, settings.bucket)
 
@@ -250,7 +250,7 @@ def _selected(
     pool: Callable[[int], Executor],
 ) -> "SelectedJobs":
     # Few requests change many jobs.
-    from joblane.service.selected_jobs import SelectedJobs  # noqa: PLC0415
+    from joblane.service.selected_jobs import SelectedJobs
 
     return SelectedJobs(search, operations, groups, find, pool=pool)
 
@@ -263,7 +263,7 @@ def _selected_deletion(
     pool: Callable[[int], Executor],
 ) -> "SelectedDeletion":
     # Few requests delete many jobs.
-    from joblane.service.delete_selected import SelectedDeletion  # noqa: PLC0415
+    from joblane.service.delete_selected import SelectedDeletion
 
     return SelectedDeletion(search, deleter, groups, find, pool=pool)
 
@@ -276,18 +276,18 @@ def _groups(
     pool: Callable[[int], Executor],
 ) -> "Groups":
     # Most requests concern no group.
-    from joblane.aws.job_groups import GroupStore  # noqa: PLC0415
-    from joblane.service.group_cancel import GroupCancel  # noqa: PLC0415
-    from joblane.service.group_delete import GroupDeleter  # noqa: PLC0415
-    from joblane.service.group_members import Members  # noqa: PLC0415
-    from joblane.service.group_restart import GroupRestart  # noqa: PLC0415
-    from joblane.service.group_settlement import Settlement  # noqa: PLC0415
-    from joblane.service.group_view import GroupReader  # noqa: PLC0415
-    from joblane.service.groups import Groups  # noqa: PLC0415
+    from joblane.aws.job_groups import GroupStore
+    from joblane.service.group_cancel import GroupCancel
+    from joblane.service.group_delete import GroupDeleter
+    from joblane.service.group_members import Members
+    from joblane.service.group_restart import GroupRestart
+    from joblane.service.group_settlement import Settlement
+    from joblane.service.group_view import GroupReader
+    from joblane.service.groups import Groups
 
     found, lanes, retention = GroupStore(*table), operations.lanes, operations.retention
     place = Members(found, lanes, retention, pool=pool).place
-    send, dice = operations.send, random.Random()  # noqa: S311 - no secret
+    send, dice = operations.send, random.Random()
     settlement = Settlement(found, place, send, retention, dice, app.logger, app.clock)
     return Groups(
         GroupReader(found, app.jobs.find, app.now_ms),

@@ -36,7 +36,7 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> T
 
     @cache
     def encoding() -> Encoding:
-        from joblane.http.otlp import Otlp  # noqa: PLC0415 - for the first message
+        from joblane.http.otlp import Otlp  # for the first message
 
         resource = {
             "service.name": settings.deployment,
@@ -65,9 +65,9 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> T
 
 def _reader(reference: str, clients: Clients) -> Callable[[], str]:
     """What reads the secret with the headers."""
-    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - loaded already
+    from botocore.exceptions import BotoCoreError, ClientError  # loaded already
 
-    from joblane.aws.secret_store import SecretProblem, SecretStore  # noqa: PLC0415 - few need it
+    from joblane.aws.secret_store import SecretProblem, SecretStore  # few need it
 
     store = SecretStore(clients.make("secretsmanager"), clients.make("ssm"), "")
 

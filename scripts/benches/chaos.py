@@ -284,7 +284,7 @@ def main() -> int:
             timeout=60,
         ) as http,
     ):
-        dice = random.Random(options.seed)  # noqa: S311 - which process to kill, not a secret
+        dice = random.Random(options.seed)
         chaos = Chaos(cloud, dice, heard, http)
         jobs = round(options.jobs * max(1.0, options.minutes / DEFAULT_MINUTES))
         figures = chaos.run(jobs, elapsing(options.minutes * 60), quiet=options.json)

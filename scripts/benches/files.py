@@ -100,7 +100,7 @@ def _tree(bucket: Bucket, scratch: Path) -> Iterator[tuple[str, str]]:
         yield from pool.map(one, range(TREE))
 
 
-def _measure(  # noqa: PLR0913, PLR0917 - one line of figures
+def _measure(
     client: Client,
     bucket: Bucket,
     agent: int,

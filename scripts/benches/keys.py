@@ -274,7 +274,7 @@ def main() -> int:
         passed = {"slot": _spread(slots), "claim": _spread(claims)}
         if not options.json:
             print(f"from one end to the next job's slot and claim: {passed}", file=sys.stderr)
-        dice = random.Random(options.seed)  # noqa: S311 - which agent to kill, not a secret
+        dice = random.Random(options.seed)
         jobs = KeyedJobs(cloud, dice, heard, http, options.keys)
         figures = jobs.run(options.jobs, options.kills, quiet=options.json)
         cloud.stop_agents()

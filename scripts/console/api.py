@@ -21,7 +21,7 @@ class Api:
             base_url=cloud.url, headers={"Authorization": f"Bearer {token}"}, timeout=30
         )
 
-    def __call__(self, method: str, path: str, **options: Any) -> Any:  # noqa: ANN401 - any JSON
+    def __call__(self, method: str, path: str, **options: Any) -> Any:
         """Send a request. Raises httpx.HTTPStatusError unless it succeeds."""
         answer = self._client.request(method, path, **options)
         answer.raise_for_status()

@@ -143,7 +143,7 @@ def table() -> Iterator[Price]:
     yield from LAMBDA_GB_S.values()
 
 
-def dollars_per_million(  # noqa: PLR0913 - what is paid for
+def dollars_per_million(
     *,
     write_units: float,
     read_units: float,

@@ -131,7 +131,7 @@ def synthesized(config: Config) -> Resources:
     """Synthesize the stacks of a deployment and count; takes some seconds."""
     # Before anything imports aws_cdk, which starts Node: ours, and no other that is on PATH.
     os.environ.setdefault("JSII_NODE", str(Path(sys.executable).parent / "node"))
-    from tests.infra.synthesis import synthesize  # noqa: PLC0415 - it imports aws_cdk
+    from tests.infra.synthesis import synthesize  # it imports aws_cdk
 
     with tempfile.TemporaryDirectory() as folder:
         deployment = synthesize(config, Path(folder))

@@ -51,7 +51,7 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def _client(session: boto3.Session, service: str) -> Any:  # noqa: ANN401 - a type a service
+def _client(session: boto3.Session, service: str) -> Any:
     return session.client(service)  # type: ignore[call-overload]
 
 

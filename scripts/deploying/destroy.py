@@ -28,7 +28,7 @@ CDK = ROOT / "node_modules/.bin/cdk"
 class Stacks:
     """The stacks of an account."""
 
-    def __init__(self, cloudformation: Any) -> None:  # noqa: ANN401 - boto3's client
+    def __init__(self, cloudformation: Any) -> None:
         self._cloudformation = cloudformation
 
     def status(self, name: str) -> str | None:

@@ -84,7 +84,7 @@ def pages(instances: Sequence[Instance]) -> list[list[str]]:
 class Groups:
     """The Auto Scaling groups of a deployment."""
 
-    def __init__(self, autoscaling: Any, deployment: str) -> None:  # noqa: ANN401 - boto3's client
+    def __init__(self, autoscaling: Any, deployment: str) -> None:
         self._autoscaling = autoscaling
         self._deployment = deployment
 

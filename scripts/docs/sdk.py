@@ -60,7 +60,7 @@ def _class(name: str, owner: type) -> Iterator[str]:
                 yield from _member(name, member, value)
 
 
-def _function(name: str, function: Any) -> Iterator[str]:  # noqa: ANN401 - any function
+def _function(name: str, function: Any) -> Iterator[str]:
     source = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
     if isinstance(source, ast.FunctionDef) and source.returns is not None:
         returns = ast.unparse(source.returns)
@@ -69,7 +69,7 @@ def _function(name: str, function: Any) -> Iterator[str]:  # noqa: ANN401 - any 
         yield f"```\n\n{_doc(function)}"
 
 
-def _member(owner: str, name: str, value: Any) -> Iterator[str]:  # noqa: ANN401 - any attribute
+def _member(owner: str, name: str, value: Any) -> Iterator[str]:
     is_call = isinstance(value, ApiCall | ApiStream)
     plain = value.__get__(None) if is_call else getattr(value, "__func__", value)
     is_property = isinstance(plain, property | cached_property)

@@ -81,7 +81,7 @@ def outcomes() -> str:
     ]
     for outcome in Outcome:
         first, last, once = (
-            settle(outcome, "", attempt, random.Random(0))  # noqa: S311 - jitter
+            settle(outcome, "", attempt, random.Random(0))
             for attempt in (
                 Attempt(1, Retry(), restartable=True),
                 Attempt(3, Retry(), restartable=True),

@@ -140,7 +140,7 @@ class Cloud:
         """Return a client of the service with the user pool."""
         return boto3.client("cognito-idp", **self.ministack.root())
 
-    def start_agent(  # noqa: PLR0913 - the properties of an agent
+    def start_agent(
         self,
         name: str = "local",
         *,

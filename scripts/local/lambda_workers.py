@@ -23,7 +23,7 @@ SERVER = Path(__file__).with_name("worker_server.py")
 NUMBER_BYTES = 4
 
 
-def _module(name: str) -> Any:  # noqa: ANN401 - MiniStack has no types and is not in .venv
+def _module(name: str) -> Any:
     return importlib.import_module(f"ministack.{name}")
 
 
@@ -121,7 +121,7 @@ class Layers:
 def share_layers() -> None:
     """Extract a layer once, rather than for each worker."""
     runtime, service = _module("core.lambda_runtime"), _module("services.lambda_svc")
-    resolve, layers = service._resolve_layer_zip, Layers()  # noqa: SLF001
+    resolve, layers = service._resolve_layer_zip, Layers()
 
     def resolve_once(attachment: str | dict[str, str]) -> bytes | None:
         content = resolve(attachment)
@@ -131,7 +131,7 @@ def share_layers() -> None:
         return layers.reference(layer, content)
 
     class Linked(zipfile.ZipFile):
-        def extractall(self, path: Any = None, *members: Any) -> None:  # noqa: ANN401 - as its base
+        def extractall(self, path: Any = None, *members: Any) -> None:
             target = Path(path)
             if not target.name.startswith("layer_"):  # the function's own code
                 super().extractall(path, *members)
@@ -141,7 +141,7 @@ def share_layers() -> None:
 
     runtime.zipfile.ZipFile  # noqa: B018 - AttributeError when it was removed
     runtime.zipfile = SimpleNamespace(**{**vars(zipfile), "ZipFile": Linked})
-    service._resolve_layer_zip = resolve_once  # noqa: SLF001
+    service._resolve_layer_zip = resolve_once
 
 
 class Forked:
@@ -196,7 +196,7 @@ class Servers:
         self._lock = threading.Lock()
         self._servers: dict[tuple[str, ...], socket.socket] = {}
 
-    def popen(self, command: list[str], **options: Any) -> Any:  # noqa: ANN401 - of subprocess
+    def popen(self, command: list[str], **options: Any) -> Any:
         """Start a worker; one without layers, or of another runtime, as MiniStack does."""
         environment = options.get("env") or {}
         links = environment.get("_LAMBDA_LAYERS_DIRS")

@@ -57,7 +57,7 @@ WORKER_STARTS_AT_ONCE = 2
 """Of Lambda workers of all functions: as many as the machine of the tests has cores."""
 
 
-def _module(name: str) -> Any:  # noqa: ANN401 - MiniStack has no types and is not in .venv
+def _module(name: str) -> Any:
     return importlib.import_module(f"ministack.{name}")
 
 
@@ -65,7 +65,7 @@ def tune() -> None:
     """Change constants. A name that MiniStack no longer has raises an error."""
     # After each call it waits for the function's first line of output: 50 ms when there is none.
     worker = _module("core.lambda_runtime").Worker
-    drain = worker._drain_stderr_bounded  # noqa: SLF001 - there is no setting for it
+    drain = worker._drain_stderr_bounded  # there is no setting for it
     first_line_s, idle_s, most_s = 0.002, 0.002, 0.250
     if len(drain.__defaults__ or ()) != len((first_line_s, idle_s, most_s)):
         raise RuntimeError("MiniStack changed Worker._drain_stderr_bounded; see scripts/local")
@@ -125,7 +125,7 @@ class Polls:
 def shorten_polls(longest_s: int) -> None:
     """End long polls after `longest_s`, and those that are open at SIGUSR1."""
     sqs = _module("services.sqs")
-    polls = Polls(sqs._HANDLERS["ReceiveMessage"], longest_s)  # noqa: SLF001 - there is no setting for it
+    polls = Polls(sqs._HANDLERS["ReceiveMessage"], longest_s)  # there is no setting for it
     signal.signal(signal.SIGUSR1, lambda *_: None)
     listening = False
 
@@ -136,11 +136,11 @@ def shorten_polls(longest_s: int) -> None:
             listening = True
         wait_s = data.get("WaitTimeSeconds")
         if wait_s is None:
-            queue = sqs._get_q(data.get("QueueUrl", url), "sqs:ReceiveMessage")  # noqa: SLF001
+            queue = sqs._get_q(data.get("QueueUrl", url), "sqs:ReceiveMessage")
             wait_s = queue["attributes"].get("ReceiveMessageWaitTimeSeconds", "0")
         return await polls.receive(data, url, int(wait_s))
 
-    sqs._HANDLERS["ReceiveMessage"] = receive_sooner  # noqa: SLF001
+    sqs._HANDLERS["ReceiveMessage"] = receive_sooner
 
 
 class Windows:
@@ -149,7 +149,7 @@ class Windows:
     def __init__(self) -> None:
         self._begun: dict[str, tuple[int, float]] = {}
 
-    def due(  # noqa: PLR0913, PLR0917 - what a mapping says, and what its stream holds
+    def due(
         self, mapping: str, position: int, unread: int, batch: int, window_s: float, now: float
     ) -> bool:
         """Whether to deliver the `unread` records behind `position`; `now` is in seconds.
@@ -169,7 +169,7 @@ def keep_windows(longest_s: float) -> None:
     when nothing is written.
     """
     service, tables = _module("services.lambda_svc"), _module("services.dynamodb")
-    each_mapping, positions = service._iter_all_esms, service._dynamodb_stream_positions  # noqa: SLF001
+    each_mapping, positions = service._iter_all_esms, service._dynamodb_stream_positions
     end, windows = tables.stream_end_position, Windows()
 
     def each_due_mapping() -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -185,7 +185,7 @@ def keep_windows(longest_s: float) -> None:
                     continue
             yield account, region, mapping
 
-    service._iter_all_esms = each_due_mapping  # noqa: SLF001
+    service._iter_all_esms = each_due_mapping
 
 
 def pace_mappings(least_s: float) -> None:
@@ -195,7 +195,7 @@ def pace_mappings(least_s: float) -> None:
     next to the jobs that write them. Lambda looks at a stream four times a second.
     """
     service = _module("services.lambda_svc")
-    poll, last = service._poll_sqs, 0.0  # noqa: SLF001 - the first step of each look
+    poll, last = service._poll_sqs, 0.0  # the first step of each look
 
     def poll_in_time() -> bool:
         nonlocal last
@@ -203,7 +203,7 @@ def pace_mappings(least_s: float) -> None:
         last = time.monotonic()
         return bool(poll())
 
-    service._poll_sqs = poll_in_time  # noqa: SLF001
+    service._poll_sqs = poll_in_time
 
 
 def pass_for_tls() -> None:
@@ -290,7 +290,7 @@ def guard(app: App, secret: str) -> App:
     the header X-MiniStack-Key. No answer allows another origin to read it.
     """
 
-    async def guarded(scope: Scope, receive: Any, send: Send) -> None:  # noqa: ANN401 - ASGI
+    async def guarded(scope: Scope, receive: Any, send: Send) -> None:
         async def without_cors(message: dict[str, Any]) -> None:
             if "headers" in message:
                 kept = [
@@ -346,7 +346,7 @@ def serve_on(descriptor: int) -> None:
     """
     uvicorn: Any = importlib.import_module("uvicorn")
 
-    async def serve(app: App, config: Any) -> None:  # noqa: ANN401 - hypercorn's
+    async def serve(app: App, config: Any) -> None:
         settings = uvicorn.Config(
             app,
             fd=descriptor,

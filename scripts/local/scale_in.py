@@ -20,7 +20,7 @@ _PROTECTS_NEW = "NewInstancesProtectedFromScaleIn"
 _GROUP = "AWS::AutoScaling::AutoScalingGroup"
 
 
-def _module(name: str) -> Any:  # noqa: ANN401 - MiniStack has no types and is not in .venv
+def _module(name: str) -> Any:
     return importlib.import_module(f"ministack.{name}")
 
 
@@ -34,22 +34,22 @@ def keep_protection() -> None:
 def answer_protection() -> None:
     """Change the protection of instances, and of those that a group launches."""
     service = _module("services.autoscaling")
-    actions, update, value_of = service._ACTION_MAP, service._update_asg, service._p  # noqa: SLF001
-    groups, ids_in = service._asgs, service._parse_member_list  # noqa: SLF001
+    actions, update, value_of = service._ACTION_MAP, service._update_asg, service._p
+    groups, ids_in = service._asgs, service._parse_member_list
 
-    def protect(given: Any) -> Any:  # noqa: ANN401 - MiniStack's
+    def protect(given: Any) -> Any:
         ids, group = (
             ids_in(given, "InstanceIds"),
             groups.get(value_of(given, "AutoScalingGroupName")),
         )
         there = {each["InstanceId"]: each for each in group["Instances"]} if group else {}
         if len(ids) > MOST_IDS or not there.keys() >= set(ids):
-            return service._error("ValidationError", "too many ids, or one is not in the group")  # noqa: SLF001
+            return service._error("ValidationError", "too many ids, or one is not in the group")
         for each in ids:
             there[each][_PROTECTED] = value_of(given, _PROTECTED) == "true"
-        return service._xml(200, "SetInstanceProtectionResponse", "<SetInstanceProtectionResult/>")  # noqa: SLF001
+        return service._xml(200, "SetInstanceProtectionResponse", "<SetInstanceProtectionResult/>")
 
-    def update_with_setting(given: Any) -> Any:  # noqa: ANN401 - MiniStack's
+    def update_with_setting(given: Any) -> Any:
         group = groups.get(value_of(given, "AutoScalingGroupName"))
         if group is not None and (value := value_of(given, _PROTECTS_NEW)):
             group[_PROTECTS_NEW] = value == "true"
@@ -64,14 +64,14 @@ def answer_protection() -> None:
 def make_instances() -> None:
     """Launch the instances of a group that a stack creates."""
     service = _module("services.autoscaling")
-    handlers = _module("services.cloudformation.provisioners")._RESOURCE_HANDLERS[_GROUP]  # noqa: SLF001
+    handlers = _module("services.cloudformation.provisioners")._RESOURCE_HANDLERS[_GROUP]
     create = handlers["create"]
 
-    def create_with_instances(logical_id: str, declared: Any, stack: str) -> Any:  # noqa: ANN401
+    def create_with_instances(logical_id: str, declared: Any, stack: str) -> Any:
         name, attributes = create(logical_id, declared, stack)
-        group = service._asgs[name]  # noqa: SLF001
+        group = service._asgs[name]
         group[_PROTECTS_NEW] = str(group[_PROTECTS_NEW]).lower() == "true"
-        service._reconcile_instances(group)  # noqa: SLF001
+        service._reconcile_instances(group)
         return name, attributes
 
     handlers["create"] = create_with_instances
@@ -83,11 +83,11 @@ def have_deletions_wait() -> None:
         _module("services.cloudformation.handlers"),
         _module("services.cloudformation"),
     )
-    groups = _module("services.autoscaling")._asgs  # noqa: SLF001
-    delete = handlers._delete_stack_async  # noqa: SLF001
+    groups = _module("services.autoscaling")._asgs
+    delete = handlers._delete_stack_async
 
-    async def delete_when_empty(name: str, stack_id: str, *more: Any, **named: Any) -> None:  # noqa: ANN401
-        stack = stacks._stacks.get(name) or {}  # noqa: SLF001
+    async def delete_when_empty(name: str, stack_id: str, *more: Any, **named: Any) -> None:
+        stack = stacks._stacks.get(name) or {}
         resources = stack.get("_resources", {}).values()
         names = [r.get("PhysicalResourceId") for r in resources if r.get("ResourceType") == _GROUP]
         own = [groups[each] for each in names if each in groups]
@@ -104,10 +104,10 @@ def have_deletions_wait() -> None:
             await asyncio.sleep(LOOK_EVERY_S)
         await delete(name, stack_id, *more, **named)
 
-    handlers._delete_stack_async = delete_when_empty  # noqa: SLF001
+    handlers._delete_stack_async = delete_when_empty
 
 
-def _scaled_in(group: Any) -> int:  # noqa: ANN401 - MiniStack's
+def _scaled_in(group: Any) -> int:
     """Set a group's sizes to 0, end what is not protected, and return how many instances stay."""
     group["MinSize"] = group["MaxSize"] = group["DesiredCapacity"] = 0
     group["Instances"] = [each for each in group["Instances"] if each[_PROTECTED]]

@@ -50,11 +50,11 @@ def take_shortcuts() -> None:
     collect_less_often()
 
 
-def _module(name: str) -> Any:  # noqa: ANN401 - MiniStack has no types and is not in .venv
+def _module(name: str) -> Any:
     return importlib.import_module(f"ministack.{name}")
 
 
-def _replace(target: Any, name: str, replacement: object) -> None:  # noqa: ANN401 - as _module
+def _replace(target: Any, name: str, replacement: object) -> None:
     getattr(target, name)  # AttributeError when it was removed
     setattr(target, name, replacement)
 
@@ -74,7 +74,7 @@ def keep_arns() -> None:
 def keep_routes() -> None:
     """Compare a path with that of a route once: each request is compared with all, twice."""
     gateway = _module("services.apigateway")
-    _replace(gateway, "_path_matches", lru_cache(PATHS_KEPT)(gateway._path_matches))  # noqa: SLF001
+    _replace(gateway, "_path_matches", lru_cache(PATHS_KEPT)(gateway._path_matches))
 
 
 def name_services_faster() -> None:
@@ -101,7 +101,7 @@ def service_names(models: Path) -> frozenset[str]:
 def keep_signatures() -> None:
     """Verify the signature of a token once by each key. When it ends is looked at each time."""
     gateway = _module("services.apigateway")
-    verify = gateway._verify_rs256_signature  # noqa: SLF001
+    verify = gateway._verify_rs256_signature
     kept = lru_cache(KEPT)(lambda token, n, e: verify(token, {"n": n, "e": e}))
 
     def verify_once(token: str, key: Document) -> bool:
@@ -125,11 +125,11 @@ def keep_policies() -> None:
     """Parse each text of a policy once, and name the caller without reading its policies."""
     evaluator, responses = _module("core.iam_evaluator"), _module("core.responses")
     router = _module("core.router")
-    parse, names_key = evaluator.parse_policy_document, evaluator._names_condition_key  # noqa: SLF001
-    account_of_session = responses._account_from_sts_session  # noqa: SLF001
+    parse, names_key = evaluator.parse_policy_document, evaluator._names_condition_key
+    account_of_session = responses._account_from_sts_session
     kept = lru_cache(KEPT)(lambda text: Statements(parse(text)))  # which nothing changes
 
-    def parse_once(document: object) -> Any:  # noqa: ANN401 - as MiniStack's
+    def parse_once(document: object) -> Any:
         return kept(document) if isinstance(document, str) else parse(document)
 
     def names_condition_key(policies: list[list[Any]], prefix: str) -> bool:
@@ -185,14 +185,14 @@ def kept_by_tokens(check: Callable[..., str | None]) -> Callable[..., str | None
 def bound_charges() -> None:
     """Skip to count the size of an update that is certainly within the limit."""
     tables = _module("services.dynamodb")
-    charge, limit = tables._update_request_charge, tables._DDB_ITEM_MAX_BYTES  # noqa: SLF001
-    size = tables._attribute_value_size  # noqa: SLF001
+    charge, limit = tables._update_request_charge, tables._DDB_ITEM_MAX_BYTES
+    size = tables._attribute_value_size
 
     def charge_or_bound(
         expression: str, values: Document | None, names: Document | None, before: Document
     ) -> int:
         bound = most_charge(
-            tables._tokenize(expression),  # noqa: SLF001 - the one that keeps them
+            tables._tokenize(expression),  # the one that keeps them
             [name for name in (names or {}).values() if isinstance(name, str)],
             [size(value) for value in (values or {}).values()],
         )
@@ -217,7 +217,7 @@ def copy_faster() -> None:
     tables = _module("services.dynamodb")
     deepcopy = tables.copy.deepcopy
 
-    def copied(value: Any) -> object:  # noqa: ANN401 - an item, or whatever MiniStack copies
+    def copied(value: Any) -> object:
         try:
             return marshal.loads(marshal.dumps(value))  # noqa: S302 - bytes of our own
         except ValueError:  # it has values of other than the built-in types
@@ -233,10 +233,10 @@ def search_queues_faster() -> None:
     copies the backlog to see whether a message has expired or belongs in the dead-letter queue.
     """
     queues = _module("services.sqs")
-    collect, complete = queues._collect_msgs, queues._ensure_msg_fields  # noqa: SLF001
-    expire, sweep = queues._expire_retained, queues._dlq_sweep  # noqa: SLF001
+    collect, complete = queues._collect_msgs, queues._ensure_msg_fields
+    expire, sweep = queues._expire_retained, queues._dlq_sweep
 
-    def collect_messages(queue: Document, most: int, hidden_s: int) -> Any:  # noqa: ANN401
+    def collect_messages(queue: Document, most: int, hidden_s: int) -> Any:
         if queue["is_fifo"]:
             return collect(queue, most, hidden_s)
         now = time.time()

@@ -44,7 +44,7 @@ class Inline(Executor):
     def __init__(self, _workers: int) -> None:
         pass
 
-    def submit(self, work: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:  # noqa: ANN401 - any
+    def submit(self, work: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
         """Do it at once."""
         done: Future[Any] = Future()
         done.set_result(work(*arguments, **options))  # what it raises is raised here

@@ -207,4 +207,4 @@ def _said(quota: Quota, use: Use, result: Result) -> Iterator[str]:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"  # noqa: PLR2004 - two digits
+    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"

@@ -38,12 +38,12 @@ def table(site: Site, routes: Sequence[Route] = ROUTES) -> str:
         with site.http(role) as http:
             for route in routes:
                 status = ask(http.request, route).status_code
-                if status >= 500 or status == 401 or (status == 403) == (route.key in may):  # noqa: PLR2004
+                if status >= 500 or status == 401 or (status == 403) == (route.key in may):
                     wrong.append(f"{role}: {route.key} answers {status}")
     with site.http(None) as http:
         for route in routes:
             status = ask(http.request, route).status_code
-            if (status == 401) != bool(route.scopes):  # noqa: PLR2004
+            if (status == 401) != bool(route.scopes):
                 wrong.append(f"nobody: {route.key} answers {status}")
     if wrong:
         raise Failure("; ".join(wrong))

@@ -142,7 +142,7 @@ class AccountSite(Site):
         """URL of the API."""
         return self.outputs["ApiUrl"].rstrip("/")
 
-    def aws(self, service: str) -> Any:  # noqa: ANN401 - see Site
+    def aws(self, service: str) -> Any:
         """Return a client with the credentials of the environment."""
         return self._session.client(service)  # type: ignore[call-overload]
 
@@ -206,7 +206,7 @@ class AccountSite(Site):
         began = time.monotonic()
         self.cdk("deploy")
         stacks = time.monotonic() - began
-        wait_until("two agents report", lambda: len(self.agents()) >= 2, AGENTS_S)  # noqa: PLR2004
+        wait_until("two agents report", lambda: len(self.agents()) >= 2, AGENTS_S)
         return f"stacks in {stacks:.0f} s, agents {time.monotonic() - began - stacks:.0f} s later"
 
     def cdk(self, command: Literal["deploy", "destroy"]) -> None:

@@ -70,7 +70,7 @@ def terminated(site: Site) -> str:
         site.end_instance(agent)
         expect(job.wait(site.patience_s * 10), "completed", attempt=2)
     others = {str(step.get("agent")) for step in job.data["timeline"] if step.get("agent")}
-    if len(others) < 2:  # noqa: PLR2004 - the one that ended, and another
+    if len(others) < 2:
         raise Failure(f"job {job.id} ran on {others} only")
     return f"it ended {time.monotonic() - began:.0f} s later on another agent"
 

@@ -216,7 +216,7 @@ def stream(site: Site) -> None:
         raise Failure(f"job {job.id} sent {found} and {end.type} instead of {wanted} and end")
 
 
-def _listen(http: Any, job_id: str, source: EventSource) -> bool:  # noqa: ANN401 - httpx's client
+def _listen(http: Any, job_id: str, source: EventSource) -> bool:
     """Connect once, as an EventSource does. Returns whether more may come."""
     headers = {"Accept": "text/event-stream"}
     if source.last_event_id:
@@ -225,4 +225,4 @@ def _listen(http: Any, job_id: str, source: EventSource) -> bool:  # noqa: ANN40
     if answer.status_code not in (200, 204):
         raise Failure(f"the events of job {job_id} answer {answer.status_code}: {answer.text}")
     source.feed(answer.content)
-    return bool(answer.status_code == 200)  # noqa: PLR2004 - 204 ends it
+    return bool(answer.status_code == 200)

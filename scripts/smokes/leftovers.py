@@ -33,20 +33,20 @@ class Kind:
     delete: Callable[[Any, str], None]
 
 
-def _delete_table(dynamodb: Any, table: str) -> None:  # noqa: ANN401
+def _delete_table(dynamodb: Any, table: str) -> None:
     dynamodb.update_table(TableName=table, DeletionProtectionEnabled=False)
     dynamodb.delete_table(TableName=table)
     dynamodb.get_waiter("table_not_exists").wait(TableName=table)
 
 
-def _delete_bucket(s3: Any, bucket: str) -> None:  # noqa: ANN401
+def _delete_bucket(s3: Any, bucket: str) -> None:
     for each in existing.pages(s3, "list_objects_v2", "Contents", Bucket=bucket):
         if each is not None:
             s3.delete_object(Bucket=bucket, Key=each["Key"])
     s3.delete_bucket(Bucket=bucket)
 
 
-def _delete_pool(cognito: Any, pool: str) -> None:  # noqa: ANN401
+def _delete_pool(cognito: Any, pool: str) -> None:
     described = cognito.describe_user_pool(UserPoolId=pool)["UserPool"]
     if described.get("Domain"):
         cognito.delete_user_pool_domain(UserPoolId=pool, Domain=described["Domain"])
@@ -59,7 +59,7 @@ def _delete_pool(cognito: Any, pool: str) -> None:  # noqa: ANN401
     cognito.delete_user_pool(UserPoolId=pool)
 
 
-def _delete_role(iam: Any, role: str) -> None:  # noqa: ANN401
+def _delete_role(iam: Any, role: str) -> None:
     for policy in iam.list_role_policies(RoleName=role)["PolicyNames"]:
         iam.delete_role_policy(RoleName=role, PolicyName=policy)
     for policy in iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]:

@@ -108,7 +108,7 @@ class LocalSite(Site):
         if running := [p.what for p in self._cloud.processes() if p.is_alive()]:
             raise Failure(f"still running: {', '.join(running)}")
 
-    def aws(self, service: str) -> Any:  # noqa: ANN401 - see Site
+    def aws(self, service: str) -> Any:
         """Return a client with all permissions."""
         return boto3.client(service, **self.cloud.ministack.root())  # type: ignore[call-overload]
 

@@ -61,7 +61,7 @@ class Site(ABC):
         """Remove everything that any step has left; raise Failure when something stays."""
 
     @abstractmethod
-    def aws(self, service: str) -> Any:  # noqa: ANN401 - boto3's clients have a type a service
+    def aws(self, service: str) -> Any:
         """Return a client with the permissions of whoever runs this."""
 
     @abstractmethod

@@ -13,5 +13,5 @@ def broadcast(site: Site) -> None:
         expect(nobody, "skipped")
         expect(group.wait(site.patience_s), "completed")
         members = [member["agent"] for member in client.groups.members(group.id)]
-    if len(members) != 2:  # noqa: PLR2004 - the agents of the deployment
+    if len(members) != 2:
         raise Failure(f"group {group.id} should have two members, not {members}")

@@ -132,7 +132,7 @@ PATHS = ("a b", "a%41b", "a?b#c", "out/sub/ü+&=;:@!'().csv", "out/x", 'quo"te\\
 
 
 @pytest.fixture(name="finished")
-def _finished(quiet: Cloud, http: Http, clients: Clients) -> str:  # noqa: ARG001
+def _finished(quiet: Cloud, http: Http, clients: Clients) -> str:
     """A job that has left files, each with its path as content; returns its id."""
     job_id = str(submit(http, outputs=["**"], run_at=None).json()["id"])
     jobs = JobStore(clients.make("dynamodb"), table_name("joblane", "jobs"))

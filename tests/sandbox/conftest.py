@@ -35,7 +35,7 @@ def launcher(shared_launcher: TidyLauncher) -> Iterator[Launcher]:
 @pytest.fixture(name="room")
 def _room(tmp_path: Path) -> Iterator["Room"]:
     """Starts jobs under shims."""
-    from tests.sandbox.shim_jobs import Room  # noqa: PLC0415 - imports take long in the machine
+    from tests.sandbox.shim_jobs import Room  # imports take long in the machine
 
     with contextlib.closing(Room(tmp_path)) as room:
         yield room

@@ -83,7 +83,7 @@ class TidyLauncher(Launcher):
 
 def wait_until_ready(launcher: Launcher) -> None:
     """Wait until each slot of the pool waits for a job."""
-    for slot in tuple(launcher._pool):  # noqa: SLF001 - what it tells is read by the next start
+    for slot in tuple(launcher._pool):  # what it tells is read by the next start
         poll = select.poll()
         poll.register(slot.sock, select.POLLIN)
         poll.poll()
@@ -151,7 +151,7 @@ def fork(run: Callable[[], object]) -> Iterator[tuple[int, BinaryIO]]:
             os._exit(0)
     os.close(write)
     try:
-        with open(read, "rb") as output:  # noqa: PTH123 - a pipe
+        with open(read, "rb") as output:
             yield process, output
     finally:
         os.kill(process, signal.SIGKILL)
@@ -180,7 +180,7 @@ def started(
 ) -> Iterator[Sandbox]:
     """Start a job whose output nobody reads; it is given the line."""
     with contextlib.ExitStack() as ends:
-        null = ends.enter_context(open(os.devnull, "wb"))  # noqa: PTH123 - a device
+        null = ends.enter_context(open(os.devnull, "wb"))
         fields = {"env": {}, "limits": NO_LIMITS, **changes}
         spec = Spec(argv, **fields)  # type: ignore[arg-type]
         given = None if line is None else ends.enter_context(line).fileno()
@@ -192,7 +192,7 @@ def run(launcher: Launcher, spec: Spec) -> Ran:
     read_out, write_out = os.pipe()
     read_err, write_err = os.pipe()
     ours, line = socket.socketpair()
-    with ours, open(read_out, "rb") as out, open(read_err, "rb") as err:  # noqa: PTH123 - pipes
+    with ours, open(read_out, "rb") as out, open(read_err, "rb") as err:
         try:
             sandbox = launcher.start(spec, stdout=write_out, stderr=write_err, line=line.fileno())
         finally:

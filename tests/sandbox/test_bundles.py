@@ -103,7 +103,7 @@ def test_a_job_beside_one_with_a_bundle_does_not_see_it(launcher: Launcher):
     ours, line = socket.socketpair()
     with ours, contextlib.ExitStack() as ends:
         with line:
-            null = ends.enter_context(open("/dev/null", "wb"))  # noqa: PTH123 - a device
+            null = ends.enter_context(open("/dev/null", "wb"))
             waits = "exec 0<&3; head -c 1"
             spec = Spec(("/bin/sh", "-c", waits), {}, NO_LIMITS, bundle=FIRST)
             other = launcher.start(
@@ -172,7 +172,7 @@ def test_two_jobs_of_a_type_share_no_inode_of_its_bundle(launcher: Launcher):
         pytest.skip(f"jobs share inodes here: {launcher.shares_inodes}")
     lock = "import fcntl\nfile = open('/opt/joblane/type/__main__.py')\n"
     ours, line = socket.socketpair()
-    with ours, open("/dev/null", "wb") as null:  # noqa: PTH123 - a device
+    with ours, open("/dev/null", "wb") as null:
         with line:
             holds = lock + "fcntl.flock(file, fcntl.LOCK_EX)\nimport os; os.write(3, b'x')"
             program = holds + "\nos.read(3, 1)"

@@ -132,9 +132,9 @@ def test_a_program_that_is_not_there_is_named(launcher: Launcher) -> None:
 def test_it_leaves_the_sandboxes_that_are_ready_to_jobs() -> None:
     with TidyLauncher(isolation=strongest(), slots=2, defaults=Limits(tmp_mb=64)) as launcher:
         wait_until_ready(launcher)
-        ready = [slot.number for slot in launcher._pool]  # noqa: SLF001 - jobs take the oldest
+        ready = [slot.number for slot in launcher._pool]  # jobs take the oldest
         assert "x\n" == fact(launcher, "echo x")
-        assert ready == [slot.number for slot in launcher._pool]  # noqa: SLF001
+        assert ready == [slot.number for slot in launcher._pool]
 
 
 def test_one_that_is_running_ends_with_the_launcher() -> None:

@@ -93,7 +93,7 @@ def test_a_slot_has_no_memory_of_python(launcher: TidyLauncher) -> None:
 def test_where_slots_would_need_more_they_have_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     # The C library's functions are not found, so its memory is left out at first.
     boot = "from ec2_agent.sandbox import memory\nmemory._NEEDED = ()\nzygote.main()"
-    whole = zygote_process._BOOT  # noqa: SLF001 - the program of the launcher process
+    whole = zygote_process._BOOT  # the program of the launcher process
     monkeypatch.setattr(zygote_process, "_BOOT", whole.replace("zygote.main()", boot))
     with TidyLauncher(isolation="namespaces", slots=1) as launcher:
         assert any(name.startswith("_ctypes") for name in names_of_memory(launcher))

@@ -112,7 +112,7 @@ def waiting(launcher: Launcher, program: str) -> Iterator[list[str]]:
     ours, line = socket.socketpair()
     read, write = os.pipe()
     said: list[str] = []
-    with ours, open(read) as out:  # noqa: PTH123 - a pipe
+    with ours, open(read) as out:
         with line:
             spec = Spec((*PYTHON, program), {}, NO_LIMITS, timeout_s=60.0)
             job = launcher.start(spec, stdout=write, stderr=write, line=line.fileno())

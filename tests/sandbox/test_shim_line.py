@@ -124,7 +124,7 @@ def test_progress_reaches_the_agent_and_an_agent_that_adopts_the_job(
     directory, shim, sandbox = room.start(script)
 
     async def until(link: ShimConnection, percent: float) -> Any:
-        while link.progress is None or link.progress.percent != percent:  # noqa: ASYNC110
+        while link.progress is None or link.progress.percent != percent:
             await asyncio.sleep(0.01)
         return link.progress
 

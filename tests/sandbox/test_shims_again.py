@@ -64,7 +64,7 @@ def shims_of(room: Room) -> list[int]:
 def test_a_shim_has_one_job_after_another_and_holds_nothing_of_the_last(room: Room):
     wait_for(lambda: len(shims_of(room)) == SPARE)
     # A shim that is ready has closed the connection of the process that has forked it.
-    waiting = list(room.shims._spare)  # noqa: SLF001
+    waiting = list(room.shims._spare)
     wait_for(lambda: len(select.select(waiting, [], [], 0)[0]) == SPARE)
     unused = open_files(shims_of(room)[0])
     ends: list[tuple[int | None, int | None]] = []

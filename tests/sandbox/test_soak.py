@@ -22,7 +22,7 @@ SLOTS = 4
 SETTLED_S = 20
 """What is not at rest by then never is."""
 
-NAMES = {*os.listdir("/"), "work", "shm", "x"}  # noqa: PTH208
+NAMES = {*os.listdir("/"), "work", "shm", "x"}
 """Of files in /tmp that a sandbox could have made."""
 
 ENDS = (  # of every ten jobs
@@ -76,12 +76,12 @@ def _mounts(process: object) -> list[str]:
 
 
 def _descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    return len(os.listdir("/proc/self/fd"))
 
 
 def _state(launcher: Launcher) -> dict[str, object]:
     return {
-        "the launcher's descriptors": len(os.listdir(f"/proc/{launcher.pid}/fd")),  # noqa: PTH208
+        "the launcher's descriptors": len(os.listdir(f"/proc/{launcher.pid}/fd")),
         "mounts": _mounts("self"),
         "the launcher's mounts": _mounts(launcher.pid),
         "cgroups": len(list(room(launcher).iterdir())) if strongest() == "full" else 0,

@@ -196,7 +196,7 @@ def test_a_kept_work_directory_is_this_jobs_alone(launcher: Launcher) -> None:
 
 
 def test_no_work_directory_is_given_unless_it_is_asked_for(launcher: Launcher) -> None:
-    with open(os.devnull, "wb") as null:  # noqa: PTH123 - a device
+    with open(os.devnull, "wb") as null:
         sandbox = launcher.start(
             Spec(("/bin/true",), {}, NO_LIMITS), stdout=null.fileno(), stderr=null.fileno()
         )

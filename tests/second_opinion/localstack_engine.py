@@ -64,7 +64,7 @@ def wait(seconds: float) -> None:
     ask({"wait": seconds})
 
 
-def wait_interval(_wait: object, env: object, wait_seconds: float) -> None:  # noqa: ARG001
+def wait_interval(_wait: object, env: object, wait_seconds: float) -> None:
     """Ask for the time of a Wait to pass."""
     wait(wait_seconds)
 
@@ -93,8 +93,8 @@ def execute(definition: str, given: object) -> dict[str, Any]:
 def main() -> None:
     """Answer until the input ends."""
     sys.stdout = sys.stderr  # what LocalStack prints is no answer
-    lambda_eval_utils._invoke_lambda_function = invoke  # noqa: SLF001 - calls AWS otherwise
-    wait_function.WaitFunction._wait_interval = wait_interval  # noqa: SLF001
+    lambda_eval_utils._invoke_lambda_function = invoke  # calls AWS otherwise
+    wait_function.WaitFunction._wait_interval = wait_interval
     retrier_decl.time = SimpleNamespace(sleep=wait)
     while line := sys.stdin.readline():
         request = json.loads(line)

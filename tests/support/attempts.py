@@ -39,7 +39,7 @@ def begin(
 
 async def wait_for_output(aws: Cloud, head: Head) -> None:
     """Return once the job has written something: its command runs."""
-    while not output(aws, head):  # noqa: ASYNC110 - the table has no event to wait for
+    while not output(aws, head):
         await asyncio.sleep(0.01)
 
 

@@ -188,7 +188,7 @@ def _parts(instance: Instance, policy: LeavingPolicy, fleet: str | None) -> Any:
     free = FreeSlots(
         DESCRIPTOR.queues, slots, capacity, limits, lease, cast("Any", state), standing
     )
-    intake = Intake(DESCRIPTOR, flight._queue_at, free.by_queue, changed, now, instance.monotonic)  # noqa: SLF001
+    intake = Intake(DESCRIPTOR, flight._queue_at, free.by_queue, changed, now, instance.monotonic)
     targeted = TargetedJobs(tenants, base.jobs, flight, lambda _: "", now)
     gates = Gates(standing, memory, tenants, lease)
     group = Group(cast("Any", instance), cast("Any", instance), own)

@@ -42,7 +42,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if others := threading.enumerate()[1:]:
         raise session.Interrupted(f"a fork leaves these threads out: {others}")
     tests = _Tests(session.items, None if option.whole_files else PIECE)
-    session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined] # noqa: SLF001 - made once
+    session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined] # made once
     processes: dict[Any, Any] = {}
     for number in range(option.processes):
         reader, writer = _FORK.Pipe(duplex=False)
@@ -140,11 +140,11 @@ def _work(
     capture = config.pluginmanager.getplugin("capturemanager")
     capture.stop_global_capturing()
     capture.start_global_capturing()
-    factory = config._tmp_path_factory  # noqa: SLF001 - as pytest-xdist does
-    factory._basetemp = factory.getbasetemp() / str(number)  # noqa: SLF001
-    factory._basetemp.mkdir()  # noqa: SLF001
+    factory = config._tmp_path_factory
+    factory._basetemp = factory.getbasetemp() / str(number)
+    factory._basetemp.mkdir()
     with open(os.devnull, "w") as nowhere:  # noqa: PTH123
-        config.get_terminal_writer()._file = nowhere  # noqa: SLF001 - the first process prints
+        config.get_terminal_writer()._file = nowhere  # the first process prints
         config.pluginmanager.register(_Reporter(config, writer))
         try:
             for item, following in pairwise(chain(tests, (None,))):

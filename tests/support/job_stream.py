@@ -21,7 +21,7 @@ class Stream:
         self._sequence = sequence
         self._known: dict[str, dict[str, Any]] = {}
 
-    def write(  # noqa: PLR0913 - what a job has
+    def write(
         self,
         job: str,
         state: State | None,

@@ -193,7 +193,7 @@ class Model:
         self,
         world: World,
         n: int,
-        again: bool,  # noqa: FBT001
+        again: bool,
     ) -> tuple[Admission, tuple[Grant, ...]] | None:
         """The decision on a job, and who gets slots with it; each is made once.
 
@@ -212,7 +212,7 @@ class Model:
         key: Key,
         n: int,
         rows: dict[str, Seen],
-        again: bool,  # noqa: FBT001
+        again: bool,
     ) -> tuple[Admission, tuple[Grant, ...]] | None:
         rules, limits, name = self.rules, self.case.limits[n], IDS[n]
         state, doubted = key_state(key, self.case.limits), set[str]()
@@ -378,7 +378,7 @@ class Model:
             looks = Handler(ends, "read", looks=True)
             yield f"requeue looks as {n}", with_handler(world, n, looks)
 
-    def _release(self, world: World, ends: tuple[End, ...], looks: bool = False) -> Handler:  # noqa: FBT001, FBT002
+    def _release(self, world: World, ends: tuple[End, ...], looks: bool = False) -> Handler:  # noqa: FBT002
         """Read the key and decide what follows ends; each is decided once."""
         before = world.key
         if (before, ends, looks) not in self._releases:
@@ -440,7 +440,7 @@ class Model:
         self,
         world: World,
         grant: Grant,
-        finishing: bool,  # noqa: FBT001
+        finishing: bool,
     ) -> tuple[str, World, bool]:
         """Let a job go: what happens, the world after it, and whether that was the last step."""
         name, row = grant.job_id, world.rows[IDS.index(grant.job_id)]

@@ -31,7 +31,7 @@ def stored(aws: Cloud, key: KeyName = KEY) -> StoredKey:
     return keys_of(aws).get("acme", key, START_MS)
 
 
-def put_keyed(  # noqa: PLR0913 - what a key consists of
+def put_keyed(
     aws: Cloud,
     *,
     active: str = "",

@@ -68,8 +68,8 @@ class SimLoop:
 
     def run(self) -> None:
         """Run everything that is due now. May be called again in the middle of a call."""
-        outer = events._get_running_loop()  # noqa: SLF001 - asyncio's interface for loops
-        events._set_running_loop(self._asyncio)  # noqa: SLF001
+        outer = events._get_running_loop()  # asyncio's interface for loops
+        events._set_running_loop(self._asyncio)
         try:
             while not self._dead:
                 while self.due <= self._clock():
@@ -78,7 +78,7 @@ class SimLoop:
                     break
                 self._ready.popleft().run()
         finally:
-            events._set_running_loop(outer)  # noqa: SLF001
+            events._set_running_loop(outer)
         if self.errors:
             raise self.errors.pop()
 

@@ -33,7 +33,7 @@ def answering() -> Iterator[None]:
     mock = mock_aws()
     mock.start(reset=False)
     # moto has no other list of them, and does not declare this one as a class variable
-    services: list[Any] = BackendDict._instances  # type: ignore[misc] # noqa: SLF001
+    services: list[Any] = BackendDict._instances  # type: ignore[misc]
     for service in services:
         if service.service_name != "iam":
             for account in service.values():

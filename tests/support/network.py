@@ -137,7 +137,7 @@ class NetworkClients(Clients):
             "lambda": None,  # the world tests conditions itself
         }
 
-    def make(self, service: str, config: Any = None) -> Any:  # noqa: ARG002 - botocore's
+    def make(self, service: str, config: Any = None) -> Any:
         """Hand out a client."""
         return self._made[service]
 
@@ -149,7 +149,7 @@ class _StepFunctions:
         self._world = world
         self._network = network
 
-    def start_execution(self, *, name: str, input: str, **_: Any) -> None:  # noqa: A002 - theirs
+    def start_execution(self, *, name: str, input: str, **_: Any) -> None:
         """Start an execution."""
         self._network.call(lambda: self._world.start_execution(name, input), writes=True)
 

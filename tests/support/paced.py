@@ -11,7 +11,7 @@ PACE = ("1", "300", "60")
 """Heartbeat, lease and margin, seconds."""
 
 
-def start_paced(  # noqa: PLR0913 - all that tells one agent from another
+def start_paced(
     cloud: Cloud,
     name: str,
     *,

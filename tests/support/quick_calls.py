@@ -22,7 +22,7 @@ class Hooks:
 
     def __init__(self, emitters: list[Any]) -> None:
         # An event has the service's present name here, as which the aliaser registers all others.
-        self._emitters = [emitter._emitter for emitter in emitters]  # noqa: SLF001 - see above
+        self._emitters = [emitter._emitter for emitter in emitters]
 
     def tell(self, event: str, **arguments: Any) -> list[tuple[Any, Any]]:
         """Tell all; returns their answers."""

@@ -27,9 +27,9 @@ def _aws() -> Cloud:
 
 
 @pytest.fixture(name="aws_in_moto")
-def _aws_in_moto(moto: None) -> Cloud:  # noqa: ARG001 - answers
+def _aws_in_moto(moto: None) -> Cloud:
     """The deployment in moto, for what the memory does not do."""
-    from tests.support.moto_aws import moto_cloud  # noqa: PLC0415 - see `moto`
+    from tests.support.moto_aws import moto_cloud  # see `moto`
 
     return moto_cloud()
 
@@ -37,7 +37,7 @@ def _aws_in_moto(moto: None) -> Cloud:  # noqa: ARG001 - answers
 @pytest.fixture(name="moto")
 def _moto() -> Iterator[None]:
     """Let moto answer for what the memory does not have."""
-    from tests.support.moto_aws import answering  # noqa: PLC0415 - it takes 2 s
+    from tests.support.moto_aws import answering  # it takes 2 s
 
     with answering():
         yield
@@ -58,7 +58,7 @@ def _metered(aws: Cloud, meter: Meter) -> Clients:
 @pytest.fixture(name="api")
 def _api(aws: Cloud) -> Api:
     """The function of submissions."""
-    from functions.submission import handler  # noqa: PLC0415 - few files of tests need it
+    from functions.submission import handler  # few files of tests need it
 
     return Api(handler.build(configured(handler.Settings), aws.clients, time.time))
 
@@ -72,7 +72,7 @@ def _now() -> list[int]:
 @pytest.fixture(name="projector")
 def _projector(aws: Cloud, now: list[int]) -> Counting:
     """The function that counts, with a clock of its own."""
-    from functions.projector import handler  # noqa: PLC0415 - few files of tests need it
+    from functions.projector import handler  # few files of tests need it
 
     return handler.build(configured(handler.Settings), aws.clients, lambda: now[0])
 

@@ -85,7 +85,7 @@ def ids(step: Any) -> str:
 
 
 @pytest.mark.parametrize(("owner", "name"), BEFORE, ids=ids)
-def test_before_the_start_the_job_has_failed(  # noqa: PLR0913, PLR0917 - fixtures
+def test_before_the_start_the_job_has_failed(
     aws: Cloud,
     launcher: Launcher,
     monkeypatch: pytest.MonkeyPatch,
@@ -107,7 +107,7 @@ def test_before_the_start_the_job_has_failed(  # noqa: PLR0913, PLR0917 - fixtur
 
 
 @pytest.mark.parametrize(("owner", "name"), [*WHILE, *AFTER], ids=ids)
-def test_afterwards_it_is_dead_and_lost(  # noqa: PLR0913, PLR0917 - fixtures
+def test_afterwards_it_is_dead_and_lost(
     aws: Cloud,
     launcher: Launcher,
     monkeypatch: pytest.MonkeyPatch,
@@ -194,7 +194,7 @@ def test_a_cancelled_attempt_is_no_defect(
 
     async def cancelled() -> None:
         task = asyncio.create_task(attempt.run())
-        while not attempt.started:  # noqa: ASYNC110 - it has no event
+        while not attempt.started:
             await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -372,7 +372,7 @@ def test_bundles_that_are_unpacked_at_the_same_time_are_within_the_bound_togethe
     """Each would find room alone."""
     both, gate, refused = [bucket.add(of_a_file(n)) for n in range(2)], threading.Barrier(2), []
     cache = opened(tmp_path, bucket, most_bytes=2 * COUNTED - 1)
-    admit, locks = cache._admit, list[int]()  # noqa: SLF001
+    admit, locks = cache._admit, list[int]()
 
     @contextlib.contextmanager
     def together(contents: Contents) -> Iterator[None]:
@@ -382,7 +382,7 @@ def test_bundles_that_are_unpacked_at_the_same_time_are_within_the_bound_togethe
                 gate.wait(0.5)  # until the other one was admitted as well, or refused
             yield
 
-    cache._admit = together  # type: ignore[method-assign]  # noqa: SLF001
+    cache._admit = together  # type: ignore[method-assign]
 
     def use(digest: str) -> None:
         try:

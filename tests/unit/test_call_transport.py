@@ -253,7 +253,7 @@ def test_a_connection_that_the_server_closed_is_not_used_again(how: Then):
 
             connections = Connections(connected, lambda: 0.0)
             await connections.ask(request(1), TOO_LATE_S)
-            while not made[0].closed:  # noqa: ASYNC110 - nobody tells it
+            while not made[0].closed:
                 await asyncio.sleep(0)
             assert b"2" == (await connections.ask(request(2), TOO_LATE_S)).body
             assert [1, 2] == [asked.connection for asked in server.came]

@@ -197,7 +197,7 @@ def test_a_job_that_was_not_claimed_in_time_is_left_to_fail(aws: Cloud):
 
 
 @pytest.mark.parametrize(("runs", "restarted"), [(True, False), (False, False), (False, True)])
-def test_an_agent_knows_itself_whether_it_runs_its_job(aws: Cloud, runs: bool, restarted: bool):  # noqa: FBT001
+def test_an_agent_knows_itself_whether_it_runs_its_job(aws: Cloud, runs: bool, restarted: bool):
     """Its row lists the job when a heartbeat was written during this very claim."""
     head = submitted(JOB, "acme", submission(), 1_000)
     aws.jobs.put_new(replace(head, assigned="agent-1"))

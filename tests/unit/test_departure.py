@@ -30,7 +30,7 @@ async def at(seconds: float) -> None:
 
 async def closed(process: Process) -> None:
     """Wait until the agent is about to leave."""
-    while not process.parts.standing.leaving:  # noqa: ASYNC110 - nothing tells it
+    while not process.parts.standing.leaving:
         await asyncio.sleep(0.5)
 
 
@@ -304,7 +304,7 @@ def test_a_request_without_an_answer_is_not_repeated_until_it_is_known(tmp_path:
     async def during(instance: Instance, process: Process) -> None:
         instance.desired = 5
         instance.fails = [ConnectTimeoutError(endpoint_url="https://autoscaling.test")]
-        while not instance.requests:  # noqa: ASYNC110 - nothing tells it
+        while not instance.requests:
             await asyncio.sleep(0.5)
         instance.submit()  # for another agent, or the next one: this instance ends
         await at(IDLE_S + 2 * SOON_S)

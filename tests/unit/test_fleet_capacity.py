@@ -177,7 +177,7 @@ def chosen(serving: list[ServingAgent], **given: Any) -> list[str]:
     ("serving", "expected"),
     [(agents(), False), (agents(4), True), (agents(5), False), (agents(8, 0), True)],
 )
-def test_a_fleet_is_roomy_with_half_of_its_slots_free(serving: list[ServingAgent], expected: bool):  # noqa: FBT001
+def test_a_fleet_is_roomy_with_half_of_its_slots_free(serving: list[ServingAgent], expected: bool):
     assert expected is roomy(serving)
 
 

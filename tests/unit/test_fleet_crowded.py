@@ -38,7 +38,7 @@ def idle(members: int, desired: int, **values: Any) -> FleetState:
 def test_a_stuck_fleet_gets_the_size_that_it_has(
     name: str,
     state: FleetState,
-    crowded: bool,  # noqa: FBT001 - a table
+    crowded: bool,
     when_stuck: int,
 ):
     assert crowded is state.crowded, name

@@ -64,7 +64,7 @@ def test_why_an_agent_leaves(policy: LeavingPolicy, now: Situation, expected: Re
         (Reason.REBALANCE, [False], False),
     ],
 )
-def test_what_is_asked_of_the_group(reason: Reason, expected: list[bool], waits: bool):  # noqa: FBT001
+def test_what_is_asked_of_the_group(reason: Reason, expected: list[bool], waits: bool):
     assert (expected, waits) == (list(decrements(reason)), reason.waits)
 
 

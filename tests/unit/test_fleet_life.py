@@ -103,7 +103,7 @@ def test_what_an_agent_gives_back_while_the_scaler_decides_stays_given_back(tmp_
         await at(BOOT_S + fleet.run_s + 20)
         assert (2, 2) == fleet.size
         fleet.while_one_leaves = decide_meanwhile
-        while len(fleet.shared.sent) == 8:  # noqa: ASYNC110 - nothing tells it
+        while len(fleet.shared.sent) == 8:
             await asyncio.sleep(1)
         assert 3 <= fleet.size[0] <= 4
         await asyncio.sleep(BOOT_S + fleet.run_s + 15 + IDLE_S + GONE_S)

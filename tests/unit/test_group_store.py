@@ -23,7 +23,7 @@ GROUP = Group(150, FIRST, begun=150, placed=150)
 
 
 def store(aws: Cloud) -> GroupStore:
-    return GroupStore(aws.jobs._table.client, aws.jobs._table.name)  # noqa: SLF001 - the same table
+    return GroupStore(aws.jobs._table.client, aws.jobs._table.name)  # the same table
 
 
 def parent(aws: Cloud, group: Group = GROUP, **spec: object) -> Head:

@@ -268,7 +268,7 @@ def test_a_state_service_that_forgot_is_told_what_waits():
 )
 def test_an_outcome_reads_back_as_it_was_written(
     verdict: Outcome,
-    restartable: bool,  # noqa: FBT001
+    restartable: bool,
     deadline: str | None,
     words: list[str],
 ):

@@ -93,7 +93,7 @@ def test_a_call_for_which_there_is_no_thread_raises():
 def _until_idle(threads: KeptThreads, count: int) -> None:
     """A result is there before its thread waits for the next call."""
     for _ in range(20_000):
-        if len(threads._idle) == count:  # noqa: SLF001 - nothing else shows it
+        if len(threads._idle) == count:  # nothing else shows it
             return
         threading.Event().wait(0.001)
-    raise AssertionError(f"{len(threads._idle)} threads wait, not {count}")  # noqa: SLF001
+    raise AssertionError(f"{len(threads._idle)} threads wait, not {count}")

@@ -54,7 +54,7 @@ def test_only_waiting_states_are_claimable():
         (None, False, True, Outcome.OOM_KILLED),
     ],
 )
-def test_outcome_of(exit_code: int | None, timed_out: bool, oom_killed: bool, expected: Outcome):  # noqa: FBT001 - a table
+def test_outcome_of(exit_code: int | None, timed_out: bool, oom_killed: bool, expected: Outcome):
     got = outcome_of(exit_code=exit_code, timed_out=timed_out, oom_killed=oom_killed)
     assert expected is got
 
@@ -84,7 +84,7 @@ def test_settle_follows_the_table_of_the_design(
 def test_settle_never_leaves_the_table_and_never_starts_again_what_must_not(
     outcome: Outcome,
     number: int,
-    restartable: bool,  # noqa: FBT001 - drawn
+    restartable: bool,
 ):
     settlement = settle(outcome, "why", attempt(number, restartable=restartable), DICE)
     assert settlement.state in TRANSITIONS[State.ACTIVE]

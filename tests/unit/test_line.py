@@ -158,7 +158,7 @@ def test_a_line_without_end_is_refused_once_and_kept_nowhere(ends: Ends):
     assert [] == answers  # not yet longer than a line may be
     answers = ends.say(b"x" * (3 * MAX_LINE))
     assert 1 == len(answers)
-    assert 0 == len(ends.line._rest)  # noqa: SLF001 - that it does not grow
+    assert 0 == len(ends.line._rest)  # that it does not grow
     assert [OK] == ends.say(b"still it\n" + block(CONDITION))
 
 
@@ -269,7 +269,7 @@ def test_who_does_not_read_its_params_is_not_heard_and_keeps_one_answer_waiting(
     ends.job.sendall(b'{"params": true}\n' * 200 + block("app:after"))
     for now in range(1000):
         ends.line.pump(float(now))
-    waiting = len(ends.line._unsent)  # noqa: SLF001 - that it does not grow
+    waiting = len(ends.line._unsent)  # that it does not grow
     assert 0 < waiting <= len(PARAMS) + 16
     assert select.POLLOUT == ends.line.events
     parts = []
@@ -366,5 +366,5 @@ def test_garbage_gets_one_answer_a_line_and_never_more_than_a_line_is_kept(chunk
     answers = [answer for chunk in chunks for answer in ends.say(chunk)]
     data = b"".join(chunks)
     assert data.count(b"\n") == len(answers)
-    assert len(ends.line._rest) <= MAX_LINE  # noqa: SLF001
+    assert len(ends.line._rest) <= MAX_LINE
     ends.close()

@@ -14,7 +14,7 @@ from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
 MINUTE = 30_000_000
 
 
-def change(  # noqa: PLR0913 - the fields of a change
+def change(
     kind: Kind | None,
     after: State,
     queue: str = "default",

@@ -261,7 +261,7 @@ def act(table: Table, action: tuple[object, ...], now: int) -> None:
 def test_whatever_comes_late_twice_or_in_disorder(
     actions: list[tuple[object, ...]],
     most: int,
-    restartable: bool,  # noqa: FBT001 - drawn
+    restartable: bool,
     seed: int,
 ):
     spec = {"restartable": restartable, "retry": {"max_attempts": most}}

@@ -217,7 +217,7 @@ def move(event: Event) -> Callable[[Cloud, Head], object]:
         (in_state(State.WAITING), move(Event.GRANT)),
         (
             in_state(State.WAITING),
-            lambda aws, head: aws.jobs._table.transact(  # noqa: SLF001 - a part of a transaction
+            lambda aws, head: aws.jobs._table.transact(  # a part of a transaction
                 [aws.jobs.as_skip(head.job_id, Step(State.SKIPPED, NOW_MS, 0, "newer"), 1)]
             ),
         ),

@@ -103,7 +103,7 @@ def test_an_execution_hands_over_before_its_history_is_full(world: World):
 
 
 @pytest.mark.parametrize("for_good", [False, True])
-def test_who_died_while_closing_finds_the_job_that_joined_meanwhile(world: World, for_good: bool):  # noqa: FBT001 - a parameter
+def test_who_died_while_closing_finds_the_job_that_joined_meanwhile(world: World, for_good: bool):
     """The job read `running` a moment before; nobody but this execution will look at it."""
     jobs = world.submit_and_block(URL)
     world.machine.run(1)

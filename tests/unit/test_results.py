@@ -215,7 +215,7 @@ def test_a_running_attempt_has_progress_and_an_ended_one_has_none(aws: Cloud, la
     async def watched() -> None:
         running = asyncio.create_task(attempt.run())
         await wait_for_output(aws, attempt.head)
-        while attempt.progress is None:  # noqa: ASYNC110
+        while attempt.progress is None:
             await asyncio.sleep(0.01)
         seen.append(attempt.progress.percent)
         assert attempt.job is not None

@@ -85,7 +85,7 @@ def test_jobs_that_fit_free_slots_launch_nothing(scene: Scene):
 
 
 def test_a_paused_queue_launches_nothing(scene: Scene):
-    from joblane.queue.settings import UNSET  # noqa: PLC0415
+    from joblane.queue.settings import UNSET
 
     scene.scaler.sources.settings.put("default", replace(UNSET, run_jobs=False, version=1), over=0)
     scene.submit(20)

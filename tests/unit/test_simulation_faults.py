@@ -89,7 +89,7 @@ def _all_of_it(
     return replace(share_out(queue, cluster_threads, agents, now_ms), each=cluster_threads)
 
 
-_visible = Sources._visible  # noqa: SLF001 - what is planted around
+_visible = Sources._visible  # what is planted around
 
 
 def _many(self: Sources, lane: tuple[str, Lane]) -> int | str:
@@ -189,7 +189,7 @@ def test_a_scaler_that_ignores_the_maximum_ends_the_run(monkeypatch: pytest.Monk
 def test_one_backlog_launches_instances_once(monkeypatch: pytest.MonkeyPatch):
     _, sound = run(few(40, 600.0))
     assert sound.launched == 40 / 8
-    nothing = joblane.fleet.wanted._Pool(0, {})  # noqa: SLF001 - what is planted
+    nothing = joblane.fleet.wanted._Pool(0, {})  # what is planted
     monkeypatch.setattr(joblane.fleet.wanted, "_coming", lambda *_: nothing)
     _, broken = run(few(40, 600.0))
     assert broken.launched > 40 / 8

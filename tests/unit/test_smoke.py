@@ -293,7 +293,7 @@ def test_the_price_of_a_run_is_said_before_it_is_agreed_to(
     monkeypatch.setattr(command, "synthesized", lambda _config: RESOURCES)
     monkeypatch.setattr("builtins.input", lambda _question: "n")
     site = AccountSite("smoke-012abc", tmp_path)
-    assert not command._agreed(site, tmp_path)  # noqa: SLF001 - main() would deploy
+    assert not command._agreed(site, tmp_path)  # main() would deploy
     assert "By list prices it costs about $0." in capsys.readouterr().err
 
 

@@ -198,7 +198,7 @@ def test_no_heartbeat_comes_after_the_goodbye(
         (heartbeat(beat_ms=OLD_MS, mode="cordoned"), "gone", False, False),
     ],
 )
-def test_what_operators_see(row: Heartbeat, state: AgentState, takes: bool, shares: bool):  # noqa: FBT001
+def test_what_operators_see(row: Heartbeat, state: AgentState, takes: bool, shares: bool):
     found = (row.state(NOW_MS), row.takes("default", NOW_MS), row.shares_limits(NOW_MS))
     assert (state, takes, shares) == found
 

@@ -245,7 +245,7 @@ def database(tmp_path: Path) -> Path:
         small.execute("VACUUM")
     small.close()
     backend = LocalBackend(path, sync_interval=0)
-    db: sqlite3.Connection = backend._db  # noqa: SLF001 - to decide when the log is taken in
+    db: sqlite3.Connection = backend._db  # to decide when the log is taken in
     for n in range(8):
         if n == 4:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -316,7 +316,7 @@ def test_a_file_of_a_newer_version_is_refused(tmp_path: Path):
 def test_a_full_database_stores_nothing_of_the_batch_says_so_and_recovers(tmp_path: Path):
     backend = LocalBackend(tmp_path / "state.db", sync_interval=0)
     write(backend, Verb.CREATE, record())
-    db: sqlite3.Connection = backend._db  # noqa: SLF001 - the only way to a full file of any size
+    db: sqlite3.Connection = backend._db  # the only way to a full file of any size
     db.execute("PRAGMA max_page_count = 6")
     with pytest.raises(StateRefused, match="is full") as caught:
         write(backend, Verb.CREATE, record("small"), record("big", body="x" * 100_000))
@@ -374,7 +374,7 @@ def test_what_a_throttled_table_did_not_take_is_tried_again(aws: Cloud):
         ("ResourceNotFoundException", "unusable", False),
     ],
 )
-def test_what_dynamodb_refuses_has_a_code(aws: Cloud, code: str, expected: str, passing: bool):  # noqa: FBT001
+def test_what_dynamodb_refuses_has_a_code(aws: Cloud, code: str, expected: str, passing: bool):
     backend = failing(aws, code, 4)
     with pytest.raises(StateRefused) as caught:
         write(backend, Verb.CREATE, record())

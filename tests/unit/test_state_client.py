@@ -161,7 +161,7 @@ def test_an_answer_that_was_lost_is_asked_for_again_up_to_three_times(path: Path
 
 
 @pytest.mark.parametrize(("passing", "tries"), [(True, 4), (False, 1)])
-def test_only_a_refusal_that_passes_is_tried_again(path: Path, passing: bool, tries: int):  # noqa: FBT001
+def test_only_a_refusal_that_passes_is_tried_again(path: Path, passing: bool, tries: int):
     async def say(_: dict[str, Any]) -> dict[str, Any]:
         return {"error": {"code": "busy", "message": "made up", "passing": passing}}
 

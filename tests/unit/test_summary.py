@@ -139,7 +139,7 @@ def test_a_sample_has_the_first_agents_of_each_partition_and_says_if_there_are_m
     with ThreadPoolExecutor(SHARDS) as pool:
         every, none_more = aws.agents.sample(3 * SHARDS, pool)
         some, more = aws.agents.sample(2, pool)
-        largest = max(len(aws.agents._in_shard(shard)) for shard in range(SHARDS))  # noqa: SLF001
+        largest = max(len(aws.agents._in_shard(shard)) for shard in range(SHARDS))
         exact = aws.agents.sample(largest, pool)
     assert (3 * SHARDS, False) == (len(every), none_more)
     assert more

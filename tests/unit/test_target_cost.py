@@ -216,7 +216,7 @@ class World:
         self.now_ms += MS[operation]
         return make(False)
 
-    def call(self, make: Callable[[], T], *, writes: bool) -> T:  # noqa: ARG002 - see Way
+    def call(self, make: Callable[[], T], *, writes: bool) -> T:
         """Make a call to SQS."""
         self.calls["sqs"] += 1
         self.now_ms += MS["sqs"]

@@ -121,7 +121,7 @@ def test_what_waits_is_kept_invisible(world: World):
         agent.parts.standing.cordoned = True
         received = world.send()
         agent.job(received)
-        assert [received.receipt] == list(agent.parts.flight._held)  # noqa: SLF001
+        assert [received.receipt] == list(agent.parts.flight._held)
         await agent.parts.flight.extend()
 
     asyncio.run(work())
@@ -139,7 +139,7 @@ def test_a_tenant_at_its_share_waits_and_holds_up_nobody(world: World):
         assert [job_of(first), job_of(other)] == agent.started
         agent.end(job_of(first))
         await asyncio.wait_for(agent.parts.host.changed.wait(), 5)
-        agent._resume()  # noqa: SLF001 - what the intake does then
+        agent._resume()  # what the intake does then
         await soon()
         assert job_of(second) == agent.started[-1]
         await agent.finish()
@@ -176,8 +176,8 @@ def test_a_tenant_that_sends_many_keeps_a_place_for_others(world: World):
         assert MOST_HELD == len(agent.parts.targeted)
         agent.job(world.send("other"))
         assert MOST_HELD + 1 == len(agent.parts.targeted)
-        await asyncio.wait_for(agent._work_done(), 5)  # noqa: SLF001 - it was given back
-        assert received.receipt not in agent.parts.flight._held  # noqa: SLF001
+        await asyncio.wait_for(agent._work_done(), 5)  # it was given back
+        assert received.receipt not in agent.parts.flight._held
 
     asyncio.run(work())
 
@@ -190,7 +190,7 @@ def test_a_message_that_is_delivered_again_replaces_the_earlier_receipt(world: W
         for receipt in ("one", "two"):
             agent.job(replace(received, receipt=receipt))
         assert 1 == len(agent.parts.targeted)
-        assert ["two"] == list(agent.parts.flight._held)  # noqa: SLF001
+        assert ["two"] == list(agent.parts.flight._held)
 
     asyncio.run(work())
 
@@ -274,12 +274,12 @@ def test_a_cordoned_agent_starts_nothing_and_goes_on_when_it_is_uncordoned(world
         await lease.begin()
         assert "cordoned" == world.aws.agents.get("agent-1").mode  # type: ignore[union-attr]
         agent.command("uncordon")
-        agent._resume()  # noqa: SLF001
+        agent._resume()
         assert [job_of(running)] == agent.started  # not before a heartbeat
         agent.parts.host.changed.clear()
         await lease.begin()
         assert agent.parts.host.changed.is_set()  # the intake wakes up
-        agent._resume()  # noqa: SLF001
+        agent._resume()
         await soon()
         assert [job_of(running), job_of(waiting)] == agent.started
         await agent.finish()
@@ -327,7 +327,7 @@ def test_after_eleven_hours_a_message_of_the_inbox_is_received_again_and_not_sen
         delivery = Delivery("default", world.inbox.url, None, world.send(), time.time() - HELD_S)
         flight.add(delivery)
         await flight.extend()
-        assert [] == list(flight._held)  # noqa: SLF001 - visible when its two minutes are over
+        assert [] == list(flight._held)  # visible when its two minutes are over
         lengths = world.inbox.lengths()
         assert (0, 1, 0) == (lengths.visible, lengths.in_flight, lengths.delayed)
         await flight.delete(delivery)

@@ -320,7 +320,7 @@ def letter(head: Head) -> dict[str, Any]:
 def test_a_dead_letters_notification_and_log_entry_have_the_trace_id(
     aws: Cloud,
     lines: Lines,
-    there: bool,  # noqa: FBT001 - parametrized
+    there: bool,
 ):
     head = submitted(JOB, "acme", submission(), 1000, caller_trace=CALLER)
     if there:

@@ -231,7 +231,7 @@ def test_a_disk_without_room_for_a_bundle_gives_the_job_back_and_takes_others(
     with disk(here.into / "small", "size=64m"):
         (here.into / "small" / "taken").write_bytes(bytes(60 << 20))
         place = here.into / "small" / "bundles"
-        small = BundleCache(place, here.cache._download, DiskSpace(here.into / "small"))  # noqa: SLF001
+        small = BundleCache(place, here.cache._download, DiskSpace(here.into / "small"))
         attempt = replace(here, cache=small).claim({"origin": "acme"})
         asyncio.run(attempt.run())
         assert {"boot", f"{shop[0]}.use"} == {entry.name for entry in small.directory.iterdir()}
@@ -272,11 +272,11 @@ def test_a_bundle_is_kept_while_its_job_runs_and_not_longer(here: Deployment):
     async def watched() -> None:
         running = asyncio.create_task(attempt.run())
         await wait_for_output(here.aws, attempt.head)
-        assert not here.cache._evict(digest)  # noqa: SLF001 - as if the cache were full
+        assert not here.cache._evict(digest)
         assert attempt.job is not None
         attempt.job.shim.kill()
         await running
 
     asyncio.run(watched())
-    while not here.cache._evict(digest):  # noqa: SLF001 - until its shim has let the job go
+    while not here.cache._evict(digest):  # until its shim has let the job go
         time.sleep(0.01)

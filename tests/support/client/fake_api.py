@@ -62,7 +62,7 @@ class FakeJob:
 
     def say(self, data: bytes | str, stream: str = "stdout", attempt: int = 1) -> None:
         """Append one record."""
-        from base64 import b64encode  # noqa: PLC0415
+        from base64 import b64encode
 
         record: dict[str, Any] = {
             "attempt": attempt,
@@ -235,15 +235,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
-        self.fake._open.add(self)  # noqa: SLF001 - two halves of one fake
+        self.fake._open.add(self)  # two halves of one fake
 
     def finish(self) -> None:
-        self.fake._open.discard(self)  # noqa: SLF001
+        self.fake._open.discard(self)
         super().finish()
 
     def hang_up(self) -> None:
-        from contextlib import suppress  # noqa: PLC0415
-        from socket import SHUT_RDWR  # noqa: PLC0415
+        from contextlib import suppress
+        from socket import SHUT_RDWR
 
         with suppress(OSError):
             self.connection.shutdown(SHUT_RDWR)

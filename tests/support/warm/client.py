@@ -22,4 +22,4 @@ def run(place: str) -> None:
     connection.shutdown(_socket.SHUT_WR)
     connection.recv(4, _socket.MSG_WAITALL)  # its id
     code = int.from_bytes(connection.recv(4, _socket.MSG_WAITALL), sys.byteorder, signed=True)
-    posix._exit(code if code >= 0 else 128 - code)  # noqa: SLF001 - there is nothing to clean up
+    posix._exit(code if code >= 0 else 128 - code)  # there is nothing to clean up

@@ -128,8 +128,8 @@ def end(run: Callable[[], object]) -> None:
             print(exit_.code, file=sys.stderr)
     except BaseException:  # noqa: BLE001 - Python's own words of it
         sys.excepthook(*sys.exc_info())
-    threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001 - waits for threads
-    atexit._run_exitfuncs()  # noqa: SLF001 - which Python would do after that
+    threading._shutdown()  # type: ignore[attr-defined] # waits for threads
+    atexit._run_exitfuncs()  # which Python would do after that
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

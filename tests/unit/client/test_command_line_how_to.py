@@ -94,7 +94,7 @@ def test_the_lines_of_the_page_are_valid(api: FakeApi, tmp_path: Path) -> None:
     del api
     first, second, *_ = blocks("run-many-jobs.md", "text")
     assert all(shlex.split(line) for line in first.splitlines() if not line.startswith("#"))
-    from joblane.client.cli.each import Common, read_jobs  # noqa: PLC0415 - needs no API
+    from joblane.client.cli.each import Common, read_jobs  # needs no API
 
     for text, count in ((first, 3), (second, 2)):
         (tmp_path / "jobs.txt").write_text(text)

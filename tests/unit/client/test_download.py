@@ -117,7 +117,7 @@ def test_a_url_that_has_ended_is_signed_anew(
         (["**/c"], ["out/b/c"]),
     ],
 )
-def test_paths_and_globs_select(  # noqa: PLR0913, PLR0917 - fixtures and cases
+def test_paths_and_globs_select(
     api: FakeApi,
     files: FakeFiles,
     home: Path,
@@ -263,7 +263,7 @@ def test_the_directory_itself_may_be_a_link(
         (lambda home: (home / "out" / "x").mkdir(parents=True), "cannot write .*home/out/x: Is a"),
     ],
 )
-def test_what_is_in_the_way_is_named(  # noqa: PLR0913, PLR0917 - fixtures and cases
+def test_what_is_in_the_way_is_named(
     api: FakeApi, files: FakeFiles, home: Path, connect: Connect, make: Any, said: str
 ) -> None:
     make(home)
@@ -317,7 +317,7 @@ def test_a_transfer_is_repeated(
         ((404, {}, b"gone"), AnswerError, "cannot download a: 404 gone"),
     ],
 )
-def test_a_transfer_is_given_up(  # noqa: PLR0913, PLR0917 - fixtures and cases
+def test_a_transfer_is_given_up(
     api: FakeApi,
     files: FakeFiles,
     home: Path,
@@ -377,7 +377,7 @@ def test_what_comes_while_a_file_is_written_stays(
         ([], [".git/**", "sub/.GIT/config", ".*"], []),
     ],
 )
-def test_names_that_begin_with_a_dot_are_written_if_they_were_given(  # noqa: PLR0913, PLR0917 - cases
+def test_names_that_begin_with_a_dot_are_written_if_they_were_given(
     api: FakeApi,
     files: FakeFiles,
     home: Path,

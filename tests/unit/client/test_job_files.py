@@ -158,7 +158,7 @@ def test_files_that_cannot_be_taken_home_are_an_error_that_says_what_to_do(
         (["-o", "a**"], 2, "must have ** only as a whole component"),
     ],
 )
-def test_mistakes_are_said_before_anything_is_sent(  # noqa: PLR0913, PLR0917 - fixtures and cases
+def test_mistakes_are_said_before_anything_is_sent(
     api: FakeApi, here: Path, joblane: Joblane, options: list[str], code: int, said: str
 ) -> None:
     (here / "here").write_text("")

@@ -34,7 +34,7 @@ def _ports() -> Iterator[None]:
 
 
 @pytest.fixture(name="begin")
-def _begin(api: FakeApi, ports: None, fork: Spawn) -> Callable[..., Begun]:  # noqa: ARG001
+def _begin(api: FakeApi, ports: None, fork: Spawn) -> Callable[..., Begun]:
     """Start a login as its own process; returns it with the page's address."""
 
     def start(*args: str) -> Begun:

@@ -280,7 +280,7 @@ def test_requirements_txt_of_a_module(shop: Path, deployment: Deployment, joblan
         ("pyproject.toml", "[project", "pyproject.toml cannot be read: "),
     ],
 )
-def test_what_cannot_be_pushed(  # noqa: PLR0913, PLR0917 - the case, and what it runs on
+def test_what_cannot_be_pushed(
     shop: Path, deployment: Deployment, joblane: Joblane, file: str, text: str, said: str
 ):
     """One line, and nothing is sent."""

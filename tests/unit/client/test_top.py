@@ -124,13 +124,13 @@ def test_a_part_that_the_api_does_not_answer_leaves_the_others(
     api: FakeApi, first: Fault | None, kind: str
 ):
     """What was read before stays on the screen, which says so."""
-    from joblane import Client  # noqa: PLC0415 - as the command does
+    from joblane import Client
 
     api.answers |= {"/v1/summary": ok(PLATFORM), "/v1/queues": ok(page(queue("default")))}
     api.answers |= {"/v1/agents": ok(page(agent("i-1"))), "/v1/fleets": first or away()}
     times = iter([0.0, 0.0, 40.0, 40.0, 45.0, 45.0])
     with Client(api.url, "token") as client:
-        readings = top._Readings(client, lambda: next(times))  # noqa: SLF001 - its clock
+        readings = top._Readings(client, lambda: next(times))  # its clock
         readings.read()
         api.answers["/v1/fleets"] = away()
         answer = readings.read()
@@ -247,7 +247,7 @@ def test_queues_are_sorted_by_backlog_or_failures():
 
 
 def test_agents_fleets_and_conditions_are_read_less_often(api: FakeApi):
-    from joblane import Client  # noqa: PLC0415 - as the command does
+    from joblane import Client
 
     both = PLATFORM | {"caller": {"scopes": ["platform.read", "admin.read"]}}
     api.answers |= {"/v1/summary": ok(both), "/v1/queues": ok(EMPTY)}
@@ -255,7 +255,7 @@ def test_agents_fleets_and_conditions_are_read_less_often(api: FakeApi):
     api.answers |= {path: ok(EMPTY) for path in paths}
     times = iter([0.0] * 3 + [5.0] * 3 + [10.0] * 3 + [30.0] * 3)
     with Client(api.url, "token") as client:
-        readings = top._Readings(client, lambda: next(times))  # noqa: SLF001 - its clock
+        readings = top._Readings(client, lambda: next(times))  # its clock
         for _ in range(4):
             readings.read()
     assert [4, 3, 2, 2] == [api.count("GET", path) for path in ("/v1/queues", *paths)]

@@ -135,7 +135,7 @@ def test_a_transfer_is_repeated(
         (EXPIRED, AnswerError, "a was not taken: 403 .*expired"),
     ],
 )
-def test_a_transfer_is_given_up(  # noqa: PLR0913, PLR0917 - fixtures and cases
+def test_a_transfer_is_given_up(
     api: FakeApi,
     files: FakeFiles,
     here: Path,

@@ -57,7 +57,7 @@ def test_short_text_is_a_field(
 
 @pytest.mark.parametrize("content", [b"\xff", LARGE.encode() + b"x", b"\0\xff" * 2_000_000])
 @pytest.mark.parametrize("kind", ["bytes", "file", "path"])
-def test_other_content_is_a_file(  # noqa: PLR0913, PLR0917 - fixtures and cases
+def test_other_content_is_a_file(
     api: FakeApi, files: FakeFiles, here: Path, connect: Connect, content: bytes, kind: str
 ) -> None:
     (here / "in").write_bytes(content)

@@ -46,9 +46,9 @@ def _impatient(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) 
 
 
 @pytest.fixture(name="aws")
-def _aws(moto: None) -> Cloud:  # noqa: ARG001 - answers
+def _aws(moto: None) -> Cloud:
     """Moto, which reads requests and writes answers by itself."""
-    from tests.support.moto_aws import moto_cloud  # noqa: PLC0415 - it takes 2 s
+    from tests.support.moto_aws import moto_cloud  # it takes 2 s
 
     return moto_cloud([DESCRIPTOR.jobs_table], [LANE])
 

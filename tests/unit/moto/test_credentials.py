@@ -20,7 +20,7 @@ def test_credentials_may_come_from_a_role_that_a_profile_names(
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
     monkeypatch.setenv("AWS_PROFILE", "agent")
-    from moto import mock_aws  # noqa: PLC0415 - collected in every process
+    from moto import mock_aws  # collected in every process
 
     with mock_aws(config={"core": {"mock_credentials": False}}):
         assert "QueueUrls" not in Clients().make("sqs").list_queues()

@@ -102,7 +102,7 @@ def test_every_group_of_this_deployment_and_none_of_another_is_found(aws: Cloud)
 
 
 @pytest.fixture(name="stubbed")
-def _stubbed(aws: Cloud) -> Iterator[tuple[Stubber, Groups]]:  # noqa: ARG001 - no other AWS
+def _stubbed(aws: Cloud) -> Iterator[tuple[Stubber, Groups]]:
     client = OneEach(new_session()).make("autoscaling")
     with Stubber(client) as stubber:
         yield stubber, Groups(client, NAME)

@@ -123,7 +123,7 @@ class LazyClients(Clients):
         with self._lock:
             return super().of_session(find)
 
-    def make(self, service: Any, config: Config = QUICK) -> Any:  # noqa: ANN401 - see Clients
+    def make(self, service: Any, config: Config = QUICK) -> Any:
         """Return a proxy that creates the client when it is first used."""
 
         def made() -> object:

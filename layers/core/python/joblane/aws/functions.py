@@ -22,7 +22,7 @@ class CalledFunction:
         self._client = client
         self._name = name
 
-    def __call__(self, event: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+    def __call__(self, event: Mapping[str, Any]) -> Any:
         """Call the function; returns its answer. Raises NoAnswer, ClientError, BotoCoreError."""
         answer = self._client().invoke(FunctionName=self._name, Payload=json.dumps(event).encode())
         text = answer["Payload"].read()

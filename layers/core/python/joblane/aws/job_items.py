@@ -236,7 +236,7 @@ def member_of(row: Row) -> "MemberOf | None":
     found = row.get("follows", {}).get("g")
     if found is None:
         return None
-    from joblane.target.group import MemberOf  # noqa: PLC0415 - most jobs are in no group
+    from joblane.target.group import MemberOf  # most jobs are in no group
 
     return MemberOf.decode(found)
 
@@ -245,7 +245,7 @@ def _group_value(group: "Group | None") -> Row | None:
     """The attribute of a group's job; None for others."""
     if group is None:
         return None
-    from joblane.aws.group_items import group_value  # noqa: PLC0415 - most jobs are no group
+    from joblane.aws.group_items import group_value  # most jobs are no group
 
     return group_value(group)
 
@@ -254,7 +254,7 @@ def _group(row: Row) -> "Group | None":
     """Inverse of `_group_value`."""
     if "group" not in row:
         return None
-    from joblane.aws.group_items import read_group  # noqa: PLC0415 - as above
+    from joblane.aws.group_items import read_group
 
     return read_group(row["group"])
 
@@ -268,7 +268,7 @@ def _output_files(row: Row) -> "OutputSummary | None":
     """Inverse of `_output_files_value`."""
     if "output_files" not in row:
         return None
-    from joblane.files.models import OutputSummary  # noqa: PLC0415 - most jobs leave no files
+    from joblane.files.models import OutputSummary  # most jobs leave no files
 
     return OutputSummary.model_validate(row["output_files"])
 

@@ -168,7 +168,7 @@ class JobTable(Store):
         ids = [row["job_id"] for row in rows]
         return ids, ids[-1] if following is not None and ids else None
 
-    def _transition(  # noqa: PLR0913 - the parts of an UpdateItem
+    def _transition(
         self,
         job_id: str,
         steps: Sequence[Step],
@@ -208,7 +208,7 @@ class JobTable(Store):
         lines = write.lines
         return self._send(write.request, lambda old: old["timeline"][-len(lines) :] == lines)
 
-    def _update(  # noqa: PLR0913 - the parts of an UpdateItem
+    def _update(
         self,
         job_id: str,
         condition: Condition,

@@ -46,12 +46,12 @@ class Models(Loader):
 class _Files(JSONFileLoader):
     """Reads a file once in a process, for all sessions: botocore keeps what it reads as well."""
 
-    def load_file(self, file_path: str) -> Any:  # noqa: ANN401 - botocore's
+    def load_file(self, file_path: str) -> Any:
         return _read(file_path)
 
 
 @cache
-def _read(file_path: str) -> Any:  # noqa: ANN401 - see above
+def _read(file_path: str) -> Any:
     for ending, opened in ((".json", open), (".json.gz", gzip.open)):
         try:
             with opened(file_path + ending, "rb") as file:

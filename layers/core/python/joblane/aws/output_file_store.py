@@ -60,7 +60,7 @@ class OutputFileStore:
         self._client = client
         self._bucket = bucket
 
-    def put(  # noqa: PLR0913 - what names an object, and its content
+    def put(
         self, tenant: str, job_id: str, epoch: int, path: str, body: BinaryIO, *, sha256: str
     ) -> None:
         """Store a file of an attempt; may be repeated.

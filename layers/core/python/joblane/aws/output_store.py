@@ -72,7 +72,7 @@ class OutputRead:
 class OutputStore(Store):
     """Writes and reads chunks. Methods raise ClientError and BotoCoreError."""
 
-    def __init__(  # noqa: PLR0913 - two places, and how long both keep what they get
+    def __init__(
         self,
         client: "DynamoDBClient",
         table: str,

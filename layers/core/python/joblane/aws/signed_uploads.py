@@ -40,7 +40,7 @@ class SignedUpload:
     """Headers that it must have."""
 
 
-def sign_upload(  # noqa: PLR0913 - what is signed
+def sign_upload(
     client: "S3Client", bucket: str, key: str, *, sha256: str, size: int, if_absent: bool
 ) -> SignedUpload:
     """Sign the upload of an object of `size` bytes; sends no request.

@@ -110,7 +110,7 @@ class Table:
         self,
         condition: str,
         values: Row,
-        **options: Any,  # noqa: ANN401 - as `query`
+        **options: Any,
     ) -> Iterator[Row]:
         """Read all pages of a partition."""
         rows, start = self.query(condition, values, **options)
@@ -271,7 +271,7 @@ def decoded(item: Mapping[str, Any]) -> Row:
     return {name: _decode(value) for name, value in item.items()}
 
 
-def _decode(value: Mapping[str, Any]) -> Any:  # noqa: ANN401 - what the attribute holds
+def _decode(value: Mapping[str, Any]) -> Any:
     ((kind, content),) = value.items()
     match kind:
         case "S":  # most are

@@ -108,11 +108,11 @@ class ApiCall(Generic[P, T]):
     """
 
     def __init__(self, call: Callable[Concatenate[Any, P], Call[T]]) -> None:
-        def as_stream(client: Any, *args: P.args, **kwargs: P.kwargs) -> Stream[T]:  # noqa: ANN401
+        def as_stream(client: Any, *args: P.args, **kwargs: P.kwargs) -> Stream[T]:
             yield Item((yield from call(client, *args, **kwargs)))
 
         @wraps(call)
-        def run(client: Caller[Any], *args: P.args, **kwargs: P.kwargs) -> Any:  # noqa: ANN401
+        def run(client: Caller[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
             return client._connection.result(as_stream(client, *args, **kwargs))  # noqa: SLF001
 
         self._call, self._run = call, run
@@ -137,7 +137,7 @@ class ApiStream(Generic[P, T]):
 
     def __init__(self, call: Callable[Concatenate[Any, P], Stream[T]]) -> None:
         @wraps(call)
-        def run(client: Caller[Any], *args: P.args, **kwargs: P.kwargs) -> Any:  # noqa: ANN401
+        def run(client: Caller[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
             return client._connection.run(call(client, *args, **kwargs))  # noqa: SLF001
 
         self._call, self._run = call, run
@@ -174,7 +174,7 @@ def get(
     return (yield Request("GET", path, given, retries=retries))
 
 
-def act(  # noqa: PLR0913 - the parts of a request
+def act(
     method: str,
     path: str,
     body: Mapping[str, Any] | None = None,

@@ -165,7 +165,7 @@ class Client(BaseClient[JobRef, Connection]):
         command: Command | str | JobType[Any, Any] | None = None,
         params: Any = None,
         *,
-        type: str | None = None,  # noqa: A002 - its name in the API
+        type: str | None = None,
         idempotency_key: str | None = None,
         **fields: Unpack[SubmissionFields],
     ) -> JobRef[Any] | SubmitResult[Any]:
@@ -233,7 +233,7 @@ class Client(BaseClient[JobRef, Connection]):
         policy: FollowPolicy | None = ...,
         **fields: Unpack[SubmissionFields],
     ) -> Iterator[Mapped[V, JobRef, JobRef]]: ...
-    def map(  # noqa: PLR0913 - as the first overload
+    def map(
         self,
         command: object,
         values: Iterable[Any],
@@ -338,7 +338,7 @@ class AsyncClient(BaseClient[AsyncJobRef, AsyncConnection]):
         command: Command | str | JobType[Any, Any] | None = None,
         params: Any = None,
         *,
-        type: str | None = None,  # noqa: A002 - its name in the API
+        type: str | None = None,
         idempotency_key: str | None = None,
         **fields: Unpack[SubmissionFields],
     ) -> AsyncJobRef[Any] | SubmitResult[Any]:
@@ -381,7 +381,7 @@ class AsyncClient(BaseClient[AsyncJobRef, AsyncConnection]):
         policy: FollowPolicy | None = ...,
         **fields: Unpack[SubmissionFields],
     ) -> AsyncGenerator[Mapped[V, AsyncJobRef, AsyncJobRef], None]: ...
-    def map(  # noqa: PLR0913 - as the first overload
+    def map(
         self,
         command: object,
         values: Iterable[Any],

@@ -174,7 +174,7 @@ class Connection:
         """Close the connections that are kept open."""
         self._http.close()
 
-    def send(self, request: Request) -> Any:  # noqa: ANN401 - JSON
+    def send(self, request: Request) -> Any:
         """Return the JSON of the answer. Raises `JoblaneError`."""
         try:
             response = self._http.send(_built(self._http, request))
@@ -204,7 +204,7 @@ class Connection:
                         except JoblaneError as failed:
                             error = failed
 
-    def _done(self, step: Request | Work) -> Any:  # noqa: ANN401 - JSON, or what the work returns
+    def _done(self, step: Request | Work) -> Any:
         return step.run(self.send) if isinstance(step, Work) else self.send(step)
 
     def result(self, call: Stream[T]) -> T:
@@ -232,7 +232,7 @@ class AsyncConnection:
         """Close the connections that are kept open."""
         await self._http.aclose()
 
-    async def send(self, request: Request) -> Any:  # noqa: ANN401 - JSON
+    async def send(self, request: Request) -> Any:
         """Return the JSON of the answer. Raises `JoblaneError`."""
         try:
             response = await self._http.send(_built(self._http, request))
@@ -262,12 +262,12 @@ class AsyncConnection:
                         except JoblaneError as failed:
                             error = failed
 
-    async def _done(self, step: Request | Work) -> Any:  # noqa: ANN401 - as above
+    async def _done(self, step: Request | Work) -> Any:
         if isinstance(step, Request):
             return await self.send(step)
         loop = asyncio.get_running_loop()
 
-        def send(request: Request) -> Any:  # noqa: ANN401 - JSON
+        def send(request: Request) -> Any:
             return asyncio.run_coroutine_threadsafe(self.send(request), loop).result()
 
         try:

@@ -104,7 +104,7 @@ class PersonLogin(RenewableToken):
     hint = "your role may not allow it, or the login has ended: run `joblane login`"
 
     def _obtain(self, stored: StoredToken | None) -> StoredToken | None:
-        from joblane.client import oauth  # noqa: PLC0415 - see the module
+        from joblane.client import oauth  # see the module
 
         if stored is None:
             return None
@@ -135,7 +135,7 @@ class MachineLogin(RenewableToken):
         self._pinned = pinned
 
     def _obtain(self, stored: StoredToken | None) -> StoredToken | None:  # noqa: ARG002 - it has no refresh token
-        from joblane.client import oauth  # noqa: PLC0415 - see the module
+        from joblane.client import oauth  # see the module
 
         issuer = oauth.discover(self._url, self._certificate)
         self._pinned.check(issuer)
@@ -143,7 +143,7 @@ class MachineLogin(RenewableToken):
 
     def log_in(self, issuer: "Issuer") -> StoredToken:
         """Obtain a token from an issuer that was checked."""
-        from joblane.client import oauth  # noqa: PLC0415 - see the module
+        from joblane.client import oauth  # see the module
 
         return oauth.machine_token(self._url, issuer, self._client_id, self._secret)
 

@@ -191,7 +191,7 @@ class DeploymentCalls:
         return as_object(done, "a declaration")
 
     @ApiCall
-    def audit(  # noqa: PLR0913 - the filters of the API
+    def audit(
         self,
         job_id: str | None = None,
         *,

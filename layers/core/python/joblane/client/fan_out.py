@@ -104,7 +104,7 @@ class MapCalls(WatchCalls[J], ABC, Generic[J]):
     """The call behind `map`, which the clients type."""
 
     @ApiStream
-    def _map(  # noqa: PLR0913, PLR0917 - the arguments of `map`
+    def _map(
         self,
         command: object,
         values: Iterable[Any],
@@ -332,7 +332,7 @@ def maker(command: object) -> Callable[[Any], Mapping[str, Any]]:
 
 
 def _typed(handler: JobType[Any, Any]) -> Callable[[Any], Mapping[str, Any]]:
-    def make(params: Any) -> Mapping[str, Any]:  # noqa: ANN401 - the params of the type
+    def make(params: Any) -> Mapping[str, Any]:
         try:
             return {"type": handler.name, "params": handler.dump_params(params)}
         except (TypeError, ValueError) as error:

@@ -93,7 +93,7 @@ class Pace:
         """Decide what to do after an answer."""
         changed = now if news.changed else self.changed
         pace = replace(self, changed=changed, failures=0, heard=True)
-        note = Note.BACK if self.failures >= 2 else None  # noqa: PLR2004 - the second was reported
+        note = Note.BACK if self.failures >= 2 else None
         if news.done or news.more:
             return pace, Step(note=note)
         idle_s = (now - changed) * self.policy.idle_share
@@ -124,7 +124,7 @@ class Pace:
         delay_s = bound_s * (1 + roll) / 2
         if isinstance(error, ThrottledError) and error.retry_after_s:
             delay_s = max(delay_s, min(error.retry_after_s, self.policy.give_up_s))
-        return pace, Step(delay_s, Note.AWAY if pace.failures == 2 else None)  # noqa: PLR2004
+        return pace, Step(delay_s, Note.AWAY if pace.failures == 2 else None)
 
 
 @dataclass(slots=True)

@@ -72,7 +72,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
     def _submit_typed(
         self,
         job_type: object,
-        params: Any,  # noqa: ANN401 - the params of the type
+        params: Any,
         idempotency_key: str | None,
         fields: SubmissionFields,
     ) -> Call[JobJson]:

@@ -75,7 +75,7 @@ def _scope_path(scope: str) -> str:
 def _path(scope: str, segments: tuple[str | float, ...]) -> str:
     """Path of a key: the API knows it by its hash. Raises `InputError` for what is no segment."""
     # Imported here: pydantic takes 0.2 s, and most commands need none.
-    from joblane.key.segments import key_hash, parse_segments  # noqa: PLC0415
+    from joblane.key.segments import key_hash, parse_segments
 
     try:
         given = parse_segments(json.dumps(segments, allow_nan=False))

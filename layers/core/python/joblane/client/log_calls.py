@@ -87,7 +87,7 @@ class LogCalls:
         params = {"limit": limit, "next": cursor or None, "tail": None if cursor else tail}
         return log_page((yield from get(f"{job_path(job_id)}/logs", params, retry=retry)))
 
-    def _follow(  # noqa: PLR0913, PLR0917 - what `follow` and `logs` take
+    def _follow(
         self,
         job_id: str,
         parts: Callable[[LogPage], Iterable[T]],

@@ -164,7 +164,7 @@ def add(environ: Mapping[str, str], name: str, url: str) -> Path:
     return path
 
 
-def _profile(path: Path, name: str, table: Any, mode: int) -> dict[str, str]:  # noqa: ANN401 - TOML
+def _profile(path: Path, name: str, table: Any, mode: int) -> dict[str, str]:
     where = f"{path}: profiles.{name}"
     if not isinstance(table, dict):
         raise ConfigError(f"{where} must be a table")

@@ -71,7 +71,7 @@ class JobValues(Generic[K]):
         """Exit code of the last attempt; None before its end and when a signal ended it."""
         return self.data.get("exit_code")
 
-    def _waited(self) -> Any:  # noqa: ANN401 - the result of the job's type
+    def _waited(self) -> Any:
         """Return what `wait` returns."""
         return self if self._job_type is None else result_of(self._job_type, self.data)
 
@@ -195,7 +195,7 @@ def result_of(handler: JobType[Any, S], data: JobJson) -> S:
         raise ResultError(
             f"group {data['id']} has no result; its members have, see client.groups.members"
         )
-    from pydantic import ValidationError  # noqa: PLC0415 - most commands need no models
+    from pydantic import ValidationError  # most commands need no models
 
     if not handler.has_result:
         return cast("S", None)

@@ -27,7 +27,7 @@ _KEY_FULL = ("active-limit", "queue-depth")
 """Reasons of a refusal by a key."""
 
 
-def result(response: httpx.Response, url: str, access_hint: str, *, redirect: bool = False) -> Any:  # noqa: ANN401 - JSON
+def result(response: httpx.Response, url: str, access_hint: str, *, redirect: bool = False) -> Any:
     """Return the JSON of an answer, None without a body, or raise its error.
 
     `access_hint` is what to do about a 401 or 403 without a detail. With `redirect`, returns the
@@ -118,8 +118,8 @@ def _count(problem: Mapping[str, Any], name: str) -> int:
 def _needed_role(request: httpx.Request) -> str:
     """Name the role that API Gateway, which does not say it, missed in a token."""
     # Imported for this error only: the models of the routes take long.
-    from joblane.contract.access import roles_for  # noqa: PLC0415
-    from joblane.contract.routes import ROUTES  # noqa: PLC0415
+    from joblane.contract.access import roles_for
+    from joblane.contract.routes import ROUTES
 
     for route in ROUTES:
         path = "/".join(
@@ -142,7 +142,7 @@ def _unreachable(url: str, error: httpx.HTTPError) -> JoblaneError:
     )
 
 
-def _json(response: httpx.Response, url: str) -> Any:  # noqa: ANN401 - JSON
+def _json(response: httpx.Response, url: str) -> Any:
     try:
         return response.json()
     except (ValueError, RecursionError) as error:

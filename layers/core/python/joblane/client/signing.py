@@ -24,7 +24,7 @@ class AwsSignature(httpx.Auth):
 
     def __init__(self, url: str) -> None:
         try:
-            import botocore.session  # noqa: PLC0415 - an extra, and it takes 100 ms
+            import botocore.session  # an extra, and it takes 100 ms
         except ImportError:
             raise ConfigError("auth iam needs botocore: pip install 'joblane[iam]'") from None
         self._session = botocore.session.Session()
@@ -55,9 +55,9 @@ class AwsSignature(httpx.Auth):
         yield await asyncio.to_thread(self._signed, request)
 
     def _signed(self, request: httpx.Request) -> httpx.Request:
-        from botocore.auth import SigV4Auth  # noqa: PLC0415 - as above
-        from botocore.awsrequest import AWSRequest  # noqa: PLC0415
-        from botocore.exceptions import BotoCoreError  # noqa: PLC0415
+        from botocore.auth import SigV4Auth
+        from botocore.awsrequest import AWSRequest
+        from botocore.exceptions import BotoCoreError
 
         try:
             credentials = self._session.get_credentials()

@@ -122,8 +122,8 @@ class Watch:
 
     def _listed(self) -> Call[Sequence[JobJson]]:
         """Read the list from the newest open job on, as long as it is worth it."""
-        from joblane.formats.ids import submitted_ms  # noqa: PLC0415 - for many jobs only
-        from joblane.formats.times import rfc3339  # noqa: PLC0415
+        from joblane.formats.ids import submitted_ms  # for many jobs only
+        from joblane.formats.times import rfc3339
 
         try:
             times_ms = [submitted_ms(job_id) for job_id in self.open]

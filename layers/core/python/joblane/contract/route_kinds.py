@@ -11,7 +11,7 @@ from joblane.contract.job import Job
 from joblane.contract.route import Route
 
 
-def change(  # noqa: PLR0913 - what such routes differ in
+def change(
     path: str,
     action: Action,
     scope: Scope,

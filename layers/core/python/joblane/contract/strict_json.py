@@ -51,7 +51,7 @@ def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _constant(name: str) -> Any:  # noqa: ANN401 - never returns
+def _constant(name: str) -> Any:
     raise NotStrict(f"holds {name}, which is not JSON")
 
 

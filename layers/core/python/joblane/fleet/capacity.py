@@ -81,7 +81,7 @@ class FleetLoad:
         return sum(agent.running + agent.free for agent in self.serving)
 
 
-def fleet_load(  # noqa: PLR0913 - what a call has read
+def fleet_load(
     plan: FleetPlan,
     group: GroupState,
     rows: Mapping[str, Heartbeat],
@@ -157,7 +157,7 @@ def fleet_load(  # noqa: PLR0913 - what a call has read
     )
 
 
-def queue_load(  # noqa: PLR0913 - what a call has read
+def queue_load(
     queue: str,
     settings: QueueSettings,
     visible: int,

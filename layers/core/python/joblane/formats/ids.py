@@ -20,7 +20,7 @@ _LAST_MS = (1 << 48) - 1
 def id_of(number: int) -> str:
     """The id with the value of a number of 128 bits, in Crockford's base 32."""
     # An agent only reads ids, and the library with the C++ runtime takes 0.9 MB of its memory.
-    from ulid_transform import bytes_to_ulid  # noqa: PLC0415
+    from ulid_transform import bytes_to_ulid
 
     return bytes_to_ulid(number.to_bytes(_BYTES))
 

@@ -21,7 +21,7 @@ def parse_pointer(text: str) -> tuple[str, ...]:
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in steps)
 
 
-def resolve(document: object, pointer: str) -> Any:  # noqa: ANN401 - what is there
+def resolve(document: object, pointer: str) -> Any:
     """What a pointer leads to in a document of dicts, lists and scalars. Raises PointsNowhere."""
     found: Any = document
     for step in parse_pointer(pointer):

@@ -92,7 +92,7 @@ class Job:
     @cached_property
     def log(self) -> "logging.Logger":
         """A logger that writes to stderr, which is part of the job's output."""
-        import logging  # noqa: PLC0415 - a handler that does not log starts faster
+        import logging  # a handler that does not log starts faster
 
         logger = logging.getLogger("joblane.job")
         handler = logging.StreamHandler(sys.stderr)

@@ -117,7 +117,7 @@ class JobType(Generic[P, R]):
 
     @cached_property
     def _result(self) -> "TypeAdapter[R]":
-        from pydantic import TypeAdapter  # noqa: PLC0415 - see above
+        from pydantic import TypeAdapter
 
         return TypeAdapter(self._declared)
 
@@ -164,7 +164,7 @@ class JobType(Generic[P, R]):
         }
 
 
-def job_type(  # noqa: PLR0913 - the defaults that a type may have
+def job_type(
     name: str,
     *,
     queue: str | None = None,
@@ -210,13 +210,13 @@ def job_type(  # noqa: PLR0913 - the defaults that a type may have
 
 def _signature(name: str, function: Callable[..., Any]) -> tuple[type[Any], Any]:
     """Return the model of the params, and the type of the result (None: there is none)."""
-    from pydantic import BaseModel  # noqa: PLC0415 - see above
+    from pydantic import BaseModel
 
     where = f"the handler of {name}"
     if inspect.iscoroutinefunction(function):
         raise TypeError(f"{where} must not be async; use asyncio.run inside of it")
     parameters = list(inspect.signature(function).parameters)
-    if len(parameters) != 2:  # noqa: PLR2004 - params and job
+    if len(parameters) != 2:
         raise TypeError(f"{where} must take two parameters: params and job")
     try:
         hints = typing.get_type_hints(function, include_extras=True)

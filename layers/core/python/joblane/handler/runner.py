@@ -42,7 +42,7 @@ class _EndError(Exception):
 
 def main() -> NoReturn:
     """Run the handler that the first argument names, and exit."""
-    if len(sys.argv) != 2:  # noqa: PLR2004 - the program and its argument
+    if len(sys.argv) != 2:
         sys.exit("usage: python <bundle> package.module:function")
     try:
         line = Line.from_env()

@@ -20,7 +20,7 @@ def upload_route(app: Application, uploads: "Callable[[], FileUploads]") -> None
 
     @app.route("POST /v1/files")
     def files() -> Response[str]:
-        from joblane.contract.files import (  # noqa: PLC0415 - a part of the table of this function
+        from joblane.contract.files import (  # a part of the table of this function
             MAX_FILES_BODY,
             FilesAnswer,
             FilesInput,
@@ -35,8 +35,8 @@ def output_file_routes(app: Application, outputs: "Callable[[], OutputFiles]") -
 
     @app.route("GET /v1/jobs/{job_id}/outputs")
     def listed(job_id: str) -> Response[str]:
-        from joblane.contract.output_files import OutputsQuery  # noqa: PLC0415 - see above
-        from joblane.service.output_files import Position, is_position  # noqa: PLC0415 - see above
+        from joblane.contract.output_files import OutputsQuery
+        from joblane.service.output_files import Position, is_position
 
         query = app.parameters(OutputsQuery)
         at = page_start(query, is_position)

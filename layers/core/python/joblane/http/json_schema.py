@@ -77,7 +77,7 @@ class JsonSchema:
         return found
 
 
-def _refuse(uri: str) -> Any:  # noqa: ANN401 - never returns
+def _refuse(uri: str) -> Any:
     raise ValueError(f"must refer to itself only, and not to {printable(uri)}")
 
 

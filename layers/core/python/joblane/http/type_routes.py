@@ -25,18 +25,18 @@ def type_routes(app: Application, types: Types) -> None:
         return success(types.all(app.tenant()))
 
     @app.route("GET /v1/types/{type}")
-    def one(type: str) -> Response[str]:  # noqa: A002 - the parameter of the path
+    def one(type: str) -> Response[str]:
         return success(types.one(app.tenant(), type))
 
     @app.route("PUT /v1/types/{type}")
-    def push(type: str) -> Response[str]:  # noqa: A002
+    def push(type: str) -> Response[str]:
         by = app.principal()
         body = app.read(TypeInput, MAX_DEFINITION_BYTES)
         migrate = app.parameters(PushQuery).migrate
         return success(types.push(by.tenant, by.who, type, body.definition, migrate=migrate))
 
     @app.route("DELETE /v1/types/{type}")
-    def remove(type: str) -> Response[str]:  # noqa: A002
+    def remove(type: str) -> Response[str]:
         types.remove(app.tenant(), type)
         return Response(int(HTTPStatus.NO_CONTENT), body="")
 

@@ -90,7 +90,7 @@ def _not_reserved(name: str) -> str:
 
 
 def _reference(value: str) -> str:
-    from joblane.target.facts import references  # noqa: PLC0415 - cold starts need it for nothing
+    from joblane.target.facts import references  # cold starts need it for nothing
 
     if references(value):  # a tenant's jobs on other instances would read other secrets
         raise ValueError("must not refer to a fact of the agent; name the secret itself")
@@ -171,7 +171,7 @@ STORED: Final = "stored"
 def _inputs(values: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
     if not values:
         return values
-    from joblane.files.models import check_inputs  # noqa: PLC0415 - few jobs have files
+    from joblane.files.models import check_inputs  # few jobs have files
 
     return check_inputs(values, stored=info.context == STORED)
 
@@ -179,13 +179,13 @@ def _inputs(values: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
 def _outputs(values: tuple[Any, ...]) -> tuple[Any, ...]:
     if not values:
         return values
-    from joblane.files.models import check_outputs  # noqa: PLC0415 - as above
+    from joblane.files.models import check_outputs
 
     return check_outputs(values)
 
 
 def _summary(value: object) -> object:
-    from joblane.files.models import OutputSummary  # noqa: PLC0415 - as above
+    from joblane.files.models import OutputSummary
 
     return OutputSummary.model_validate(value)
 
@@ -199,7 +199,7 @@ class _SchemaOf:
     def __get_pydantic_json_schema__(
         self, _: object, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        from joblane.files import models  # noqa: PLC0415 - as above
+        from joblane.files import models
 
         return handler(models.schema_of(self.name))
 

@@ -210,7 +210,7 @@ def version(head: Head) -> str:
     return hashlib.sha256(seen.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def submitted(  # noqa: PLR0913 - what a submission consists of
+def submitted(
     job_id: str,
     tenant: str,
     spec: Submission,

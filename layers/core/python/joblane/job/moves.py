@@ -59,7 +59,7 @@ def plan(head: Head, event: Event, now_ms: int, why: str) -> Step:
             f"cannot be {verb}; retry it, or the group's failed members"
         )
     if to is None or head.state is State.ACTIVE:
-        from joblane.job.refusals import refusal  # noqa: PLC0415 - refusals only
+        from joblane.job.refusals import refusal  # refusals only
 
         raise NotAllowed(refusal(head, event))
     if event in OF_GROUPS and not is_broadcast(head.spec.target):

@@ -142,7 +142,7 @@ class SchemaPaths:
         return _Part(found, ".".join(names))
 
 
-def _anchors(schema: Any, place: str = "") -> Iterator[tuple[str, _Part]]:  # noqa: ANN401 - JSON
+def _anchors(schema: Any, place: str = "") -> Iterator[tuple[str, _Part]]:
     """The names that references may use, wherever they are."""
     if isinstance(schema, Mapping):
         for name in ("$anchor", "$dynamicAnchor"):

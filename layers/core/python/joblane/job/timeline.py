@@ -144,7 +144,7 @@ def folded(steps: tuple[Step, ...]) -> tuple[Step, ...]:
 
 def _fold(part: tuple[Step, ...]) -> tuple[Step, ...]:
     """Fold steps into the first claim, the line before it, and one line for all that followed."""
-    if len(part) <= 3:  # noqa: PLR2004 - these are all that is kept
+    if len(part) <= 3:
         return part
     last = part[-1]
     claims = [n for n, step in enumerate(part) if step.state is State.ACTIVE]

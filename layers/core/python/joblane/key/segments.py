@@ -161,5 +161,5 @@ def _is_finite(value: str | float) -> bool:
     return isinstance(value, str) or math.isfinite(value)
 
 
-def _text(value: Any) -> str:  # noqa: ANN401 - a string or a number
+def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)

@@ -19,7 +19,7 @@ else:
         def __get_pydantic_core_schema__(
             cls, _source: object, handler: "GetCoreSchemaHandler"
         ) -> "CoreSchema":
-            from joblane.notify.request import Notify  # noqa: PLC0415 - see above
+            from joblane.notify.request import Notify
 
             return handler.generate_schema(Notify)
 

@@ -44,7 +44,7 @@ def _topic(arn: str) -> str:
 
 
 def _url(text: str) -> str:
-    from joblane.notify.addresses import parse_url  # noqa: PLC0415 - few jobs have a URL
+    from joblane.notify.addresses import parse_url  # few jobs have a URL
 
     parse_url(text)
     return text

@@ -42,7 +42,7 @@ class Admission:
     notify: "Callable[[], NotifyRules] | None" = None
     """Returns what checks notifications; None if no tenant may ask for any."""
 
-    def head(  # noqa: PLR0913 - what a submission consists of
+    def head(
         self,
         by: Principal,
         spec: Submission,
@@ -141,7 +141,7 @@ class Admission:
 
 
 def _no_rules() -> "NotifyRules":
-    from joblane.notify.rules import NotifyRules  # noqa: PLC0415 - few jobs notify anybody
+    from joblane.notify.rules import NotifyRules  # few jobs notify anybody
 
     return NotifyRules()
 

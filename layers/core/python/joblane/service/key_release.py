@@ -88,7 +88,7 @@ class KeyRelease:
         """
         again = again_since_ms is not None
         for attempt in range(TRIES):
-            time.sleep(random.uniform(0, PAUSE_S * attempt))  # noqa: S311 - no secret
+            time.sleep(random.uniform(0, PAUSE_S * attempt))
             now_ms = int(self.clock() * 1000)
             seen = self.keys.get(tenant, key, now_ms)
             released = release(seen.state, ends, again=again)

@@ -6,14 +6,14 @@ from typing import Any, Protocol
 class Log(Protocol):
     """A structured logger: keyword arguments become fields of the entry."""
 
-    def info(self, msg: object, **fields: Any) -> None:  # noqa: ANN401 - any field
+    def info(self, msg: object, **fields: Any) -> None:
         """Log normal operation."""
 
-    def warning(self, msg: object, **fields: Any) -> None:  # noqa: ANN401 - any field
+    def warning(self, msg: object, **fields: Any) -> None:
         """Log an event that an operator should look at."""
 
-    def error(self, msg: object, **fields: Any) -> None:  # noqa: ANN401 - any field
+    def error(self, msg: object, **fields: Any) -> None:
         """Log a failure."""
 
-    def exception(self, msg: object, **fields: Any) -> None:  # noqa: ANN401 - any field
+    def exception(self, msg: object, **fields: Any) -> None:
         """Log a failure with the traceback of the exception being handled."""

@@ -42,7 +42,7 @@ class LogPage:
         return [entry.record for entry in self.entries]
 
 
-def log_page(  # noqa: PLR0913 - what a page depends on
+def log_page(
     store: OutputStore, head: Head, cursor: Cursor, *, limit: int, now_ms: int, cut: int = 0
 ) -> LogPage:
     """Read up to `limit` records after the cursor, through the job's epochs in order.

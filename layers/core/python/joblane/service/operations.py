@@ -100,7 +100,7 @@ class Operations:
                 f"the job is a member of group {head.member_of.group_id}, and is in no list"
             )
         if not head.ended:
-            from joblane.job.refusals import not_ended  # noqa: PLC0415 - refusals only
+            from joblane.job.refusals import not_ended  # refusals only
 
             raise NotAllowed(not_ended(head, "hidden"))
         return unless_gone(lambda: self.jobs.set_hidden(head, hidden=hidden))

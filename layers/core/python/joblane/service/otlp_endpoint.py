@@ -79,7 +79,7 @@ class Endpoint:
             now, _ = self._headers()
             if now != headers:
                 answer = self._once(body, now)
-        if 200 <= answer.status < 300:  # noqa: PLR2004 - OTLP says 200; some answer 202 or 204
+        if 200 <= answer.status < 300:
             return answer.data
         problem = f"the endpoint answers {answer.status}"
         if answer.status in RETRIABLE:

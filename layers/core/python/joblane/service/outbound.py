@@ -139,7 +139,7 @@ def ask(connection: socket.socket, request: bytes, deadline: Deadline) -> int | 
             return None
         read += piece
         for status in _STATUS.findall(read):
-            if int(status) >= 200:  # noqa: PLR2004 - below 200: interim responses (RFC 9110, 15.2)
+            if int(status) >= 200:
                 return int(status)
     return None
 

@@ -77,7 +77,7 @@ class QueueRouter:
 
         def evaluate(each: QueueFilter) -> bool | str:
             # Imported for the first filter: a library of 14 MB, which most deployments do without.
-            from joblane.queue.filters import CompiledFilter, NotTrue  # noqa: PLC0415
+            from joblane.queue.filters import CompiledFilter, NotTrue
 
             if (compiled := self._compiled.get(each.queue)) is None:
                 compiled = self._compiled[each.queue] = CompiledFilter(each.expression)

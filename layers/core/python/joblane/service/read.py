@@ -97,6 +97,6 @@ class JobViews:
 
 def _overdue(head: Head, now_ms: int) -> str | None:
     """Why a job that waits for its only agent is about to fail; None if it is not."""
-    from joblane.target.judge import overdue  # noqa: PLC0415 - most jobs are for any agent
+    from joblane.target.judge import overdue  # most jobs are for any agent
 
     return overdue(head, now_ms)

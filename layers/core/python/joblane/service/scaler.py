@@ -288,7 +288,7 @@ def shortage(activities: Iterable[ScalingActivity], below_since_ms: int, now_ms:
     return NOTHING_CAME if late and not recent else None
 
 
-def _record(  # noqa: PLR0913, PLR0917 - what one call knows of a fleet
+def _record(
     plan: FleetPlan,
     group: GroupState,
     load: FleetLoad,

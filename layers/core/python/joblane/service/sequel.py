@@ -140,8 +140,8 @@ class Sequel:
         self, notifications: "Notifications", records: list[Mapping[str, Any]]
     ) -> Exception | None:
         """Send the notifications of jobs that changed. Returns why to come again, else None."""
-        from joblane.aws.notify_queue import NotSent  # noqa: PLC0415 - few jobs notify anybody
-        from joblane.service.notifications import Outdated  # noqa: PLC0415 - as above
+        from joblane.aws.notify_queue import NotSent  # few jobs notify anybody
+        from joblane.service.notifications import Outdated
 
         messages: list[tuple[str, str]] = []
         outdated: Counter[str] = Counter()

@@ -148,7 +148,7 @@ class Submitter:
                 "or retry the job"
             )
         if not head.ended:
-            from joblane.job.refusals import not_ended  # noqa: PLC0415 - refusals only
+            from joblane.job.refusals import not_ended  # refusals only
 
             raise NotAllowed(not_ended(head, "resubmitted"))
         if head.deadline_ms is not None and head.deadline_ms <= self.now_ms():
@@ -245,7 +245,7 @@ class Submitter:
         made = {job_id: Submitted(head) for job_id, head in heads.items()}
         return {**dict.fromkeys(deleted, gone), **coalesced, **made}
 
-    def _admitted(  # noqa: PLR0913 - as that of Admission
+    def _admitted(
         self,
         by: Principal,
         spec: Submission,

@@ -62,7 +62,7 @@ class Webhooks:
         status = self._post(parsed, _request(parsed, headers) + body)
         if status is None:
             raise NotDelivered("the receiver does not speak HTTP")
-        if not 200 <= status < 300:  # noqa: PLR2004 - RFC 9110, 15.3
+        if not 200 <= status < 300:
             raise NotDelivered(f"the receiver answers {status}")
 
     def _post(self, url: WebhookUrl, request: bytes) -> int | None:

@@ -199,7 +199,7 @@ def resolve(text: str, facts: Facts) -> str:
     return re.sub(_REFERENCE, value, text)
 
 
-def resolve_strings(value: Any, facts: Facts) -> Any:  # noqa: ANN401 - any JSON
+def resolve_strings(value: Any, facts: Facts) -> Any:
     """Replace the references in the strings of a JSON value at any depth; keys stay as they are.
 
     Raises UnknownFact.

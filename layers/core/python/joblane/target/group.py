@@ -133,7 +133,7 @@ class Group:
         said = sentence(self.ended, self.members)
         return said if self.stop is None else f"{said}: {self.stop.why}"
 
-    def next(self, **changes: Any) -> "Group":  # noqa: ANN401 - fields of any type
+    def next(self, **changes: Any) -> "Group":
         """The group with changes and the next version."""
         return replace(self, version=self.version + 1, **changes)
 

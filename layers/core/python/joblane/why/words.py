@@ -10,13 +10,13 @@ _ID = re.compile(r"\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b")
 def span(seconds: float) -> str:
     """Show a duration in one or two units: 4 s, 5 min, 2 h 10 min, 3 d 4 h."""
     left = max(0, round(seconds))
-    if left < 120:  # noqa: PLR2004 - two minutes
+    if left < 120:
         return f"{left} s"
     minutes = left // 60
-    if minutes < 60:  # noqa: PLR2004 - an hour
+    if minutes < 60:
         return f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
-    if hours < 24:  # noqa: PLR2004 - a day
+    if hours < 24:
         return f"{hours} h {minutes} min" if minutes else f"{hours} h"
     days, hours = divmod(hours, 24)
     return f"{days} d {hours} h" if hours else f"{days} d"

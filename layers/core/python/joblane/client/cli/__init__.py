@@ -29,6 +29,6 @@ def main() -> None:
     # httpx imports its own command line, and with it click, rich and pygments: 130 of the 200 ms of
     # its import. It works without, as it does where click is not installed.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
-    from joblane.client.cli.app import call  # noqa: PLC0415 - after the line above
+    from joblane.client.cli.app import call  # after the line above
 
     sys.exit(call(sys.argv[1:]))

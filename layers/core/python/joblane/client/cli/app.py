@@ -47,7 +47,7 @@ class Settings:
 
     def endpoint(self) -> "Endpoint":
         """Find the API and the credential. Raises `ConfigError`."""
-        from joblane.client.profiles import find_endpoint  # noqa: PLC0415 - help and usage errors need no HTTP
+        from joblane.client.profiles import find_endpoint  # help and usage errors need no HTTP
 
         return find_endpoint(self.url, self.token, self.profile, terminal.note)
 
@@ -55,13 +55,13 @@ class Settings:
 class Commands(TyperGroup):
     """Runs a command; its errors become one line on stderr and an exit code."""
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - vendored click
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command. Raises `InputError` for the word of another tool."""
         if args[0] not in self.commands:
             foreign.explain_command(args[0])
         return super().resolve_command(ctx, args)
 
-    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - typer's context is its own vendored click
+    def invoke(self, ctx: Any) -> Any:
         """Run the command of the context."""
         try:
             return super().invoke(ctx)

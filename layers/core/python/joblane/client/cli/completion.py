@@ -90,8 +90,8 @@ def _asked(
 
     def run() -> None:
         with suppress(Exception):  # whatever it is, a shell has no place to show it
-            from joblane.client.clients import Client  # noqa: PLC0415 - as connect
-            from joblane.client.profiles import find_endpoint  # noqa: PLC0415
+            from joblane.client.clients import Client
+            from joblane.client.profiles import find_endpoint
 
             given = ctx.find_root().params
             endpoint = find_endpoint(given.get("url"), given.get("token"), given.get("profile"))
@@ -130,7 +130,7 @@ def completion(
     For bash, put `eval "$(joblane completion bash)"` into ~/.bashrc; for zsh, the same with zsh
     into ~/.zshrc after compinit; for fish, save it as ~/.config/fish/completions/joblane.fish.
     """
-    from typer._completion_shared import get_completion_script  # noqa: PLC0415 - few print it
+    from typer._completion_shared import get_completion_script  # few print it
 
     terminal.text(
         get_completion_script(prog_name="joblane", complete_var="_JOBLANE_COMPLETE", shell=shell)

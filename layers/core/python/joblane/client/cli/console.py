@@ -26,7 +26,7 @@ def console(
     The console has a login of its own: tokens and logins of the command line are not passed to
     it. Without a browser on this host the address is printed.
     """
-    from joblane.contract.access import CONSOLE_PATH  # noqa: PLC0415 - help needs no models
+    from joblane.contract.access import CONSOLE_PATH  # help needs no models
 
     settings: Settings = ctx.obj
     endpoint = settings.endpoint()

@@ -151,8 +151,8 @@ def _fields(text: str, common: Common) -> dict[str, Any]:
     return {"command": [*common.command, *_words(text)]}
 
 
-def _document(text: str) -> Any:  # noqa: ANN401 - JSON
-    from joblane.contract.strict_json import NotStrict, check  # noqa: PLC0415 - for --each only
+def _document(text: str) -> Any:
+    from joblane.contract.strict_json import NotStrict, check  # for --each only
 
     try:
         check(text)
@@ -177,11 +177,11 @@ def _words(text: str) -> list[str]:
 
 def _checked(number: int, submission: Mapping[str, Any]) -> Line:
     """Check a submission as the API does, but for what it alone knows."""
-    from pydantic import ValidationError  # noqa: PLC0415 - pydantic takes 0.2 s
+    from pydantic import ValidationError  # pydantic takes 0.2 s
 
-    from joblane.contract.problems import field_problems  # noqa: PLC0415
-    from joblane.formats.times import unix_ms  # noqa: PLC0415
-    from joblane.job.spec import MAX_BODY_BYTES, Submission, is_broadcast  # noqa: PLC0415
+    from joblane.contract.problems import field_problems
+    from joblane.formats.times import unix_ms
+    from joblane.job.spec import MAX_BODY_BYTES, Submission, is_broadcast
 
     text = json.dumps(submission, ensure_ascii=False)
     try:

@@ -148,10 +148,10 @@ def submit_each(submission: EachSubmission) -> None:
 
 def run_each(submission: EachSubmission, give_up_s: float) -> None:
     """`run --each`: wait for all jobs, name those that did not complete; 0 if all completed."""
-    from dataclasses import replace  # noqa: PLC0415 - as connect
+    from dataclasses import replace
 
-    from joblane.client.log_calls import NEWBORN_S  # noqa: PLC0415
-    from joblane.client.watch_calls import WATCH  # noqa: PLC0415
+    from joblane.client.log_calls import NEWBORN_S
+    from joblane.client.watch_calls import WATCH
 
     submission.send(prints_ids=False)
     ended, left = Counter[str](), dict.fromkeys(submission.jobs)

@@ -64,7 +64,7 @@ class TerminalText:
     def _part(self, found: re.Match[str]) -> str:
         if (unsafe := found["unsafe"]) is not None:
             code = ord(unsafe)
-            return f"\\x{code - 0xDC00:02x}" if code >= 0xDC80 else escaped(unsafe)  # noqa: PLR2004
+            return f"\\x{code - 0xDC00:02x}" if code >= 0xDC80 else escaped(unsafe)
         if (style := found["sgr"]) is not None:
             # An empty or zero parameter resets; a sequence that resets and sets is kept whole.
             resets = re.match(r"\x1b\[0*[;m]", style)

@@ -64,7 +64,7 @@ class FileOptions:
         source = _standard_input(wanted=self.stdin, default=read_stdin)
         if source is None and not named:
             return fields
-        from joblane.client.cli.progress_bar import ProgressBar  # noqa: PLC0415 - when there are files
+        from joblane.client.cli.progress_bar import ProgressBar  # when there are files
 
         bar = ProgressBar()
         if source is not None:
@@ -95,7 +95,7 @@ def _named(text: str) -> str | tuple[str, str]:
 
 def _globs(texts: list[str]) -> list[str]:
     """Check globs as the API does, before files are uploaded."""
-    from joblane.files.globs import Glob  # noqa: PLC0415 - when there are outputs
+    from joblane.files.globs import Glob  # when there are outputs
 
     for text in texts:
         try:
@@ -113,7 +113,7 @@ class _StandardInput:
 
     def read(self, size: int) -> bytes:
         """Read some bytes; none at the end. Raises `OSError`."""
-        import select  # noqa: PLC0415 - when standard input is read
+        import select  # when standard input is read
 
         if not self._quiet and not select.select([0], [], [], QUIET_S)[0]:
             terminal.note("waiting for standard input; give --no-stdin if the job needs none")
@@ -129,7 +129,7 @@ def _standard_input(*, wanted: bool | None, default: bool) -> IO[bytes] | None:
     """Open the standard input; None where it is not wanted, closed or cannot be read."""
     if not (default if wanted is None else wanted) or sys.stdin is None:
         return None
-    from fcntl import F_GETFL, fcntl  # noqa: PLC0415 - as above
+    from fcntl import F_GETFL, fcntl
 
     try:
         if fcntl(0, F_GETFL) & os.O_ACCMODE == os.O_WRONLY:  # nohup does that

@@ -40,8 +40,8 @@ def files(
     {"files": [...], "sent": n}: the entries are the `inputs` of a submission, with their sizes; n
     files were uploaded.
     """
-    from joblane.client.cli.file_options import upload  # noqa: PLC0415 - few commands have files
-    from joblane.client.cli.progress_bar import ProgressBar  # noqa: PLC0415
+    from joblane.client.cli.file_options import upload  # few commands have files
+    from joblane.client.cli.progress_bar import ProgressBar
 
     found = upload(connect(ctx), list(paths), ProgressBar())
     if json:
@@ -68,7 +68,7 @@ def outputs(ctx: typer.Context, job_id: JobId, *, json: Json = False) -> None:
 
 
 @commands.command("download")
-def download(  # noqa: PLR0913 - the command's options
+def download(
     ctx: typer.Context,
     job_id: JobId,
     paths: Annotated[
@@ -96,7 +96,7 @@ def download(  # noqa: PLR0913 - the command's options
         _note_missing(found)
 
 
-def take_home(  # noqa: PLR0913 - whose files, where to, and how
+def take_home(
     client: "Client",
     job: "JobRef",
     to: Path,
@@ -123,7 +123,7 @@ def take_home(  # noqa: PLR0913 - whose files, where to, and how
     _note_missing(found)
 
 
-def _download(  # noqa: PLR0913 - as `take_home`
+def _download(
     client: "Client",
     job_id: str,
     to: Path,
@@ -132,7 +132,7 @@ def _download(  # noqa: PLR0913 - as `take_home`
     *,
     replace: bool,
 ) -> "Outputs":
-    from joblane.client.cli.progress_bar import ProgressBar  # noqa: PLC0415 - see above
+    from joblane.client.cli.progress_bar import ProgressBar
 
     return client.download(
         job_id, to, paths, replace=replace, submitted=submitted, progress=ProgressBar()
@@ -170,7 +170,7 @@ def _note_missing(found: "Outputs") -> None:
         terminal.note(f"{path} was not written: {why}")
     if more := len(found.kept[MOST_KEPT:]):
         terminal.note(f"{more} more files were not written")
-    from joblane.client.files.models import IS_HERE  # noqa: PLC0415 - see above
+    from joblane.client.files.models import IS_HERE
 
     if any(why == IS_HERE for _, why in found.kept):
         terminal.note("--replace replaces what is here")

@@ -229,7 +229,7 @@ def _count(client: "Client", filters: "Filters", most: int) -> _Count:
 
 def _just_after(job_id: str) -> str:
     """A time after which no job up to this one was submitted."""
-    from joblane.formats.ids import submitted_ms  # noqa: PLC0415 - only this needs ULIDs
-    from joblane.formats.times import rfc3339  # noqa: PLC0415
+    from joblane.formats.ids import submitted_ms  # only this needs ULIDs
+    from joblane.formats.times import rfc3339
 
     return rfc3339(submitted_ms(job_id) + 1)

@@ -78,13 +78,13 @@ def duration(seconds: float) -> str:
     seconds = max(seconds, 0)
     if seconds < 1:
         return f"{seconds * 1000:.0f}ms"
-    if seconds < 60:  # noqa: PLR2004 - a minute
+    if seconds < 60:
         return f"{seconds:.1f}s".replace(".0s", "s")
     minutes, rest = divmod(int(seconds), 60)
-    if minutes < 60:  # noqa: PLR2004 - an hour
+    if minutes < 60:
         return f"{minutes}m{rest:02}s"
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02}m" if hours < 24 else f"{hours // 24}d{hours % 24:02}h"  # noqa: PLR2004
+    return f"{hours}h{minutes:02}m" if hours < 24 else f"{hours // 24}d{hours % 24:02}h"
 
 
 def _largest(seconds: float) -> str:
@@ -97,7 +97,7 @@ def _largest(seconds: float) -> str:
 def size(count: float) -> str:
     """Show bytes in binary units: 512 B, 1.5 MiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:  # noqa: PLR2004
+        if count < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1024
     return f"{count:.1f} TiB"

@@ -270,7 +270,7 @@ class JobOptions(FileOptions):
 
     def common(self, attempts: int | None) -> "Common":
         """What the jobs of --each have in common. Raises `typer.BadParameter`."""
-        from joblane.client.cli.each import Common  # noqa: PLC0415 - for --each only
+        from joblane.client.cli.each import Common  # for --each only
 
         if self.params is not None:
             raise typer.BadParameter("--params and --each exclude each other: lines are the params")
@@ -317,7 +317,7 @@ class JobOptions(FileOptions):
                 if getattr(self, name) is not None:
                     raise typer.BadParameter(f"{_option(name)} needs --target")
             return None
-        from joblane.target.match import parse_target  # noqa: PLC0415 - pydantic takes 0.2 s
+        from joblane.target.match import parse_target  # pydantic takes 0.2 s
 
         try:
             parse_target(self.target)
@@ -382,7 +382,7 @@ def _concurrency(
         return policy
     if policy is not None:
         raise typer.BadParameter("--concurrency and --key exclude each other")
-    from joblane.key.segments import from_argument  # noqa: PLC0415 - pydantic takes 0.2 s
+    from joblane.key.segments import from_argument  # pydantic takes 0.2 s
 
     try:
         return {"key": [from_argument(text) for text in key], **limits}

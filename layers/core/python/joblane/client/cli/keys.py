@@ -81,7 +81,7 @@ def clear(
 
 def _parsed(segments: list[str]) -> list[str | float]:
     # Imported here: pydantic takes 0.2 s, and help and usage errors need none.
-    from joblane.key.segments import from_argument  # noqa: PLC0415
+    from joblane.key.segments import from_argument
 
     try:
         return [from_argument(text) for text in segments]
@@ -110,6 +110,6 @@ def _key(answer: dict[str, Any]) -> str:
 
 def _text(entry: dict[str, Any]) -> str:
     """The segments, as arguments of joblane keys get."""
-    from joblane.key.segments import to_argument  # noqa: PLC0415
+    from joblane.key.segments import to_argument
 
     return shlex.join(to_argument(each) for each in entry.get("segments", []))

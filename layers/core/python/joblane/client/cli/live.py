@@ -153,8 +153,8 @@ def _page(text: str, read_at: datetime) -> str:
 @contextmanager
 def _full_screen() -> Iterator[Callable[[str], None]]:
     """Make a full-screen view; yields the function that updates it."""
-    from rich.console import Console  # noqa: PLC0415 - rich takes 60 ms; only the live view pays
-    from rich.text import Text  # noqa: PLC0415
+    from rich.console import Console  # rich takes 60 ms; only the live view pays
+    from rich.text import Text
 
     with Console(highlight=False).screen() as view:
         yield lambda text: view.update(Text.from_ansi(text, no_wrap=True, overflow="ellipsis"))
@@ -170,8 +170,8 @@ def _keys() -> Iterator[Callable[[], str]]:
         yield _no_key
         return
     try:
-        import termios  # noqa: PLC0415 - not on every system, and only here
-        import tty  # noqa: PLC0415
+        import termios  # not on every system, and only here
+        import tty
     except ImportError:
         yield _no_key
         return
@@ -190,7 +190,7 @@ def _no_key() -> str:
 
 
 def _pressed(stdin: int) -> str:
-    import os  # noqa: PLC0415 - beside `termios`
+    import os  # beside `termios`
 
     ready, _, _ = select.select([stdin], [], [], LOOK_S)
     if not ready:

@@ -46,9 +46,9 @@ def login(
     commands need no URL. On a host without a browser, open the address on any machine and paste
     the address on which the browser ends.
     """
-    from joblane.client import oauth, profiles  # noqa: PLC0415 - help needs no HTTP
-    from joblane.client.credentials import MachineLogin  # noqa: PLC0415
-    from joblane.client.loopback import Loopback  # noqa: PLC0415
+    from joblane.client import oauth, profiles  # help needs no HTTP
+    from joblane.client.credentials import MachineLogin
+    from joblane.client.loopback import Loopback
 
     settings: Settings = ctx.obj
     profile = settings.profile or (profiles.DEFAULT if settings.url else settings.profile)
@@ -78,7 +78,7 @@ def login(
 @commands.command()
 def logout(ctx: typer.Context) -> None:
     """Delete the login and revoke it at its issuer."""
-    from joblane.client import oauth  # noqa: PLC0415 - help needs no HTTP
+    from joblane.client import oauth  # help needs no HTTP
 
     settings: Settings = ctx.obj
     endpoint = settings.endpoint()
@@ -107,7 +107,7 @@ def _code(loopback: "Loopback", attempt: "LoginAttempt", *, no_browser: bool) ->
     if opened:
         return loopback.wait(attempt.code, None)
     if sys.stdin is None or sys.stdin.closed:
-        from joblane.client.loopback import nobody_pastes  # noqa: PLC0415 - help needs no HTTP
+        from joblane.client.loopback import nobody_pastes  # help needs no HTTP
 
         raise nobody_pastes()
     terminal.note(

@@ -72,13 +72,13 @@ GiveUp = Annotated[
 
 def connect(ctx: typer.Context) -> "Client":
     """Make the client for a command, closed at the command's end. Raises `ConfigError`."""
-    from joblane.client.clients import Client  # noqa: PLC0415 - help and usage errors need no HTTP
+    from joblane.client.clients import Client  # help and usage errors need no HTTP
 
     settings: Settings = ctx.obj
     return ctx.with_resource(Client.from_endpoint(settings.endpoint()))
 
 
-def limit_of(what: str, most: int | None = None) -> Any:  # noqa: ANN401 - as typer.Option
+def limit_of(what: str, most: int | None = None) -> Any:
     """Option for the maximum number of entries in a list."""
     return typer.Option("-n", "--limit", min=1, max=most, help=f"Maximum number of {what}.")
 
@@ -86,7 +86,7 @@ def limit_of(what: str, most: int | None = None) -> Any:  # noqa: ANN401 - as ty
 class Verbs(TyperGroup):
     """A group of commands, such as `queues`, that answers words of other tools."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - vendored click
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Raise `InputError` for the word of another tool."""
         if args and args[0] not in self.commands:
             explain_verb(ctx.command_path, args[0], self.commands)
@@ -96,7 +96,7 @@ class Verbs(TyperGroup):
 class ShowByDefault(Verbs):
     """A group that runs `show` when its first argument is not one of its commands."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - vendored click
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Insert `show` where no command is named."""
         if not args and ctx.resilient_parsing:  # a shell completes the name of the command
             return super().parse_args(ctx, args)
@@ -115,7 +115,7 @@ def with_fields(options: type) -> Callable[[Callable[..., None]], Callable[..., 
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        def call(ctx: typer.Context, **values: Any) -> None:  # noqa: ANN401 - typer converted them
+        def call(ctx: typer.Context, **values: Any) -> None:
             given = options(**{field.name: values.pop(field.name) for field in fields(options)})
             command(ctx, given, **values)
 

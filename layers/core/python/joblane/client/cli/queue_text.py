@@ -133,7 +133,7 @@ def _rate(window: Fields, kind: str) -> str | None:
     if not window:
         return None
     rate = window[kind]["jobs"] * 60 / window["span_s"]
-    return "0" if rate == 0 else f"{rate:.0f}" if rate >= 100 else f"{rate:.2g}"  # noqa: PLR2004
+    return "0" if rate == 0 else f"{rate:.0f}" if rate >= 100 else f"{rate:.2g}"
 
 
 def _wait(window: Fields) -> str | None:

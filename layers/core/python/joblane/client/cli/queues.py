@@ -98,7 +98,7 @@ def resume(ctx: typer.Context, queue: Name, *, reason: Reason = None, json: Json
 
 
 @commands.command("set")
-def set_(  # noqa: PLR0913 - the settings
+def set_(
     ctx: typer.Context,
     queue: Name,
     *,

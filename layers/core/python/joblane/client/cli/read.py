@@ -85,7 +85,7 @@ def get(
 
 
 @commands.command()
-def logs(  # noqa: PLR0913 - the command's options
+def logs(
     ctx: typer.Context,
     job_id: JobId,
     *,
@@ -120,8 +120,8 @@ def logs(  # noqa: PLR0913 - the command's options
     the order of these names. With -f each job's output follows when the job has ended, at most
     64 KB of each.
     """
-    from joblane.client.cli.group_follower import GroupFollower  # noqa: PLC0415
-    from joblane.client.cli.log_follower import LogFollower, LogWriter, as_json  # noqa: PLC0415
+    from joblane.client.cli.group_follower import GroupFollower
+    from joblane.client.cli.log_follower import LogFollower, LogWriter, as_json
 
     client = connect(ctx)
     job_id = full_id(client, job_id)
@@ -166,7 +166,7 @@ def health(ctx: typer.Context, *, json: Json = False) -> None:
 
 
 @commands.command()
-def audit(  # noqa: PLR0913 - the filters of the API
+def audit(
     ctx: typer.Context,
     job_id: Annotated[
         str | None, typer.Argument(metavar="[ID]", help="Job whose actions to show.")

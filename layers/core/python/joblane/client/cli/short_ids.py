@@ -54,6 +54,6 @@ def full_ids(client: "Client", texts: Sequence[str], state: str | None = None) -
         if len(jobs) > 1:
             raise InputError(
                 f"{len(jobs)} jobs have ids that end with {text}: {', '.join(jobs[:5])}"
-                f"{', ...' if len(jobs) > 5 else ''}; give more of the id"  # noqa: PLR2004
+                f"{', ...' if len(jobs) > 5 else ''}; give more of the id"
             )
     return [found[text][0].split()[0] if text in found else text for text in texts]

@@ -33,7 +33,7 @@ _CONTEXT = {"allow_interspersed_args": False}
     "run", options_metavar=_USAGE, epilog=exit_codes.RUN_EPILOG, context_settings=_CONTEXT
 )
 @with_job_options
-def run(  # noqa: PLR0913 - the command's options
+def run(
     ctx: typer.Context,
     options: JobOptions,
     *,
@@ -70,7 +70,7 @@ def run(  # noqa: PLR0913 - the command's options
     not downloaded. The exit code is 0 if all completed.
     """
     if each is not None:
-        from joblane.client.cli.each_submit import run_each  # noqa: PLC0415 - few use it
+        from joblane.client.cli.each_submit import run_each  # few use it
 
         run_each(_each(ctx, options, each, attempts=1, as_json=json), give_up_s)
         return
@@ -159,7 +159,7 @@ def _confirms_cancel(job: "JobRef") -> bool:
 
 
 def _follow(client: "Client", job: "JobRef", *, raw: bool, as_json: bool, give_up_s: float) -> None:
-    from joblane.client.cli.log_follower import LogFollower, LogWriter  # noqa: PLC0415
+    from joblane.client.cli.log_follower import LogFollower, LogWriter
 
     if as_json:
         terminal.json_line({"submitted": job.data})
@@ -180,7 +180,7 @@ def _follow(client: "Client", job: "JobRef", *, raw: bool, as_json: bool, give_u
 def _follow_group(
     client: "Client", job: "JobRef", *, raw: bool, as_json: bool, give_up_s: float
 ) -> None:
-    from joblane.client.cli.group_follower import GroupFollower  # noqa: PLC0415
+    from joblane.client.cli.group_follower import GroupFollower
 
     if as_json:
         terminal.json_line({"submitted": job.data})
@@ -209,7 +209,7 @@ def submit(
     line's own values take precedence. Ids are printed in the order of the lines.
     """
     if each is not None:
-        from joblane.client.cli.each_submit import submit_each  # noqa: PLC0415 - few use it
+        from joblane.client.cli.each_submit import submit_each  # few use it
 
         submit_each(_each(ctx, options, each, attempts=None, as_json=json))
         return
@@ -222,8 +222,8 @@ def _each(
     ctx: typer.Context, options: JobOptions, file: Path, *, attempts: int | None, as_json: bool
 ) -> "EachSubmission":
     """Read and check the jobs of a file. Raises `typer.BadParameter` and `InputError`."""
-    from joblane.client.cli.each import read_jobs  # noqa: PLC0415 - few use it
-    from joblane.client.cli.each_submit import EachSubmission  # noqa: PLC0415
+    from joblane.client.cli.each import read_jobs  # few use it
+    from joblane.client.cli.each_submit import EachSubmission
 
     common = options.common(attempts)
     if options.stdin and str(file) == "-":

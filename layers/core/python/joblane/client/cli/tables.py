@@ -63,12 +63,12 @@ def table(
 
     Ids are never cut, so that they can be copied; on a narrower screen lines wrap.
     """
-    from io import StringIO  # noqa: PLC0415 - rich takes 60 ms; only tables pay for it
+    from io import StringIO  # rich takes 60 ms; only tables pay for it
 
-    from rich.cells import cell_len  # noqa: PLC0415
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich.cells import cell_len
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
     cells = [[printable(cell) for cell in row] for row in rows]
     needs = [max(map(cell_len, column)) for column in zip(headings, *cells, strict=True)]

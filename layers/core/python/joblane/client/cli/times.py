@@ -200,7 +200,7 @@ def _clock(text: str) -> tuple[int, int, int]:
         raise NotATime("is not a time; write the time of day as 9:00 or 9am")
     hour = int(found["hour"])
     if found["half"]:
-        if not 1 <= hour <= 12:  # noqa: PLR2004 - hours of a clock face
+        if not 1 <= hour <= 12:
             raise NotATime("has no such time of day")
         hour = hour % 12 + (12 if found["half"] == "pm" else 0)
     return hour, int(found["minute"] or 0), int(found["second"] or 0)
@@ -217,7 +217,7 @@ def _zone(name: str) -> tzinfo | None:
         if there >= timedelta(days=1):
             raise NotATime(f"has no time zone: {name} is none")
         return timezone(there if offset["sign"] == "+" else -there)
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # noqa: PLC0415 - few name a zone
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # few name a zone
 
     try:
         return ZoneInfo(name)
@@ -235,7 +235,7 @@ def _in_zone(naive: datetime, zone: tzinfo | None) -> datetime:
 
 
 def _utc(moment: datetime) -> str:
-    precision = "milliseconds" if moment.microsecond >= 1000 else "seconds"  # noqa: PLR2004
+    precision = "milliseconds" if moment.microsecond >= 1000 else "seconds"
     text = moment.astimezone(UTC).isoformat(timespec=precision)
     return text.replace("+00:00", "Z")
 

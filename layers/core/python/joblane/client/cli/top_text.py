@@ -217,7 +217,7 @@ def _total(queues: Sequence[Fields], kind: str) -> float | None:
 def _shown(rate: float | None) -> str | None:
     if rate is None:
         return None
-    return "0" if rate == 0 else f"{rate:.0f}" if rate >= 10 else f"{rate:.1f}"  # noqa: PLR2004
+    return "0" if rate == 0 else f"{rate:.0f}" if rate >= 10 else f"{rate:.1f}"
 
 
 def _of_fleet(fleet: Fields) -> object:

@@ -42,9 +42,9 @@ def run(
     exit code is the job's.
     """
     # Imported here: pydantic's models take long, and most commands need none.
-    from joblane.client.bundles import push as pushing  # noqa: PLC0415
-    from joblane.client.bundles.build import build_bundles  # noqa: PLC0415
-    from joblane.client.bundles.errors import BundleError  # noqa: PLC0415
+    from joblane.client.bundles import push as pushing
+    from joblane.client.bundles.build import build_bundles
+    from joblane.client.bundles.errors import BundleError
 
     if find_spec("ec2_agent") is None:
         terminal.note("the agent is not installed; install it with: pip install 'joblane[agent]'")
@@ -84,7 +84,7 @@ def run(
 
 
 def _read(params: Path) -> str:
-    from joblane.client.bundles.errors import BundleError  # noqa: PLC0415
+    from joblane.client.bundles.errors import BundleError
 
     try:
         return params.read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ commands.command("run")(type_run.run)
 
 
 @commands.command("push")
-def push(  # noqa: PLR0913 - the command's options
+def push(
     ctx: typer.Context,
     package: Annotated[
         str,
@@ -54,7 +54,7 @@ def push(  # noqa: PLR0913 - the command's options
     and writes the definitions. Accepted jobs keep their version.
     """
     # Imported here: pydantic's models take long, and most commands need none.
-    from joblane.client.bundles import push as pushing  # noqa: PLC0415
+    from joblane.client.bundles import push as pushing
 
     pushed = pushing.push(connect(ctx), package, architecture or (), migrate=migrate, reason=reason)
     if json:

@@ -59,12 +59,12 @@ class FileCalls:
 
         Raises `NotFoundError`.
         """
-        from joblane.client.files.download import listed  # noqa: PLC0415 - most calls have no files
+        from joblane.client.files.download import listed  # most calls have no files
 
         return listed(job_id)
 
     @ApiCall
-    def download(  # noqa: PLR0913 - what, where to, and what may be replaced
+    def download(
         self,
         job_id: str,
         to: str | os.PathLike[str],
@@ -88,7 +88,7 @@ class FileCalls:
 
         Raises `NotFoundError`; `FileError` when a path selects nothing or a file cannot be written.
         """
-        from joblane.client.files import download as files  # noqa: PLC0415 - as above
+        from joblane.client.files import download as files
 
         if isinstance(paths, str):
             raise InputError("paths must be a list of paths")
@@ -131,8 +131,8 @@ def with_uploads(fields: Mapping[str, Any]) -> Call[dict[str, Any]]:
 
 def stdin_fields(given: StandardInput, progress: Progress) -> Call[dict[str, str]]:
     """Read a standard input, and upload it if it must be a file. Returns the field that it is."""
-    from joblane.client.files.standard_input import standard_input  # noqa: PLC0415 - as above
-    from joblane.client.files.upload import digests, upload  # noqa: PLC0415
+    from joblane.client.files.standard_input import standard_input
+    from joblane.client.files.upload import digests, upload
 
     stop = threading.Event()
 
@@ -155,8 +155,8 @@ def stdin_fields(given: StandardInput, progress: Progress) -> Call[dict[str, str
 
 
 def _uploaded(inputs: Sequence[Input], progress: Progress) -> Call[Uploaded]:
-    from joblane.client.files.scan import Named, scan  # noqa: PLC0415 - as above
-    from joblane.client.files.upload import digests, upload  # noqa: PLC0415
+    from joblane.client.files.scan import Named, scan
+    from joblane.client.files.upload import digests, upload
 
     if isinstance(inputs, str | bytes | os.PathLike | Mapping):
         raise InputError('inputs must be a list, such as ["data.csv"]')

@@ -114,7 +114,7 @@ class Care:
         return not (self.replace or mine)
 
 
-def download(  # noqa: PLR0913, PLR0917 - what, where to, and how
+def download(
     files: Sequence[OutputFile],
     to: str | os.PathLike[str],
     links: Links,
