@@ -41,7 +41,8 @@ def start(launcher: Launcher, shims: Shims, name: str, script: str) -> socket.so
     until = time.clock_gettime(time.CLOCK_BOOTTIME) + 240
     order: dict[str, object] = {"until": until, "kill_at": None, "waits": None, "output": {}}
     order |= {"context": {}, "heartbeat_s": None, "grace_s": 10.0}
-    order |= {"has_params": False, "has_work": False}
+    order |= {"has_params": False, "has_work": False, "record_within_s": 0.0}
+    order |= {"wants_progress": False, "wants_beyond": None}
     hand_over(shim, folder, sandbox, (out[0], err[0], ours.fileno(), launcher.lock), order)
     return shim
 
