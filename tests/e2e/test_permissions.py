@@ -17,8 +17,8 @@ from tests.support.permissions import Call, Granted, granted, made, recorded
 
 EARLIER, PROCESSES = os.environ.get("JOBLANE_E2E_CALLS"), os.environ.get("JOBLANE_E2E_PROCESSES")
 
-STRANGERS = {"joblane-idle"}
-"""Roles that tests make to see that they are refused (test_iam.py)."""
+STRANGERS = {"joblane-ci", "joblane-idle"}
+"""Roles of callers, which test_iam.py has refused: one by its policy, one by a forged signature."""
 
 EXCUSED = {
     "Lambda keeps a function's log, here without its role": (
