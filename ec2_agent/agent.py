@@ -86,11 +86,12 @@ class Agent:
         parts.journal.resume()  # after a heartbeat that lists these jobs as this agent's
         await parts.limits.begin()
         inbox = await parts.inbox.open()
-        await parts.flight.show_again(inbox.url)
         self._log_ready()
         self._on_ready()
         for found in parts.adoption.found:
             self._track(self._adopt(found))
+        # Beside the heartbeats, which must not wait for SQS.
+        self._track(parts.flight.show_again(inbox.url))
         loops = self._start_loops(inbox)
         draining = asyncio.create_task(self._draining.wait(), name="draining")
         done, _ = await asyncio.wait({*loops, draining}, return_when=asyncio.FIRST_COMPLETED)

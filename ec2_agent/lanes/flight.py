@@ -85,10 +85,7 @@ class Flight:
         if self._receipts is None:
             return
         inbox, left = self._queue_at(inbox_url), self._receipts.take_over(self._held)
-        for receipt in left:
-            error = await _asked(inbox.hide(receipt, 0))
-            if error is not None and not _is_final(error):
-                events.message_not_settled(None, "show again", error)
+        await asyncio.gather(*(_try(None, inbox.hide(each, 0), "show again") for each in left))
 
     async def delete(self, delivery: Delivery) -> bool:
         """Delete a message: its job has ended. False if SQS must be asked again."""
@@ -160,8 +157,9 @@ class Flight:
         other one is deleted: a crash in between duplicates it and never loses it. False if it was
         not sent: the old one is then hidden as any other.
         """
-        lane = self._lane(delivery)
-        if not await _try(delivery, lane.send_again(delivery.received, seconds), "send again"):
+        error = await _asked(self._lane(delivery).send_again(delivery.received, seconds))
+        if error is not None:  # whatever it is: the old one is all that there is
+            events.message_not_settled(message_of(delivery), "send again", error)
             return False
         await self._try_delete(delivery)
         return True
@@ -274,14 +272,16 @@ async def _extend(lane: QueueCalls, receipts: list[str]) -> None:
         events.messages_seen_again(len(refused))
 
 
-async def _try(delivery: Delivery, call: Awaitable[None], what: str) -> bool:
+async def _try(delivery: Delivery | None, call: Awaitable[None], what: str) -> bool:
     """Wait for a call that is not essential. False if SQS did not answer, or throttles.
 
-    Without it the message becomes visible again, and is disposed of by the job's row.
+    `delivery` is None for what an earlier process held. Without the call the message becomes
+    visible again, and is disposed of by the job's row.
     """
     error = await _asked(call)
     if error is not None:
-        events.message_not_settled(message_of(delivery), what, error)
+        job = None if delivery is None else message_of(delivery)
+        events.message_not_settled(job, what, error)
     return error is None or _is_final(error)
 
 

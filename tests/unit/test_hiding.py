@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.disposal import HELD_ELSEWHERE_S
@@ -144,12 +144,22 @@ def test_a_message_of_an_inbox_is_not_sent_anew(aws: Cloud):
     assert (True, []) == (agent.lane.is_there, agent.lane.copies)
 
 
-def test_a_worn_message_that_cannot_be_sent_anew_is_hidden_and_tried_again(aws: Cloud):
+@pytest.mark.parametrize(
+    "error",
+    [
+        EndpointConnectionError(endpoint_url=LANE),
+        ClientError({"Error": {"Code": "InvalidParameterValue"}}, "SendMessage"),
+    ],
+    ids=["no answer", "refused for good"],
+)
+def test_a_worn_message_that_cannot_be_sent_anew_is_hidden_and_tried_again(
+    aws: Cloud, error: Exception
+):
     agent = Agent(aws)
     worn = replace(agent.lane.receive(), receives=MAX_RECEIVES - 1)
 
     async def refuse(_received: Received, _delay_s: int) -> None:
-        raise EndpointConnectionError(endpoint_url=LANE)
+        raise error
 
     async def live() -> None:
         await agent.flight.give_back(Delivery("default", LANE, LETTERS, worn, 0.0), 5)

@@ -37,7 +37,7 @@ class AwsSignature(httpx.Auth):
         """Return None: there is no token."""
 
     def renewed(self, refused: str | None) -> None:
-        """Return None: as above."""
+        """Return None: there is no token to renew."""
 
     def sync_auth_flow(
         self, request: httpx.Request
@@ -49,7 +49,7 @@ class AwsSignature(httpx.Auth):
     async def async_auth_flow(
         self, request: httpx.Request
     ) -> AsyncGenerator[httpx.Request, httpx.Response]:
-        """As above."""
+        """Send the request with its signature, as `sync_auth_flow` does."""
         await request.aread()
         # In a thread: where credentials are renewed, a service is asked.
         yield await asyncio.to_thread(self._signed, request)
