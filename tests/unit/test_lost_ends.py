@@ -69,6 +69,21 @@ def test_who_waits_longest_gets_it_and_the_new_job_waits(at: Deployed):
     assert 0 == at.deliver()
 
 
+def test_a_job_is_accepted_although_the_one_that_got_the_slot_could_not_be_let_go(at: Deployed):
+    put_keyed(at.aws, active="A", queued="B", limits=KeyLimits(max_queued=1), now_ms=START_MS)
+    lose(at, "A")
+    emitter, clients = at.own_clients()
+
+    def fail(**_: Any) -> None:
+        raise ConnectTimeoutError(endpoint_url="x")
+
+    emitter.register("before-call.dynamodb.UpdateItem", fail)
+    status, found = api(at.aws, clients=clients)("POST", "/v1/jobs", body(max_queued=1))
+    assert (202, "waiting", State.WAITING) == (status, found["state"], at.head("B").state)
+    assert {} == minute(at.aws, NOW + QUARTER_S)
+    assert (State.PENDING, ["B"]) == (at.head("B").state, at.sent())
+
+
 def test_one_that_waits_and_is_over_is_not_replaced_but_leaves_its_place(at: Deployed):
     limits = KeyLimits(max_queued=2, when_full="replace-oldest")
     put_keyed(at.aws, active="A", queued="BC", limits=limits)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Literal
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from joblane.aws.jobs import KeyBusy
 from joblane.aws.keyed_jobs import KeyedJobs, KeyWrite, Skip
 from joblane.aws.keys import KeyChanged, StoredKey
@@ -238,12 +240,21 @@ class KeyAdmission:
     ) -> None:
         """Let jobs go that have got a slot with this write; one may have been replaced by it.
 
-        If this is killed before, they go with the end that frees their slot, if that comes, or when
-        the key is looked at (`joblane.service.key_watch`).
+        If this fails, or is killed before, they go with the end that frees their slot, if that
+        comes, or when the key is looked at (`joblane.service.key_watch`). The job that was written
+        is accepted in any case.
         """
         for grant in granted:
-            if grant.job_id in state.active:
+            if grant.job_id not in state.active:
+                continue
+            try:
                 self.releases.let_go(request.name, grant, now_ms)
+            except (BotoCoreError, ClientError):
+                self.releases.log.exception(
+                    "a job that got a slot could not be let go; it is when its key is looked at",
+                    job_id=grant.job_id,
+                    key=request.name.encode(),
+                )
 
     def _skip(
         self, decision: Accepted, job_id: str, request: KeyRequest, now_ms: int
