@@ -13,13 +13,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from ec2_agent.attempt.adoption import FoundJob
 from ec2_agent.attempt.run import Attempt
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.compose import Parts
 from ec2_agent.host import memory
-from ec2_agent.jobs.adoption import FoundJob
-from ec2_agent.lanes.delivery import Delivery, message_of
 from ec2_agent.logging import events
+from ec2_agent.messages.delivery import Delivery, message_of
 from ec2_agent.outcomes.judge import StopReason, not_started
 from ec2_agent.presence.notices import Kind, Notice, watch
 from joblane import __version__

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from ec2_agent.attempt.adoption import Adoption
 from ec2_agent.attempt.outputs import OutputFiles
 from ec2_agent.attempt.preparation import Preparation
 from ec2_agent.attempt.run import AttemptParts
 from ec2_agent.attempt.typed import JobTypes
 from ec2_agent.aws import Aws
 from ec2_agent.bundles.cache import BundleCache
-from ec2_agent.disk.space import DiskSpace
 from ec2_agent.facts.collecting import FactCollector
 from ec2_agent.facts.command import run, sandbox_of
 from ec2_agent.facts.host import HostFacts
@@ -26,30 +26,30 @@ from ec2_agent.files.staging import Stages
 from ec2_agent.files.transfers import Transfers
 from ec2_agent.host.capacity import Capacity
 from ec2_agent.host.clock import Clock
-from ec2_agent.host.group import Group
 from ec2_agent.host.metadata import Metadata
 from ec2_agent.host.processes import boottime
-from ec2_agent.jobs.adoption import Adoption
 from ec2_agent.jobs.start import JobStarter
 from ec2_agent.lanes.ahead import Ahead
 from ec2_agent.lanes.claiming import Claimer
-from ec2_agent.lanes.flight import Flight
-from ec2_agent.lanes.inbox_receipts import InboxReceipts
 from ec2_agent.lanes.intake import Intake
 from ec2_agent.lanes.lacking import LackingHost
 from ec2_agent.lanes.memory import Memory, MemoryGate
 from ec2_agent.lanes.queue_limits import QueueLimits
 from ec2_agent.lanes.targeted import TargetedJobs
 from ec2_agent.lanes.tenants import TenantGate
+from ec2_agent.messages.flight import Flight
+from ec2_agent.messages.inbox_receipts import InboxReceipts
 from ec2_agent.outcomes.journal import Journal, OutcomeRecorder
 from ec2_agent.outcomes.report import Report
-from ec2_agent.presence.departure import Departure
 from ec2_agent.presence.gates import Gates
 from ec2_agent.presence.inbox import Inbox
 from ec2_agent.presence.lease import Lease
 from ec2_agent.presence.standing import Standing
 from ec2_agent.presence.trouble import describe_trouble
+from ec2_agent.sandbox.disk.space import DiskSpace
 from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.scale_in.departure import Departure
+from ec2_agent.scale_in.group import Group
 from ec2_agent.settings import Settings
 from ec2_agent.shim.pool import Shims
 from ec2_agent.slots import FreeSlots, Slots, jobs_left

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from ec2_agent.attempt.adoption import Adoption
 from ec2_agent.host.capacity import Capacity, JobCounts
-from ec2_agent.jobs.adoption import Adoption
 from ec2_agent.lanes.claiming import Claimer
 from ec2_agent.lanes.memory import Memory
 from ec2_agent.lanes.queue_limits import QueueLimits

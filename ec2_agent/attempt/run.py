@@ -13,11 +13,11 @@ from ec2_agent.attempt.shipping import OutputShipper
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.start import JobStarter, LeaseOver, ShimLost
-from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.lanes.flight import Flight
-from ec2_agent.lanes.hiding import LACKING
 from ec2_agent.lanes.lacking import LackingHost
 from ec2_agent.logging import events
+from ec2_agent.messages.delivery import Delivery
+from ec2_agent.messages.flight import Flight
+from ec2_agent.messages.hiding import LACKING
 from ec2_agent.outcomes.journal import OutcomeRecorder
 from ec2_agent.outcomes.judge import (
     FAILURE_CHARS,

@@ -20,8 +20,8 @@ from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.output_cap import output_cap
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
-from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.logging import events
+from ec2_agent.messages.delivery import Delivery
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import DiskShort, HostShort, Spec, refusal

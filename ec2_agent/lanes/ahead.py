@@ -17,9 +17,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.lanes.flight import Flight
 from ec2_agent.lanes.polling import MOST_A_FETCH
+from ec2_agent.messages.delivery import Delivery
+from ec2_agent.messages.flight import Flight
 
 AHEAD_S = 0.1
 """Seconds of work that may wait here, at the rate of the last `WINDOW_S`. An agent receives a

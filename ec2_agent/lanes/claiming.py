@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from ec2_agent.aws_calls.jobs import JobCalls
 from ec2_agent.calls import in_thread
-from ec2_agent.lanes.delivery import Delivery, read_message
 from ec2_agent.lanes.disposal import Action, Disposal, dispose_missing, dispose_refused
-from ec2_agent.lanes.flight import Flight
 from ec2_agent.lanes.overtaking import is_overtaken, overtaken
 from ec2_agent.logging import events
+from ec2_agent.messages.delivery import Delivery, read_message
+from ec2_agent.messages.flight import Flight
 from ec2_agent.outcomes.judge import AttemptResult, cancelled
 from ec2_agent.outcomes.record import transition_of
 from ec2_agent.settings import Settings

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from ec2_agent.aws_calls.queues import QueueAt
 from ec2_agent.calls import AWS_ERRORS
-from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.polling import (
     EMPTY_AFTER_S,
     MOST_A_FETCH,
@@ -18,6 +17,7 @@ from ec2_agent.lanes.polling import (
     serving_order,
 )
 from ec2_agent.logging import events
+from ec2_agent.messages.delivery import Delivery
 from joblane.aws.lanes import Received
 from joblane.deployment.descriptor import Descriptor
 

@@ -14,9 +14,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ec2_agent.lanes.delivery import Delivery, message_of
-from ec2_agent.lanes.flight import Flight
-from ec2_agent.lanes.hiding import LACKING
+from ec2_agent.messages.delivery import Delivery, message_of
+from ec2_agent.messages.flight import Flight
+from ec2_agent.messages.hiding import LACKING
 
 REMEMBERED = 1000
 """Jobs that are remembered; one that is forgotten is claimed once more."""

@@ -13,11 +13,11 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ec2_agent.lanes.delivery import Delivery, message_of
-from ec2_agent.lanes.flight import Flight
-from ec2_agent.lanes.hiding import TOO_LARGE
 from ec2_agent.lanes.wait_notes import NOTE_AFTER_S, WaitNotes
 from ec2_agent.logging import events
+from ec2_agent.messages.delivery import Delivery, message_of
+from ec2_agent.messages.flight import Flight
+from ec2_agent.messages.hiding import TOO_LARGE
 from joblane.aws.jobs import JobStore
 from joblane.job.spec import DEFAULT_MEMORY_MB
 

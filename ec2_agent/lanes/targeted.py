@@ -15,12 +15,12 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ec2_agent.lanes.delivery import Delivery, read_message
-from ec2_agent.lanes.flight import Flight
-from ec2_agent.lanes.hiding import INBOX_FULL
 from ec2_agent.lanes.tenants import TenantGate
 from ec2_agent.lanes.wait_notes import NOTE_AFTER_S, WaitNotes
 from ec2_agent.logging import events
+from ec2_agent.messages.delivery import Delivery, read_message
+from ec2_agent.messages.flight import Flight
+from ec2_agent.messages.hiding import INBOX_FULL
 from joblane.aws.jobs import JobStore
 from joblane.job.message import Message
 

@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ec2_agent.lanes.delivery import Delivery, message_of
-from ec2_agent.lanes.flight import Flight
-from ec2_agent.lanes.hiding import TENANT_FULL
 from ec2_agent.lanes.wait_notes import NOTE_AFTER_S, WaitNotes
 from ec2_agent.logging import events
+from ec2_agent.messages.delivery import Delivery, message_of
+from ec2_agent.messages.flight import Flight
+from ec2_agent.messages.hiding import TENANT_FULL
 from joblane.aws.jobs import JobStore
 from joblane.queue.tenant_shares import Allowance
 

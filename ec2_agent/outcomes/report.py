@@ -9,8 +9,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from ec2_agent.aws_calls.jobs import JobCalls
 from ec2_agent.calls import in_thread
-from ec2_agent.lanes.flight import Flight
 from ec2_agent.logging import events
+from ec2_agent.messages.flight import Flight
 from ec2_agent.outcomes.journal import Undelivered
 from ec2_agent.outcomes.record import OutcomeRecord, Transition
 from joblane.aws.jobs import Refused

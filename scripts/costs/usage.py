@@ -9,9 +9,9 @@ import math
 from dataclasses import dataclass
 
 from ec2_agent.facts.publishing import RENEW_S
-from ec2_agent.lanes.flight import EXTEND_EVERY_S
 from ec2_agent.lanes.intake import LONG_POLL_S
 from ec2_agent.lanes.queue_limits import READ_EVERY_S
+from ec2_agent.messages.flight import EXTEND_EVERY_S
 from ec2_agent.presence.inbox import POLL_S
 from joblane.aws.agents import SHARDS as AGENT_SHARDS
 from joblane.aws.job_items import WAKE_SHARDS

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from ec2_agent.lanes import polling
 from ec2_agent.lanes.disposal import Action, dispose_refused
-from ec2_agent.lanes.flight import EXTEND_EVERY_S
 from ec2_agent.lanes.intake import PAUSE_S
 from ec2_agent.lanes.polling import Fetch, LaneKey, next_fetch, serving_order
 from ec2_agent.lanes.queue_limits import READ_EVERY_S
+from ec2_agent.messages.flight import EXTEND_EVERY_S
 from joblane.aws.lanes import BATCH
 from joblane.job.lifecycle import State
 from scripts.costs.month import START_S

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from ec2_agent.disk.model import inodes_of
-from ec2_agent.disk.space import MIB, DiskSpace
-from ec2_agent.disk.work_disks import WorkDisks, find
+from ec2_agent.sandbox.disk.model import inodes_of
+from ec2_agent.sandbox.disk.space import MIB, DiskSpace
+from ec2_agent.sandbox.disk.work_disks import WorkDisks, find
 from ec2_agent.sandbox.model import DiskShort, Limits, SandboxRefused
 from tests.sandbox.running import (
     REPOSITORY,

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from ec2_agent.attempt.adoption import Adoption
 from ec2_agent.configuration import lock_state_directory
+from ec2_agent.errors import CannotStart
 from ec2_agent.host.processes import boottime, is_running, start_ticks
 from ec2_agent.jobs import reconnect as reconnecting
-from ec2_agent.jobs.adoption import Adoption
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.reconnect import ShimUnreachable, reconnect
 from ec2_agent.jobs.running import RunningJob
@@ -22,7 +23,6 @@ from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.jobs.start import LeaseOver
 from ec2_agent.sandbox import uids
 from ec2_agent.sandbox.model import Ending
-from ec2_agent.settings import CannotStart
 from ec2_agent.shim import files
 from tests.sandbox.running import REPOSITORY, STOPS, alive, go_on, marker
 from tests.sandbox.shim_jobs import Room, ended, ended_or_lost, output, records, wait_for

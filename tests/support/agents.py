@@ -17,7 +17,6 @@ from ec2_agent.attempt.typed import JobTypes
 from ec2_agent.aws_calls.jobs import JobCalls
 from ec2_agent.aws_calls.queues import Queues
 from ec2_agent.bundles.cache import BundleCache
-from ec2_agent.disk.space import DiskSpace
 from ec2_agent.facts.known import KnownFacts
 from ec2_agent.files.cache import FileCache
 from ec2_agent.files.inputs import InputFiles
@@ -27,12 +26,13 @@ from ec2_agent.host.capacity import Capacity, JobCounts
 from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.start import JobStarter
 from ec2_agent.lanes.claiming import Claimer
-from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.lanes.flight import Flight
 from ec2_agent.lanes.lacking import LackingHost
+from ec2_agent.messages.delivery import Delivery
+from ec2_agent.messages.flight import Flight
 from ec2_agent.outcomes.journal import Journal, OutcomeRecorder, Store
 from ec2_agent.outcomes.record import OutcomeRecord
 from ec2_agent.outcomes.report import Report
+from ec2_agent.sandbox.disk.space import DiskSpace
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.settings import Settings
 from ec2_agent.shim.pool import Shims

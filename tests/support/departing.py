@@ -12,25 +12,25 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from ec2_agent.agent import Agent
+from ec2_agent.attempt.adoption import Adoption
 from ec2_agent.host.capacity import Capacity
-from ec2_agent.host.group import Group
-from ec2_agent.jobs.adoption import Adoption
 from ec2_agent.lanes.ahead import Ahead
-from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.lanes.flight import Flight
 from ec2_agent.lanes.intake import Intake
 from ec2_agent.lanes.lacking import LackingHost
 from ec2_agent.lanes.memory import Memory, MemoryGate
 from ec2_agent.lanes.queue_limits import QueueLimits
 from ec2_agent.lanes.targeted import TargetedJobs
 from ec2_agent.lanes.tenants import TenantGate
-from ec2_agent.presence.departure import Departure
+from ec2_agent.messages.delivery import Delivery
+from ec2_agent.messages.flight import Flight
 from ec2_agent.presence.gates import Gates
 from ec2_agent.presence.inbox import Inbox
 from ec2_agent.presence.lease import Lease
 from ec2_agent.presence.notices import Kind, Notice
 from ec2_agent.presence.standing import Standing
 from ec2_agent.retry import AWS_RETRY, Backoff
+from ec2_agent.scale_in.departure import Departure
+from ec2_agent.scale_in.group import Group
 from ec2_agent.slots import FreeSlots, Slots, jobs_left
 from joblane.aws.agents import AgentStore
 from joblane.aws.settings import SettingsStore

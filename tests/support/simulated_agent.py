@@ -11,16 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ec2_agent.attempt.adoption import Adoption
 from ec2_agent.aws_calls.jobs import JobCalls
 from ec2_agent.aws_calls.queues import Queues
 from ec2_agent.calls import AWS_ERRORS, in_thread
-from ec2_agent.jobs.adoption import Adoption
 from ec2_agent.lanes.claiming import Claimer
-from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.lanes.flight import Flight
 from ec2_agent.lanes.memory import Memory
 from ec2_agent.lanes.targeted import TargetedJobs
 from ec2_agent.lanes.tenants import TenantGate
+from ec2_agent.messages.delivery import Delivery
+from ec2_agent.messages.flight import Flight
 from ec2_agent.outcomes.journal import Journal, OutcomeRecorder
 from ec2_agent.outcomes.judge import (
     AttemptResult,

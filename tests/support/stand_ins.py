@@ -19,8 +19,8 @@ from ec2_agent.aws_calls.jobs import JobCalls
 from ec2_agent.aws_calls.queues import Queues
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.lanes.claiming import Claimer
-from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.lanes.flight import Flight
+from ec2_agent.messages.delivery import Delivery
+from ec2_agent.messages.flight import Flight
 from ec2_agent.outcomes.journal import Journal, OutcomeRecorder
 from ec2_agent.outcomes.judge import judge
 from ec2_agent.outcomes.report import Report

@@ -8,15 +8,15 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from ec2_agent.agent import Agent
+from ec2_agent.attempt.adoption import Adoption
 from ec2_agent.host.capacity import Capacity
-from ec2_agent.jobs.adoption import Adoption
 from ec2_agent.lanes.ahead import Ahead
-from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.lacking import LackingHost
 from ec2_agent.lanes.memory import Memory, MemoryGate
 from ec2_agent.lanes.queue_limits import QueueLimits
 from ec2_agent.lanes.targeted import TargetedJobs
 from ec2_agent.lanes.tenants import TenantGate
+from ec2_agent.messages.delivery import Delivery
 from ec2_agent.outcomes.journal import OutcomeRecorder
 from ec2_agent.presence.gates import Gates
 from ec2_agent.presence.inbox import Inbox

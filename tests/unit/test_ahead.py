@@ -7,8 +7,8 @@ import pytest
 
 from ec2_agent.aws_calls.queues import Queues
 from ec2_agent.lanes.ahead import HOLD_S, WINDOW_S, Ahead
-from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.lanes.flight import Flight
+from ec2_agent.messages.delivery import Delivery
+from ec2_agent.messages.flight import Flight
 from joblane.aws.lanes import LaneQueue
 from joblane.job.message import Message
 from tests.support.aws import DESCRIPTOR, Cloud

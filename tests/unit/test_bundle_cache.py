@@ -18,7 +18,7 @@ import pytest
 from ec2_agent.bundles import unpack as unpacking
 from ec2_agent.bundles.cache import BundleCache, BundleUnusable
 from ec2_agent.bundles.unpack import EACH_BYTES, BadBundle, Contents, unpack
-from ec2_agent.disk.space import DiskSpace
+from ec2_agent.sandbox.disk.space import DiskSpace
 from ec2_agent.sandbox.model import DiskShort
 from joblane.aws.bundle_downloads import BundleDownloads
 from joblane.aws.download import Download, ObjectGone

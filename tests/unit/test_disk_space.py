@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from ec2_agent.bundles.cache import BundleCache
-from ec2_agent.disk.loop import LoopDisks, image_bytes
-from ec2_agent.disk.space import KEEP_BYTES, MIB, DiskSpace
 from ec2_agent.files.cache import FileCache
 from ec2_agent.files.inputs import Fetch, InputFiles
 from ec2_agent.files.staging import Stages
 from ec2_agent.files.transfers import Transfers
-from ec2_agent.lanes.hiding import LACKING
+from ec2_agent.messages.hiding import LACKING
+from ec2_agent.sandbox.disk.loop import LoopDisks, image_bytes
+from ec2_agent.sandbox.disk.space import KEEP_BYTES, MIB, DiskSpace
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import DiskShort, HostLacks, SandboxRefused
 from ec2_agent.shim.log import LOOK_BYTES, MAX_RECORD, Writer

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.disposal import HELD_ELSEWHERE_S
-from ec2_agent.lanes.flight import Flight
-from ec2_agent.lanes.hiding import INBOX_FULL, LACKING, TENANT_FULL, TOO_LARGE, Pauses
 from ec2_agent.lanes.lacking import LackingHost
 from ec2_agent.lanes.memory import Memory, MemoryGate, hold_s
 from ec2_agent.lanes.tenants import TenantGate
+from ec2_agent.messages.delivery import Delivery
+from ec2_agent.messages.flight import Flight
+from ec2_agent.messages.hiding import INBOX_FULL, LACKING, TENANT_FULL, TOO_LARGE, Pauses
 from joblane.aws.lanes import MAX_VISIBILITY_S, Received
 from joblane.job.head import submitted
 from joblane.job.message import Message

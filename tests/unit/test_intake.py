@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.intake import LONG_POLL_S, Intake
 from ec2_agent.lanes.polling import EMPTY_AFTER_S, LOW_EVERY
+from ec2_agent.messages.delivery import Delivery
 from joblane.aws.lanes import Received
 from joblane.deployment.names import Lane
 from tests.support.aws import DESCRIPTOR

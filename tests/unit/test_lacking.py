@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ec2_agent.lanes import hiding
-from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.lacking import LackingHost
+from ec2_agent.messages import hiding
+from ec2_agent.messages.delivery import Delivery
 from ec2_agent.sandbox.launcher import Launcher
 from joblane.job.head import Head
 from joblane.job.lifecycle import State

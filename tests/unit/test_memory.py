@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ec2_agent.jobs.adoption import Adoption
+from ec2_agent.attempt.adoption import Adoption
 from ec2_agent.lanes import memory
-from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.memory import HOLD_S, LONGEST_HOLD_S, Memory, MemoryGate, hold_s
+from ec2_agent.messages.delivery import Delivery
 from ec2_agent.slots import Slots
 from joblane.aws.condition_items import to_waiting, waiting_row
 from joblane.aws.jobs import JobStore

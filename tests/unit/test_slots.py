@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ec2_agent.attempt.adoption import Adoption
 from ec2_agent.host.capacity import Capacity, JobCounts
-from ec2_agent.jobs.adoption import Adoption
 from ec2_agent.lanes.memory import Memory
 from ec2_agent.lanes.queue_limits import QueueLimits
 from ec2_agent.outcomes.judge import StopReason

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ec2_agent.lanes import targeted
-from ec2_agent.lanes.delivery import Delivery, decode_delivery, encode_delivery
-from ec2_agent.lanes.flight import HELD_S
 from ec2_agent.lanes.targeted import MOST_HELD
+from ec2_agent.messages.delivery import Delivery, decode_delivery, encode_delivery
+from ec2_agent.messages.flight import HELD_S
 from joblane.aws.inboxes import KEPT_S
 from joblane.aws.lanes import Received
 from joblane.job.lifecycle import State

@@ -11,11 +11,11 @@ import pytest
 from ec2_agent.aws_calls import direct
 from ec2_agent.aws_calls.queues import Queues
 from ec2_agent.lanes import intake, tenants
-from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.lanes.flight import Flight
-from ec2_agent.lanes.hiding import REPLACE_AT, TENANT_FULL
 from ec2_agent.lanes.intake import FULL_PAUSE_S, Intake
 from ec2_agent.lanes.tenants import MOST_HELD, NOTE_AT, TenantGate
+from ec2_agent.messages.delivery import Delivery
+from ec2_agent.messages.flight import Flight
+from ec2_agent.messages.hiding import REPLACE_AT, TENANT_FULL
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import LaneQueue
 from joblane.contract.job import job_view

@@ -11,7 +11,7 @@ import pytest
 from aws_lambda_powertools.logging import Logger
 
 from ec2_agent.attempt.preparation import sandbox_spec
-from ec2_agent.lanes.delivery import Delivery, decode_delivery, encode_delivery, read_message
+from ec2_agent.messages.delivery import Delivery, decode_delivery, encode_delivery, read_message
 from functions.admin import handler as admin
 from functions.dead_letter import handler as dead_letter
 from functions.submission import handler as submission_function

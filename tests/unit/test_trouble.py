@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 
 from ec2_agent.compose import Host, Parts
-from ec2_agent.disk.space import DiskSpace
 from ec2_agent.host.clock import Clock
 from ec2_agent.host.processes import boottime
 from ec2_agent.presence.trouble import describe_trouble
+from ec2_agent.sandbox.disk.space import DiskSpace
 from joblane.job.lease import NO_EGRESS
 from tests.support.agents import settings
 from tests.support.aws import Cloud

@@ -15,7 +15,7 @@ import pytest
 from ec2_agent.attempt.run import Attempt
 from ec2_agent.attempt.typed import CannotRunType, JobTypes, find_python
 from ec2_agent.bundles.cache import BundleCache
-from ec2_agent.disk.space import DiskSpace
+from ec2_agent.sandbox.disk.space import DiskSpace
 from ec2_agent.sandbox.launcher import Launcher
 from joblane.aws.bundle_downloads import BundleDownloads
 from joblane.aws.lanes import LaneQueue

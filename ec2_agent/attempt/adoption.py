@@ -24,8 +24,8 @@ from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.reconnect import ENDING_S, discard, reconnect
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
-from ec2_agent.lanes.delivery import Delivery, decode_delivery, message_of
 from ec2_agent.logging import events
+from ec2_agent.messages.delivery import Delivery, decode_delivery, message_of
 from ec2_agent.presence.lease import Lease
 from ec2_agent.retry import Backoff, RetryPolicy, retry
 from ec2_agent.shim import files

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ec2_agent.calls import AWS_ERRORS
-from ec2_agent.host.group import Group, InstanceKept
 from ec2_agent.lanes.intake import Intake
 from ec2_agent.lanes.targeted import TargetedJobs
 from ec2_agent.logging import events
 from ec2_agent.outcomes.journal import Journal
 from ec2_agent.presence.gates import Gates
+from ec2_agent.scale_in.group import Group, InstanceKept
 from ec2_agent.slots import FreeSlots
 from joblane.fleet.idle import (
     Idleness,

@@ -5,10 +5,10 @@ import os
 import threading
 from pathlib import Path
 
-from ec2_agent.disk.loop import LoopDisks
-from ec2_agent.disk.model import Disk, Disks
-from ec2_agent.disk.quota import QuotaDisks
-from ec2_agent.disk.space import DiskSpace
+from ec2_agent.sandbox.disk.loop import LoopDisks
+from ec2_agent.sandbox.disk.model import Disk, Disks
+from ec2_agent.sandbox.disk.quota import QuotaDisks
+from ec2_agent.sandbox.disk.space import DiskSpace
 from ec2_agent.sandbox.model import HostLacks, SandboxRefused
 
 SWEEP_S = 2.0

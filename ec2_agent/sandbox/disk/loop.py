@@ -12,10 +12,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from ec2_agent.disk import calls
-from ec2_agent.disk.model import Disk, inodes_of
-from ec2_agent.disk.space import MIB, DiskSpace
 from ec2_agent.sandbox.cgroup import disks_of
+from ec2_agent.sandbox.disk import calls
+from ec2_agent.sandbox.disk.model import Disk, inodes_of
+from ec2_agent.sandbox.disk.space import MIB, DiskSpace
 from ec2_agent.sandbox.model import SandboxRefused, refusal
 
 MKFS = "mkfs.ext4"

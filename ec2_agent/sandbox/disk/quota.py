@@ -14,12 +14,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from ec2_agent.disk import calls
-from ec2_agent.disk.model import Disk, inodes_of
-from ec2_agent.disk.removal import empty
-from ec2_agent.disk.space import MIB, DiskSpace
 from ec2_agent.sandbox import kernel
 from ec2_agent.sandbox.cgroup import disks_of
+from ec2_agent.sandbox.disk import calls
+from ec2_agent.sandbox.disk.model import Disk, inodes_of
+from ec2_agent.sandbox.disk.removal import empty
+from ec2_agent.sandbox.disk.space import MIB, DiskSpace
 from ec2_agent.sandbox.model import SandboxRefused, refusal
 
 FIRST_PROJECT = 0x4A4C0000

@@ -12,10 +12,10 @@ from botocore.exceptions import ClientError
 
 from ec2_agent.aws_calls.queues import QueueAt, QueueCalls
 from ec2_agent.calls import AWS_ERRORS
-from ec2_agent.lanes.delivery import Delivery, message_of
-from ec2_agent.lanes.hiding import is_worn
-from ec2_agent.lanes.inbox_receipts import InboxReceipts
 from ec2_agent.logging import events
+from ec2_agent.messages.delivery import Delivery, message_of
+from ec2_agent.messages.hiding import is_worn
+from ec2_agent.messages.inbox_receipts import InboxReceipts
 from ec2_agent.retry import Backoff, aws_backoff
 from joblane.aws.lanes import BATCH, MAX_DELAY_S, VISIBILITY_S
 
