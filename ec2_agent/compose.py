@@ -142,7 +142,6 @@ class Parts:
         self.facts = FactCollector(known, HostFacts(self.metadata), settings.facts, run_fact)
         self.published_facts = FactPublisher(settings.name, aws.facts, known, clock)
         self.targeted = TargetedJobs(self.tenants, aws.jobs, flight, self._obstacle, time.monotonic)
-        recovery = aws.conditions is not None
         self.lacking = lacking = LackingHost(flight, time.monotonic)
         files, transfers = settings.directory / "files", Transfers()
         self.attempts = AttemptParts(
@@ -166,7 +165,6 @@ class Parts:
                 host.shims,
                 jobs,
                 lambda: lease.until,
-                recovery,
                 capacity,
                 descriptor.limits,
                 reuse_shims=settings.state.durable,
@@ -176,7 +174,6 @@ class Parts:
             aws.results,
             OutputFiles(aws.output_files, aws.payloads, transfers, descriptor.limits),
             flight,
-            recovery,
             lacking,
         )
         self.ahead = Ahead(flight, time.monotonic)

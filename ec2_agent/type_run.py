@@ -227,7 +227,7 @@ def _report(
     if ending is None:
         _tell("its shim was killed")
         return EX_UNAVAILABLE
-    judged = judge(head, ending, stop, int(time.time() * 1000), recovery=True)
+    judged = judge(head, ending, stop, int(time.time() * 1000))
     _tell(f"{judged.outcome}: {judged.reason}")
     if judged.outcome is Outcome.SUCCEEDED:
         text = ending.result

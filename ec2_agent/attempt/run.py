@@ -65,8 +65,6 @@ class AttemptParts:
     results: ResultStore
     files: OutputFiles
     flight: Flight
-    recovery: bool
-    """Whether jobs can wait for conditions; without it exit code 75 is a failure like any other."""
     lacking: LackingHost
 
 
@@ -200,7 +198,7 @@ class Attempt:
                 Outcome.LOST, "its shim was killed", now_ms, stored_bytes=job.directory.log_bytes
             )
             if ending is None
-            else judge(head, ending, self._stop, now_ms, recovery=self.parts.recovery)
+            else judge(head, ending, self._stop, now_ms)
         )
         collected = await self.parts.files.collect(
             head, job, result, lambda: not self._abandoned, self._note

@@ -48,7 +48,6 @@ class LocalJobs:
             self.shims,
             self.jobs,
             lambda: boottime() + LEASE_S,
-            recovery=True,
             capacity=Capacity(self.jobs, 1, lambda: 1, lambda: none, time.monotonic, lambda: None),
             limits=Limits(),
         )

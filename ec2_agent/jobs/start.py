@@ -56,8 +56,6 @@ class JobStarter:
     """The directory that holds the job directories."""
     lease_until: Callable[[], float]
     """Up to when the lease is safe, in seconds of CLOCK_BOOTTIME."""
-    recovery: bool
-    """Whether jobs may name conditions."""
     capacity: Capacity
     limits: Limits
     """Of all tenants."""
@@ -157,12 +155,11 @@ class JobStarter:
                 raise refusal(failed.errno, str(failed)) from failed
             late = None if spec.timeout_s is None else spec.timeout_s + spec.grace_s + LATE_S
             kill_at = None if late is None else time.monotonic() + late
-            waits = {"tenant": head.tenant, "requires": head.spec.requires}
             per_job_mb = self.limits.of(head.tenant).output_mb_per_job
             order = {
                 "until": until(),
                 "kill_at": kill_at,
-                "waits": waits if self.recovery else None,
+                "waits": {"tenant": head.tenant, "requires": head.spec.requires},
                 "output": fields_of(output_cap(head.output_bytes, per_job_mb)),
                 "context": job_context(head),
                 "heartbeat_s": head.spec.heartbeat_timeout_s,

@@ -37,8 +37,7 @@ class Claimer:
     jobs: JobCalls
     agents: AgentStore
     keys: KeyStore
-    conditions: ConditionSupervisor | None
-    """None in a deployment without recovery: no job is ever blocked there."""
+    conditions: ConditionSupervisor
     flight: Flight
     clock: Callable[[], float]
     """Unix seconds."""
@@ -155,11 +154,11 @@ class Claimer:
 
     async def _join(self, delivery: Delivery, head: Head) -> None:
         """Put a blocked job into its condition's list; its agent may have died before it did."""
-        condition, conditions = head.condition, self.conditions
-        if condition is None or conditions is None:
-            raise ValueError(f"job {head.job_id} is blocked, but this deployment has no recovery")
+        condition = head.condition
+        if condition is None:
+            raise ValueError(f"job {head.job_id} is blocked, and its row names no condition")
         now_ms = self._now_ms()
-        why = await in_thread(lambda: conditions.join(condition, head, now_ms), "join")
+        why = await in_thread(lambda: self.conditions.join(condition, head, now_ms), "join")
         if why is not None:
             await in_thread(lambda: self.jobs.store.note_untested(head, why), "note")
         await self.flight.delete(delivery)

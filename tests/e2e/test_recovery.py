@@ -94,7 +94,6 @@ class Blocking:
     def __init__(self, clients: Clients) -> None:
         parameter = clients.make("ssm").get_parameter(Name=descriptor_name(DEPLOYMENT))
         descriptor = Descriptor.model_validate_json(parameter["Parameter"]["Value"])
-        assert descriptor.recovery_arn is not None
         self._lane = LaneQueue(clients.make("sqs"), descriptor.lane_url("default", "default"))
         self._jobs = JobStore(clients.make("dynamodb"), descriptor.jobs_table)
         dynamodb, table = clients.make("dynamodb"), table_name(DEPLOYMENT, "conditions")

@@ -38,7 +38,6 @@ def job_starter(
         shims,
         jobs,
         lambda: boottime() + lease_s,
-        recovery=True,
         capacity=capacity,
         limits=TenantLimits(),
         reuse_shims=reuse,

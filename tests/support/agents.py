@@ -58,8 +58,8 @@ from joblane.deployment.names import Lane, table_name
 from joblane.job.fields import GRACE_S
 from joblane.job.head import Head
 from joblane.job.lease import Heartbeat
-from joblane.service.condition_supervisor import ConditionSupervisor
 from tests.support.aws import DESCRIPTOR, output_store
+from tests.support.recovery import supervisor
 from tests.support.temporary import temporary_folder
 
 
@@ -133,6 +133,16 @@ def shims() -> Shims:
     return made
 
 
+class Fulfilled(Requirements):
+    """Every condition that a job requires holds."""
+
+    def __init__(self) -> None:
+        """Ask nobody."""
+
+    def first_blocking(self, _conditions: Sequence[str]) -> None:
+        """Name none."""
+
+
 @dataclass
 class Parts:
     """The parts of one agent that claim and run jobs, without its loops."""
@@ -141,8 +151,6 @@ class Parts:
     launcher: Launcher | None = None
     name: str = "agent-1"
     clock: Callable[[], float] = time.time
-    conditions: ConditionSupervisor | None = None
-    requirements: Requirements | None = None
     store: Store | None = None
     """Of the journal; a new one by default."""
     jobs_dir: Path | None = None
@@ -162,8 +170,9 @@ class Parts:
         self.flight = Flight(time.time, Queues(self.sqs).at)
         self.lacking = LackingHost(self.flight, time.monotonic)
         calls = JobCalls(self.jobs)
-        report = Report(calls, self.conditions, self.flight)
-        self.journal = Prompt(self.store or DirectStore(), report, self.clock)
+        conditions = supervisor(self.clients)
+        self.report = Report(calls, conditions, self.flight)
+        self.journal = Prompt(self.store or DirectStore(), self.report, self.clock)
         journal, jobs = self.journal, JobCounts(taken=0, started=0)
         # Its clock stands still: a pause after a failed start lasts.
         self.capacity = Capacity(
@@ -174,7 +183,7 @@ class Parts:
             calls,
             self.agents,
             KeyStore(dynamodb, table_name(DESCRIPTOR.name, "keys")),
-            self.conditions,
+            conditions,
             self.flight,
             self.clock,
             random.Random(1),
@@ -243,10 +252,10 @@ class Parts:
         if self.jobs_dir is None:
             self.jobs_dir = temporary_folder("jobs") / "jobs"
             self.jobs_dir.mkdir(0o700)
-        make, recovery = self.clients.make, self.conditions is not None
+        make = self.clients.make
         parts = AttemptParts(
             Preparation(
-                self.requirements,
+                Fulfilled(),
                 PayloadStore(lambda: make("s3"), DESCRIPTOR.bucket),
                 SecretStore(make("secretsmanager"), make("ssm"), DESCRIPTOR.name),
                 self._types(self.jobs_dir),
@@ -260,7 +269,6 @@ class Parts:
                 shims(),
                 self.jobs_dir,
                 lambda: boottime() + 240,
-                recovery,
                 self.capacity,
                 self.limits,
                 reuse_shims=True,
@@ -275,7 +283,6 @@ class Parts:
                 self.limits,
             ),
             self.flight,
-            recovery,
             self.lacking,
         )
         return Attempt(parts, head, held)

@@ -141,7 +141,7 @@ class SimAttempt:
             agent.flight.abandon(self._delivery)
             return
         ending = replace(ENDING, exit_code=exit_code, stopped=self._stop.is_set())
-        await self._record(judge(self.head, ending, self._reason, agent.now_ms(), recovery=True))
+        await self._record(judge(self.head, ending, self._reason, agent.now_ms()))
 
     def _duration_s(self) -> float:
         dice = self._agent.world.dice

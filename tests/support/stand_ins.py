@@ -31,12 +31,16 @@ from ec2_agent.state.settings import StateSettings
 from joblane import __version__
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import LONG_POLL, QUICK, Clients
+from joblane.aws.condition_places import ConditionPlaces
+from joblane.aws.conditions import ConditionStore
+from joblane.aws.executions import Executions
 from joblane.aws.jobs import JobStore
 from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import Received
 from joblane.deployment.descriptor import Descriptor
 from joblane.deployment.names import descriptor_name, inbox_name, table_name
 from joblane.job.lease import HEARTBEAT_S, Heartbeat
+from joblane.service.condition_supervisor import ConditionSupervisor
 from tests.support.agents import DirectStore
 
 if TYPE_CHECKING:
@@ -69,6 +73,7 @@ class Stores:
     agents: AgentStore
     jobs: JobStore
     keys: KeyStore
+    conditions: ConditionSupervisor
 
     @classmethod
     def of(cls, deployment: str) -> "Stores":
@@ -77,12 +82,19 @@ class Stores:
         parameter = clients.make("ssm").get_parameter(Name=descriptor_name(deployment))
         descriptor = Descriptor.model_validate_json(parameter["Parameter"]["Value"])
         dynamodb = clients.make("dynamodb", QUICK.merge(AT_ONCE))
+        conditions = table_name(descriptor.name, "conditions")
         return cls(
             descriptor,
             clients.make("sqs", LONG_POLL.merge(AT_ONCE)),
             AgentStore(dynamodb, descriptor.agents_table),
             JobStore(dynamodb, descriptor.jobs_table),
             KeyStore(dynamodb, table_name(descriptor.name, "keys")),
+            ConditionSupervisor(
+                ConditionStore(dynamodb, conditions),
+                Executions(clients.make("stepfunctions"), descriptor.recovery_arn),
+                ConditionPlaces(dynamodb, conditions),
+                descriptor.limits,
+            ),
         )
 
 
@@ -110,14 +122,13 @@ class StandIn:
             JobCalls(stores.jobs),
             stores.agents,
             stores.keys,
-            None,
+            stores.conditions,
             self._flight,
             time.time,
             self._dice,
         )
-        self._journal = Journal(
-            DirectStore(), Report(JobCalls(stores.jobs), None, self._flight), time.time
-        )
+        report = Report(JobCalls(stores.jobs), stores.conditions, self._flight)
+        self._journal = Journal(DirectStore(), report, time.time)
         retention = stores.descriptor.retention
         self._recorder = OutcomeRecorder(self._journal, retention, time.time, self._dice)
         self._inbox = Inbox(stores.sqs, inbox_name(stores.descriptor.name, name), time.time)
@@ -172,7 +183,7 @@ class StandIn:
             await self._flight.give_back(delivery, CLAIM_AGAIN_S)
             return
         if head is not None:
-            result = judge(head, _ENDING, None, self._recorder.now_ms(), recovery=False)
+            result = judge(head, _ENDING, None, self._recorder.now_ms())
             await self._recorder.record(head, delivery, result)
 
     def _go(self, work: Coroutine[Any, Any, None]) -> None:

@@ -50,7 +50,7 @@ def test_the_outcome_stays_expired_when_the_clock_is_set_back():
     ending = Ending(
         None, 15, timed_out=False, oom_killed=False, stopped=True, error=None, usage=usage
     )
-    result = judge(head, ending, StopReason.DEADLINE, 59_000, recovery=False)
+    result = judge(head, ending, StopReason.DEADLINE, 59_000)
     assert Outcome.EXPIRED is result.outcome
 
 
