@@ -27,6 +27,7 @@ from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.logging import events
 from ec2_agent.messages.delivery import Delivery, decode_delivery, message_of
 from ec2_agent.presence.lease import Lease
+from ec2_agent.presence.roster import Roster
 from ec2_agent.retry import Backoff, RetryPolicy, retry
 from ec2_agent.shim import files
 from joblane.aws.jobs import JobStore
@@ -52,6 +53,14 @@ class FoundJob:
     runs: bool
     """Whether it ran when it was found."""
 
+    def kill(self) -> None:
+        """Kill the job."""
+        self.job.shim.kill()
+
+    def renew(self, until: float) -> None:
+        """Let the job run up to a moment of CLOCK_BOOTTIME."""
+        self.job.shim.renew(until)
+
     @property
     def trace_id(self) -> str:
         """The job's trace-id."""
@@ -62,14 +71,17 @@ class FoundJob:
 class Adoption:
     """Finds the jobs of an earlier process, and checks whether they are still this agent's."""
 
-    def __init__(self, jobs: Path, store: JobStore) -> None:
+    def __init__(self, jobs: Path, store: JobStore, roster: Roster) -> None:
         self._jobs = jobs
         self._store = store
-        self.found: list[FoundJob] = []
-        """Jobs that were found, until each is adopted or has been ended."""
+        self._roster = roster
 
-    def find(self) -> None:
-        """Read every job directory and connect to the shims. Raises ShimUnreachable."""
+    def find(self) -> list[FoundJob]:
+        """Read every job directory, connect to the shims, and list the jobs as this agent's.
+
+        Raises ShimUnreachable.
+        """
+        all_found = []
         for directory in JobDirectory.all(self._jobs):
             spec = directory.read(files.SPEC)
             if spec is None:
@@ -81,8 +93,10 @@ class Adoption:
             runs = shim is not None and directory.read(files.EXIT) is None
             job = RunningJob(directory, ShimConnection(shim))
             found = FoundJob(job_id, epoch, decode_delivery(spec), job, runs)
-            self.found.append(found)
+            self._roster.found.append(found)
+            all_found.append(found)
             events.job_found(found, epoch, "runs" if runs else "has ended")
+        return all_found
 
     async def check(self, found: FoundJob, agent: str, lease: Lease) -> Head | None:
         """Read the job; None if it is no longer this agent's to run and to report."""
@@ -116,8 +130,3 @@ class Adoption:
             events.stranger_killed(found)
         job.remove()
         await job.gone(ENDING_S)
-
-    def done(self, found: FoundJob) -> None:
-        """Forget a job: it has been adopted or has ended."""
-        if found in self.found:
-            self.found.remove(found)

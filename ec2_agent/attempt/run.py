@@ -11,9 +11,9 @@ from ec2_agent.attempt.outputs import OutputFiles
 from ec2_agent.attempt.preparation import NotStarted, Preparation
 from ec2_agent.attempt.shipping import OutputShipper
 from ec2_agent.calls import AWS_ERRORS, in_thread
+from ec2_agent.host.lacking import LackingHost
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.start import JobStarter, LeaseOver, ShimLost
-from ec2_agent.lanes.lacking import LackingHost
 from ec2_agent.logging import events
 from ec2_agent.messages.delivery import Delivery
 from ec2_agent.messages.flight import Flight

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -15,6 +15,7 @@ from ec2_agent.messages.delivery import Delivery, read_message
 from ec2_agent.messages.flight import Flight
 from ec2_agent.outcomes.judge import AttemptResult, cancelled
 from ec2_agent.outcomes.record import transition_of
+from ec2_agent.presence.roster import Roster
 from ec2_agent.settings import Settings
 from joblane.aws.agents import AgentStore
 from joblane.aws.jobs import Refused
@@ -43,12 +44,10 @@ class Claimer:
     """Unix seconds."""
     dice: random.Random
     """For the jitter of retries."""
-    own_jobs: Callable[[], Iterable[str]] | None = None
-    """Ids of this agent's jobs, one for each claim under way; see `Slots.job_ids`."""
+    roster: Roster
+    """This agent's jobs."""
 
     def __post_init__(self) -> None:
-        self.claiming: list[str] = []
-        """Ids of the jobs that are being claimed now."""
         self._last_ms = 0
 
     async def claim(self, delivery: Delivery) -> Head | None:
@@ -62,11 +61,8 @@ class Claimer:
             events.message_not_ours(error)
             await self.flight.move_to_dead_letters(delivery, str(error))
             return None
-        self.claiming.append(message.job_id)
-        try:
+        with self.roster.claims(message.job_id):
             return await self._claim(delivery, message.job_id)
-        finally:
-            self.claiming.remove(message.job_id)
 
     async def _claim(self, delivery: Delivery, job_id: str) -> Head | None:
         refusal = Refused(None)
@@ -109,9 +105,9 @@ class Claimer:
         if head.state is not State.ACTIVE or name is None:
             return None
         row = await in_thread(lambda: self.agents.get(name), "read holder")
-        if row is None or name != self.settings.name or self.own_jobs is None:
+        if row is None or name != self.settings.name:
             return row
-        jobs = list(self.own_jobs())
+        jobs = self.roster.job_ids()
         with suppress(ValueError):
             jobs.remove(head.job_id)  # this claim, which lists it as well
         return replace(row, beat_ms=max(row.beat_ms, now_ms), jobs=tuple(jobs))

@@ -20,6 +20,11 @@ class Delivery:
     received_at: float
     """Unix seconds."""
 
+    @property
+    def targeted(self) -> bool:
+        """Whether it came from the agent's inbox: no other agent may run its job."""
+        return self.dead_letter_url is None
+
 
 def message_of(delivery: Delivery) -> Message | None:
     """Decode a delivered message; None if Joblane did not write it."""

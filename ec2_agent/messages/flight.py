@@ -77,7 +77,7 @@ class Flight:
     def add(self, delivery: Delivery) -> None:
         """Hold a message: keep it invisible from now on."""
         self._held[delivery.received.receipt] = delivery
-        if delivery.dead_letter_url is None and self._receipts is not None:
+        if delivery.targeted and self._receipts is not None:
             self._receipts.add(delivery.received.receipt)
 
     async def show_again(self, inbox_url: str) -> None:
@@ -118,7 +118,7 @@ class Flight:
         """Whether a message of a lane is to be replaced; nobody here may send to inboxes."""
         received = delivery.received
         age_s = self._clock() - received.sent_ms / 1000
-        return delivery.dead_letter_url is not None and is_worn(received.receives, age_s)
+        return not delivery.targeted and is_worn(received.receives, age_s)
 
     async def keep_giving_back(self) -> None:
         """Give back what SQS could not be told, until cancelled.
@@ -203,7 +203,7 @@ class Flight:
         for receipt, delivery in self._held.items():
             if self._clock() - delivery.received_at >= HELD_S:
                 old.append(delivery)
-                if delivery.dead_letter_url is None:
+                if delivery.targeted:
                     continue
             lanes.setdefault(delivery.lane_url, []).append(receipt)
         tens = [
@@ -227,7 +227,7 @@ class Flight:
         Nobody holds the new one: an agent that receives it finds the job running and gives it
         back for a minute, and takes the job over when its agent is lost.
         """
-        if delivery.dead_letter_url is None:
+        if delivery.targeted:
             # Visible within two minutes, and received again by this agent, which may not send to
             # inboxes. Its job runs: given back every minute. It waits: the new receipt is held.
             self.abandon(delivery)
@@ -253,7 +253,7 @@ class Flight:
     def _release(self, delivery: Delivery) -> bool:
         """Stop holding a message; False if it has been replaced."""
         self._held.pop(delivery.received.receipt, None)
-        if delivery.dead_letter_url is None and self._receipts is not None:
+        if delivery.targeted and self._receipts is not None:
             self._receipts.remove(delivery.received.receipt)
         if delivery.received.receipt not in self._replaced:
             return True

@@ -22,12 +22,12 @@ from pathlib import Path
 
 from ec2_agent.calls import AWS_ERRORS
 from ec2_agent.lanes.intake import Intake
-from ec2_agent.lanes.targeted import TargetedJobs
 from ec2_agent.logging import events
 from ec2_agent.outcomes.journal import Journal
-from ec2_agent.presence.gates import Gates
+from ec2_agent.presence.lease import Lease
+from ec2_agent.presence.standing import Standing
 from ec2_agent.scale_in.group import Group, InstanceKept
-from ec2_agent.slots import FreeSlots
+from ec2_agent.serving.desk import Desk
 from joblane.fleet.idle import (
     Idleness,
     LeavingPolicy,
@@ -59,11 +59,11 @@ class Departure:
 
     policy: LeavingPolicy
     group: Group
-    gates: Gates
+    standing: Standing
+    lease: Lease
     intake: Intake
-    free_slots: FreeSlots
+    desk: Desk
     journal: Journal
-    targeted: TargetedJobs
     jobs: Path
     """Directory of the jobs' directories, which are there until their output has been stored."""
     trouble: Callable[[], str | None]
@@ -75,16 +75,15 @@ class Departure:
         self._idle = Idleness(self.boottime())
         self._refused: float | None = None
 
-    async def keep(self, at_work: Callable[[], bool], on_end: Callable[[], None]) -> None:
+    async def keep(self, on_end: Callable[[], None]) -> None:
         """Leave when it is time, until cancelled.
 
-        `at_work` says whether a message is being served or a job adopted; `on_end` is called when
-        the group has begun to end the instance.
+        `on_end` is called when the group has begun to end the instance.
         """
         while True:
             await asyncio.sleep(LOOK_S)
-            reason = self._look(at_work)
-            if reason is not None and await self._leave(reason, at_work):
+            reason = self._look()
+            if reason is not None and await self._leave(reason):
                 on_end()
                 await asyncio.Event().wait()  # the drain that `on_end` began ends this
 
@@ -101,13 +100,13 @@ class Departure:
         events.instance_ends(reason.value)
         return True
 
-    def _look(self, at_work: Callable[[], bool]) -> Reason | None:
+    def _look(self) -> Reason | None:
         """Decide whether to leave now, and why."""
-        now, standing = self.boottime(), self.gates.standing
+        now, standing = self.boottime(), self.standing
         look = Look(
-            at_work=at_work() or not self._nothing_left,
-            able=self.free_slots.able and not standing.closed and self.trouble() is None,
-            begun=self.free_slots.slots.begun,
+            at_work=not self._nothing_left,
+            able=self.desk.offers.able and not standing.closed and self.trouble() is None,
+            begun=self.desk.offers.slots.begun,
             failed=self.intake.failed,
             stalled=self.intake.stalled,
         )
@@ -115,39 +114,39 @@ class Departure:
         situation = Situation(
             age_s=now,
             idle_for_s=now - self._idle.since,
-            surplus=self.gates.lease.surplus_ms is not None,
+            surplus=self.lease.surplus_ms is not None,
             refused_s_ago=None if self._refused is None else now - self._refused,
             able=not (standing.draining or standing.cordoned),
         )
         return why_leave(self.policy, situation)
 
-    async def _leave(self, reason: Reason, at_work: Callable[[], bool]) -> bool:
+    async def _leave(self, reason: Reason) -> bool:
         """Close, empty, and ask the group. Returns whether it ends the instance.
 
         Otherwise the agent takes jobs again, unless it drains or was cordoned meanwhile.
         """
-        events.leaving(reason.value, len(self.free_slots.slots.attempts))
-        self.gates.leave()
+        events.leaving(reason.value, self.desk.offers.slots.taken)
+        self.standing.leave()
         ends = False
         try:
-            if await self._ready(reason, at_work):
+            if await self._ready(reason):
                 ends = await self._ask(reason)
         finally:
             if not ends:
-                self.gates.stay()
+                self.standing.stay()
         return ends
 
-    async def _ready(self, reason: Reason, at_work: Callable[[], bool]) -> bool:
+    async def _ready(self, reason: Reason) -> bool:
         """Wait until nothing is left here, and say so. False if the agent stays after all."""
         before = self._seen()
 
         def came() -> bool:
             return self._seen() != before
 
-        if not await self._emptied(reason, at_work, came):
+        if not await self._emptied(reason, came):
             return False
         try:
-            await self.gates.lease.announce()
+            await self.lease.announce()
         except AWS_ERRORS as error:
             # Whoever cannot say that it leaves may be cut off, and does not know what waits.
             events.heartbeat_failed(error)
@@ -155,13 +154,11 @@ class Departure:
             self._refused = self.boottime()
             return False
         await asyncio.sleep(SETTLE_S)
-        return await self._emptied(reason, at_work, came)
+        return await self._emptied(reason, came)
 
-    async def _emptied(
-        self, reason: Reason, at_work: Callable[[], bool], came: Callable[[], bool]
-    ) -> bool:
+    async def _emptied(self, reason: Reason, came: Callable[[], bool]) -> bool:
         """Wait until nothing is left. False if the agent drains, is cordoned, or has work again."""
-        standing = self.gates.standing
+        standing = self.standing
         while True:
             if standing.draining or standing.cordoned:
                 events.leaving_given_up("draining" if standing.draining else "cordoned")
@@ -169,19 +166,19 @@ class Departure:
             if not reason.waits and (came() or self.intake.stalled):
                 events.leaving_given_up("a message has come, or SQS does not answer")
                 return False
-            if self._nothing_left and not self.intake.open and not at_work():
+            if self._nothing_left and not self.intake.open:
                 return True
             await asyncio.sleep(WAIT_S)
 
     def _seen(self) -> tuple[int, int, int]:
         """What shows that an agent is not idle after all: jobs, messages, polls that failed."""
-        return self.free_slots.slots.begun, self.intake.received, self.intake.failed
+        return self.desk.offers.slots.begun, self.intake.received, self.intake.failed
 
     @property
     def _nothing_left(self) -> bool:
-        """Whether there is no outcome to deliver, no output to store, no job that waits here."""
-        held = self.journal.waiting or len(self.targeted) or self.free_slots.slots.counts().taken
-        return not held and not any(self.jobs.iterdir())
+        """Whether there is no outcome to deliver, no output to store, and nothing is served."""
+        busy = self.journal.waiting or self.desk.busy or self.desk.offers.slots.taken
+        return not busy and not any(self.jobs.iterdir())
 
     async def _ask(self, reason: Reason) -> bool:
         """Ask the group to end the instance. Returns whether it does, or may have begun to."""
@@ -191,7 +188,7 @@ class Departure:
             events.instance_kept(kept)
             self._refused = self.boottime()
             if reason is Reason.SURPLUS:
-                self.gates.lease.forget_surplus()  # the scaler names one again if it must
+                self.lease.forget_surplus()  # the scaler names one again if it must
             if not kept.known:
                 await self._notice_may_come()
             return False
@@ -214,6 +211,6 @@ class Departure:
     async def _notice_may_come(self) -> None:
         """Stay closed for a moment: a notice of the instance's end would begin a drain."""
         for _ in range(int(UNANSWERED_S / WAIT_S)):
-            if self.gates.standing.draining:
+            if self.standing.draining:
                 return
             await asyncio.sleep(WAIT_S)

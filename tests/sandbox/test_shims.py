@@ -21,6 +21,7 @@ from ec2_agent.jobs.reconnect import ShimUnreachable, reconnect
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.jobs.start import LeaseOver
+from ec2_agent.presence.roster import Roster
 from ec2_agent.sandbox import uids
 from ec2_agent.sandbox.model import Ending
 from ec2_agent.shim import files
@@ -242,10 +243,9 @@ def find(jobs: Path) -> list[Ending | None]:
     """Find what lies there as an agent that starts does, kill it, and tell of its end."""
 
     async def adopt() -> list[Ending | None]:
-        adoption = Adoption(jobs, NOBODY)
-        adoption.find()
+        adoption = Adoption(jobs, NOBODY, Roster(NOBODY))
         ends = []
-        for found in adoption.found:
+        for found in adoption.find():
             found.job.shim.kill()
             ends.append(await asyncio.wait_for(found.job.end(), 20))
             await found.job.gone(20)

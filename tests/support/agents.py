@@ -23,15 +23,16 @@ from ec2_agent.files.inputs import InputFiles
 from ec2_agent.files.staging import Stages
 from ec2_agent.files.transfers import Transfers
 from ec2_agent.host.capacity import Capacity, JobCounts
+from ec2_agent.host.lacking import LackingHost
 from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.start import JobStarter
 from ec2_agent.lanes.claiming import Claimer
-from ec2_agent.lanes.lacking import LackingHost
 from ec2_agent.messages.delivery import Delivery
 from ec2_agent.messages.flight import Flight
 from ec2_agent.outcomes.journal import Journal, OutcomeRecorder, Store
 from ec2_agent.outcomes.record import OutcomeRecord
 from ec2_agent.outcomes.report import Report
+from ec2_agent.presence.roster import Roster
 from ec2_agent.sandbox.disk.space import DiskSpace
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.settings import Settings
@@ -168,12 +169,13 @@ class Parts:
         self.files = FileStore(lambda: self.clients.make("s3"), DESCRIPTOR.bucket)
         # By the clock of SQS in memory, which stamps the messages.
         self.flight = Flight(time.time, Queues(self.sqs).at)
-        self.lacking = LackingHost(self.flight, time.monotonic)
+        self.lacking = LackingHost(time.monotonic)
         calls = JobCalls(self.jobs)
         conditions = supervisor(self.clients)
         self.report = Report(calls, conditions, self.flight)
         self.journal = Prompt(self.store or DirectStore(), self.report, self.clock)
         journal, jobs = self.journal, JobCounts(taken=0, started=0)
+        self.roster = Roster(journal)
         # Its clock stands still: a pause after a failed start lasts.
         self.capacity = Capacity(
             Path("/"), 4, lambda: journal.room, lambda: jobs, lambda: 0.0, _nobody
@@ -187,6 +189,7 @@ class Parts:
             self.flight,
             self.clock,
             random.Random(1),
+            self.roster,
         )
 
     def take_up(self) -> int:

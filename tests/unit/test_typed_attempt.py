@@ -239,7 +239,7 @@ def test_a_disk_without_room_for_a_bundle_gives_the_job_back_and_takes_others(
     assert (State.PENDING, 0) == (head.state, head.attempt)
     assert "bundle of 5 MiB: the file system of" in head.timeline[-1].reason
     assert attempt.parts.starter.capacity.left > 0
-    assert attempt.parts.lacking.knows(attempt.delivery)
+    assert attempt.parts.lacking.knows(JOB)
 
 
 def test_a_version_that_is_gone_fails_the_job(here: Deployment):
