@@ -159,10 +159,10 @@ class Life:
                 dice.choice(busy or world.agents).cut_off = True
             elif chance < 0.15:
                 agent.cut_off = False
-            elif chance < 0.18:
-                what = dice.choice(["cordon", "uncordon", "uncordon"])
+            elif chance < 0.19:
+                what = dice.choice(["cordon", "cordon", "uncordon"])
                 self._ask(world.operator, "POST", f"/v1/agents/{agent.name}/{what}")
-            elif chance < 0.25:
+            elif chance < 0.26:
                 world.shares.append((world.clock.now, dice.choice([0, 1, 2, 4])))
         missing = sorted(set(self.names) - {agent.name for agent in world.agents if agent.alive})
         if missing and dice.random() < 0.2:

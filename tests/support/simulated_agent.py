@@ -57,7 +57,7 @@ THREADS = 4
 MEMORY_MB, SMALL_MB = 1536, 600
 """Memory for the jobs of an agent, and the most for one job on a small one."""
 
-LACKING, LACKING_S = 0.05, 120.0
+LACKING, LACKING_S = 0.1, 600.0
 """Share of the attempts for which a host lacks something, and for how long it does."""
 
 CLAIMED_WITHIN_S = 90.0
