@@ -5,12 +5,11 @@ returns a SyncResult. Of any other job, `wait()` returns the handle itself.
 """
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, cast
 
 from joblane.client.answers import JobJson, LogRecord, is_group
-from joblane.client.errors import JobFailedError, KeyFullError, ResultError
+from joblane.client.errors import JobFailedError, ResultError
 from joblane.client.fields import Seconds
 from joblane.handler.job_type import JobType
 from joblane.job.lifecycle import ENDED, State
@@ -29,7 +28,6 @@ else:
     R = TypeVar("R")
     A = TypeVar("A")
 
-J = TypeVar("J")
 K = TypeVar("K")
 S = TypeVar("S")
 
@@ -42,6 +40,11 @@ class JobValues(Generic[K]):
         self._job_type = job_type
         self.data = data
         """The API's answer, unknown fields included."""
+        self.admission = data.get("admission")
+        """What became of its submission, None of a job that was read: `accepted`; `coalesced`, it
+        is an earlier job with the same key; `replaced`, the job `replaced` is skipped for it."""
+        self.replaced = data.get("replaced")
+        """Id of the job that was skipped for it when it was submitted."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {self.state}>"
@@ -148,35 +151,6 @@ class AsyncJobRef(JobValues["AsyncClient"], Generic[A]):
     def of(self, handler: JobType[Any, S]) -> "AsyncJobRef[S]":
         """Return a handle of the same job, which a program has submitted as `handler` before."""
         return AsyncJobRef(self._client, self.data, handler)
-
-
-Admission = Literal["accepted", "rejected", "coalesced", "replaced"]
-
-
-@dataclass(frozen=True, slots=True)
-class SubmitResult(Generic[J]):
-    """What became of the submission of a job of a type."""
-
-    status: Admission
-    """`accepted`: a new job. `rejected`: the key is full. `coalesced`: `job` is an earlier one with
-    the same key. `replaced`: a new job, and the job `replaced` is skipped for it."""
-    job: J | None
-    """The handle of the job; None if it was rejected."""
-    replaced: str | None = None
-    """Id of the job that was skipped."""
-    error: KeyFullError | None = None
-    """Why it was rejected."""
-
-
-def admission_of(data: JobJson) -> Admission:
-    """Read how a job was admitted; an API without keys accepts all."""
-    match data.get("admission"):
-        case "coalesced":
-            return "coalesced"
-        case "replaced":
-            return "replaced"
-        case _:
-            return "accepted"
 
 
 def unless_completed(data: JobJson) -> JobFailedError | None:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -294,10 +294,7 @@ class JobOptions(FileOptions):
     ) -> "JobRef":
         if self.job_type is None or params is None:
             return client.submit(self.command or [], **values)
-        result = client.submit(self.job_type, params, **values)
-        if result.error is not None:
-            raise result.error
-        return cast("JobRef", result.job)
+        return client.submit(self.job_type, params, **values)
 
     def _check_command(self) -> None:
         if self.job_type is not None and self.command:
