@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, Unpack, cast
 
 from joblane.client.answers import (
@@ -253,20 +254,12 @@ class JobCalls(LogCalls, ABC, Generic[J]):
     @ApiStream
     def list(self, limit: int | None = None, **filters: Unpack[Filters]) -> Stream[J]:
         """Yield jobs, newest first, at most `limit`; pages are fetched as they are needed."""
-
-        def read(size: int, cursor: str | None) -> Call[JobPage]:
-            return JobCalls.list_page(self, limit=size, cursor=cursor, **filters)
-
-        return listed(read, limit, self._handle)
+        return listed(partial(JobCalls.list_page, self, **filters), limit, self._handle)
 
     @ApiStream
     def list_dead_letters(self, limit: int | None = None) -> Stream[J]:
         """Yield dead jobs, newest first, at most `limit`; see `list`."""
-
-        def read(size: int, cursor: str | None) -> Call[JobPage]:
-            return JobCalls.dead_letters(self, limit=size, cursor=cursor)
-
-        return listed(read, limit, self._handle)
+        return listed(partial(JobCalls.dead_letters, self), limit, self._handle)
 
     @abstractmethod
     def _handle(self, data: JobJson, handler: JobType[Any, Any] | None = None) -> J:
