@@ -40,6 +40,20 @@ R = TypeVar("R")
 V = TypeVar("V")
 
 
+class SubmitOptions(SubmissionFields, total=False):
+    """Keywords of `submit`."""
+
+    idempotency_key: str | None
+
+
+class MapOptions(SubmitOptions, total=False):
+    """Keywords of `map`."""
+
+    as_completed: bool
+    window: int
+    policy: FollowPolicy | None
+
+
 class BaseClient(
     MapCalls[J], FileCalls, DeploymentCalls, KeyCalls, TypeCalls, Caller[C], Generic[J, C]
 ):
@@ -109,30 +123,14 @@ class Client(BaseClient[JobRef, Connection]):
         return JobRef(self, data, handler)
 
     @overload
+    def submit(self, command: Command, **options: Unpack[SubmitOptions]) -> JobRef: ...
+    @overload
     def submit(
-        self,
-        command: Command,
-        *,
-        idempotency_key: str | None = ...,
-        **fields: Unpack[SubmissionFields],
+        self, command: str, params: Mapping[str, Any], **options: Unpack[SubmitOptions]
     ) -> JobRef: ...
     @overload
     def submit(
-        self,
-        command: str,
-        params: Mapping[str, Any],
-        *,
-        idempotency_key: str | None = ...,
-        **fields: Unpack[SubmissionFields],
-    ) -> JobRef: ...
-    @overload
-    def submit(
-        self,
-        command: JobType[P, R],
-        params: P,
-        *,
-        idempotency_key: str | None = ...,
-        **fields: Unpack[SubmissionFields],
+        self, command: JobType[P, R], params: P, **options: Unpack[SubmitOptions]
     ) -> JobRef[R]: ...
     def submit(
         self,
@@ -173,16 +171,7 @@ class Client(BaseClient[JobRef, Connection]):
 
     @overload
     def map(
-        self,
-        command: JobType[P, R],
-        values: Iterable[P],
-        /,
-        *,
-        as_completed: bool = ...,
-        window: int = ...,
-        idempotency_key: str | None = ...,
-        policy: FollowPolicy | None = ...,
-        **fields: Unpack[SubmissionFields],
+        self, command: JobType[P, R], values: Iterable[P], /, **options: Unpack[MapOptions]
     ) -> Iterator[Mapped[P, JobRef[R], R]]: ...
     @overload
     def map(
@@ -190,12 +179,7 @@ class Client(BaseClient[JobRef, Connection]):
         command: Command | Callable[[V], Made],
         values: Iterable[V],
         /,
-        *,
-        as_completed: bool = ...,
-        window: int = ...,
-        idempotency_key: str | None = ...,
-        policy: FollowPolicy | None = ...,
-        **fields: Unpack[SubmissionFields],
+        **options: Unpack[MapOptions],
     ) -> Iterator[Mapped[V, JobRef, JobRef]]: ...
     def map(
         self,
@@ -251,30 +235,14 @@ class AsyncClient(BaseClient[AsyncJobRef, AsyncConnection]):
         return AsyncJobRef(self, data, handler)
 
     @overload
+    async def submit(self, command: Command, **options: Unpack[SubmitOptions]) -> AsyncJobRef: ...
+    @overload
     async def submit(
-        self,
-        command: Command,
-        *,
-        idempotency_key: str | None = ...,
-        **fields: Unpack[SubmissionFields],
+        self, command: str, params: Mapping[str, Any], **options: Unpack[SubmitOptions]
     ) -> AsyncJobRef: ...
     @overload
     async def submit(
-        self,
-        command: str,
-        params: Mapping[str, Any],
-        *,
-        idempotency_key: str | None = ...,
-        **fields: Unpack[SubmissionFields],
-    ) -> AsyncJobRef: ...
-    @overload
-    async def submit(
-        self,
-        command: JobType[P, R],
-        params: P,
-        *,
-        idempotency_key: str | None = ...,
-        **fields: Unpack[SubmissionFields],
+        self, command: JobType[P, R], params: P, **options: Unpack[SubmitOptions]
     ) -> AsyncJobRef[R]: ...
     async def submit(
         self,
@@ -289,16 +257,7 @@ class AsyncClient(BaseClient[AsyncJobRef, AsyncConnection]):
 
     @overload
     def map(
-        self,
-        command: JobType[P, R],
-        values: Iterable[P],
-        /,
-        *,
-        as_completed: bool = ...,
-        window: int = ...,
-        idempotency_key: str | None = ...,
-        policy: FollowPolicy | None = ...,
-        **fields: Unpack[SubmissionFields],
+        self, command: JobType[P, R], values: Iterable[P], /, **options: Unpack[MapOptions]
     ) -> AsyncGenerator[Mapped[P, AsyncJobRef[R], R], None]: ...
     @overload
     def map(
@@ -306,12 +265,7 @@ class AsyncClient(BaseClient[AsyncJobRef, AsyncConnection]):
         command: Command | Callable[[V], Made],
         values: Iterable[V],
         /,
-        *,
-        as_completed: bool = ...,
-        window: int = ...,
-        idempotency_key: str | None = ...,
-        policy: FollowPolicy | None = ...,
-        **fields: Unpack[SubmissionFields],
+        **options: Unpack[MapOptions],
     ) -> AsyncGenerator[Mapped[V, AsyncJobRef, AsyncJobRef], None]: ...
     def map(
         self,
