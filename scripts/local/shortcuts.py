@@ -9,7 +9,6 @@ import gc
 import gzip
 import importlib
 import json
-import marshal
 import math
 import re
 import time
@@ -24,8 +23,6 @@ Token = tuple[str, str]
 
 KEPT = 1024
 """Results of each kind that are kept: there are fewer policies and expressions than that."""
-PATHS_KEPT = 16 * KEPT
-"""A request's path is compared with that of each route."""
 METADATA_BYTES = 3000
 """At the beginning of a service's model."""
 _NAMES = re.compile(rb'"(?:endpointPrefix|signingName)":\s*"([^"]+)"')
@@ -36,17 +33,13 @@ PRINCIPALS = frozenset({"Root", "User", "AssumedRole", "FederatedUser"})
 
 def take_shortcuts() -> None:
     """Apply all. Call it first: MiniStack's modules import names of each other."""
-    keep_arns()
-    keep_routes()
     name_services_faster()
     keep_signatures()
     keep_policies()
     keep_bodies()
     keep_expressions()
     bound_charges()
-    copy_faster()
     search_queues_faster()
-    keep_dates()
     collect_less_often()
 
 
@@ -57,24 +50,6 @@ def _module(name: str) -> Any:
 def _replace(target: Any, name: str, replacement: object) -> None:
     getattr(target, name)  # AttributeError when it was removed
     setattr(target, name, replacement)
-
-
-def keep_arns() -> None:
-    """Parse each ARN once."""
-    arn = _module("core.arn")
-    parse = arn.parse_arn
-    kept = lru_cache(KEPT)(parse)  # its results cannot be changed, and errors are not kept
-
-    def parse_once(value: object) -> object:
-        return kept(value) if isinstance(value, str) else parse(value)
-
-    _replace(arn, "parse_arn", parse_once)
-
-
-def keep_routes() -> None:
-    """Compare a path with that of a route once: each request is compared with all, twice."""
-    gateway = _module("services.apigateway")
-    _replace(gateway, "_path_matches", lru_cache(PATHS_KEPT)(gateway._path_matches))
 
 
 def name_services_faster() -> None:
@@ -212,20 +187,6 @@ def most_charge(tokens: Sequence[Token], names: Iterable[str], sizes: Iterable[i
     return 3 + len(tokens) * (58 + max([longest, *sizes]))
 
 
-def copy_faster() -> None:
-    """Copy items by a module in C: an update copies its item four times."""
-    tables = _module("services.dynamodb")
-    deepcopy = tables.copy.deepcopy
-
-    def copied(value: Any) -> object:
-        try:
-            return marshal.loads(marshal.dumps(value))  # noqa: S302 - bytes of our own
-        except ValueError:  # it has values of other than the built-in types
-            return deepcopy(value)
-
-    _replace(tables, "copy", SimpleNamespace(deepcopy=copied))
-
-
 def search_queues_faster() -> None:
     """Read a queue's messages only until enough are found.
 
@@ -285,13 +246,6 @@ def most_receives(policy: str) -> int:
         return int(json.loads(policy)["maxReceiveCount"])
     except (ValueError, TypeError, LookupError):
         return 0
-
-
-def keep_dates() -> None:
-    """Format the Date header once a second."""
-    app = _module("app")
-    kept = lru_cache(1)(app.formatdate)
-    _replace(app, "formatdate", lambda **how: kept(int(time.time()), **how))
 
 
 def collect_less_often() -> None:
