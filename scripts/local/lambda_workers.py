@@ -1,4 +1,4 @@
-"""How MiniStack starts Lambda workers: few at once, from shared layers, and forked.
+"""How MiniStack starts Lambda workers: from shared layers, and forked.
 
 Imported by launcher.py in MiniStack's own virtual environment.
 """
@@ -25,56 +25,6 @@ NUMBER_BYTES = 4
 
 def _module(name: str) -> Any:
     return importlib.import_module(f"ministack.{name}")
-
-
-def limit_worker_starts(most: int) -> None:
-    """Start few Lambda workers at once; other calls wait for a free worker or for their start.
-
-    MiniStack starts one for each call that finds none free. A start is CPU time only, so eight at
-    once all take as long as eight in turn, and no worker is free before the last one has started.
-    The limit does not cover a worker whose process has ended: its next call starts that again.
-    """
-    runtime, service = _module("core.lambda_runtime"), _module("services.lambda_svc")
-    acquire, release = runtime.acquire_worker, runtime.release_worker
-    spawn = runtime.ensure_spawned
-    changed = threading.Condition()
-    starting = 0
-
-    def acquire_in_turn(*function: object, **options: object) -> tuple[Any, str]:
-        nonlocal starting
-        with changed:
-            while starting >= most:
-                # A function may have less than no worker: this takes a free one and makes none.
-                worker, reason = acquire(*function, **{**options, "max_concurrency": -1})
-                if worker is not None:
-                    return worker, reason
-                changed.wait()
-            worker, reason = acquire(*function, **options)
-            if reason != "spawn":
-                return worker, reason
-            starting += 1
-        try:
-            spawn(worker)
-        except Exception:  # noqa: BLE001 - its call reports it, and starts it again before, as Lambda
-            worker.kill()
-        finally:
-            with changed:
-                starting -= 1
-                changed.notify_all()
-        return worker, reason
-
-    def release_and_notify(worker: object) -> None:
-        release(worker)
-        with changed:
-            changed.notify_all()
-
-    for module in (runtime, service):
-        for name, replacement in (
-            ("acquire_worker", acquire_in_turn),
-            ("release_worker", release_and_notify),
-        ):
-            getattr(module, name)  # AttributeError when it was removed
-            setattr(module, name, replacement)
 
 
 def reference(folder: Path) -> bytes:

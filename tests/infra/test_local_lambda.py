@@ -1,4 +1,4 @@
-"""Lambda on the local AWS: how many workers start at once, the layers that they share, forks."""
+"""Lambda on the local AWS: the layers that workers share, and forks."""
 
 import io
 import json
@@ -15,28 +15,8 @@ from botocore.config import Config
 from scripts.local.emulator import MiniStack, bind, start_ministack
 from scripts.local.processes import wait_until
 
-AT_ONCE = 2
-"""WORKER_STARTS_AT_ONCE of scripts/local/launcher.py, which imports from another environment."""
 CALLS = 6
 
-SLOW = """
-import os, pathlib, time
-began = time.monotonic()
-time.sleep(0.5)
-ready = time.monotonic()
-def handler(event, context):
-    return [os.getpid(), began, ready]
-"""
-NESTED = """
-import json, boto3
-def handler(event, context):
-    if event == 0:
-        return 0
-    answer = boto3.client("lambda").invoke(
-        FunctionName=context.function_name, Payload=json.dumps(event - 1))
-    return 1 + json.load(answer["Payload"])
-"""
-BROKEN = "raise RuntimeError('not today')"
 LAYERED = """
 import os, shared
 def handler(event, context):
@@ -120,32 +100,6 @@ def _create(ministack: MiniStack) -> Create:
 def at_once(invoke: Invoke) -> list[Any]:
     with ThreadPoolExecutor(CALLS) as pool:
         return list(pool.map(lambda _: invoke(), range(CALLS)))
-
-
-def test_few_workers_start_at_once_and_are_used_again(create: Create):
-    """Over all functions; each start takes so long that without the limit all would overlap."""
-    one, two = create("one", SLOW), create("two", SLOW)
-    with ThreadPoolExecutor(2) as pool:
-        answers = [answer for each in pool.map(at_once, (one, two)) for answer in each]
-    workers = {pid: (began, ready) for pid, began, ready in answers}
-    most = max(
-        sum(began <= moment < ready for began, ready in workers.values())
-        for moment, _ in workers.values()
-    )
-    assert most <= AT_ONCE
-    assert len(workers) < len(answers)
-
-
-def test_a_function_that_calls_itself_does_not_wait_for_itself(create: Create):
-    """Deeper than the starts at once: a worker that runs does not count as starting."""
-    assert AT_ONCE + 1 == create("nested", NESTED)(AT_ONCE + 1)
-
-
-def test_a_start_that_fails_is_reported_and_lets_others_start(create: Create):
-    broken = create("broken", BROKEN)
-    for _ in range(AT_ONCE + 1):
-        assert "not today" in broken()["errorMessage"]
-    assert 0 == create("sound", NESTED)(0)
 
 
 def test_workers_share_the_layers_and_have_the_newest(create: Create):
