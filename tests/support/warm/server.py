@@ -38,7 +38,6 @@ def _aws() -> Callable[[], object]:
 
 def _agent() -> Callable[[], object]:
     """`python -m ec2_agent`, or a file that calls the same."""
-    importlib.import_module("ec2_agent.undocumented").leave_out_documentation()
     agent = importlib.import_module("ec2_agent.command_line")
     importlib.import_module("scripts.local.worker_server").read_models()
 
