@@ -8,6 +8,20 @@ from joblane.deployment.names import inbox_name
 from joblane.job.lease import Heartbeat
 from tests.support.aws import NAME, PREFIX, Cloud
 
+FLEET: dict[str, Any] = {
+    "name": "main",
+    "queues": ["default"],
+    "instance_types": ["c7g.large"],
+    "architecture": "arm64",
+    "ami": None,
+    "packages": [],
+    "setup": None,
+    "min_size": 0,
+    "max_size": 4,
+    "price_per_hour": {},
+}
+"""As functions have fleets in their environment."""
+
 
 def heartbeat(name: str, now_ms: int, **fields: Any) -> Heartbeat:
     """The heartbeat of an agent that takes jobs of the queue `default`."""

@@ -13,6 +13,7 @@ from tests.support.aws import NAME, Cloud
 from tests.support.jobs import JOB, submission
 
 KEY = KeyName.of("command", ["customer", "acme"])
+OTHER = KeyName.of("command", ["customer", "other"])
 START_MS = 1_800_000_000_000
 
 
