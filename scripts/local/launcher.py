@@ -31,7 +31,7 @@ from typing import Any
 # Last, so that nothing of MiniStack is looked for there.
 sys.path.append(str(Path(__file__).parents[2]))
 
-from scripts.local.lambda_workers import fork_workers, share_layers
+from scripts.local.lambda_workers import share_layers
 from scripts.local.scale_in import keep_protection
 from scripts.local.shortcuts import take_shortcuts
 
@@ -376,7 +376,6 @@ if __name__ == "__main__":
     check_root_key(os.environ["AWS_ACCESS_KEY_ID"])
     randomize_role_keys()
     share_layers()
-    fork_workers()
     watch_permissions(Path(sys.argv.pop()))
     application = _module("app")
     application.app = guard(application.app, os.environ["AWS_SECRET_ACCESS_KEY"])
