@@ -3,13 +3,13 @@
 import json
 import os
 import pty
+from typing import Any
 
 import pytest
 from ulid import ULID
 
 from joblane.formats.times import rfc3339
 from joblane.job.lifecycle import ENDED, State
-from tests.support.client.clients import Connect
 from tests.support.client.command import Joblane, Spawn
 from tests.support.client.fake_api import FakeApi, Fault, Request, ok
 
@@ -179,21 +179,20 @@ def test_it_is_one_job_or_a_selection(
     assert [] == api.requests
 
 
-def test_the_sdk_goes_page_by_page(api: FakeApi, connect: Connect) -> None:
-    with connect(api.url) as client:
-        sent = sweep(api, "retry", "retried", pages=2)
-        done = [
-            page["retried"]
-            for page in client.retry_jobs(
-                state=["failed", "dead"], groups=True, hidden=False, reason="fixed"
-            )
-        ]
-        assert [2, 2] == done
-        assert {"state": "failed,dead", "groups": "true"} == sent[0].query
-        assert {"reason": "fixed"} == sent[1].body
-        sent = sweep(api, "delete", "deleted")
-        assert 2 == next(iter(client.delete_jobs(state="failed", reason="old")))["deleted"]
-        assert [({"state": "failed"}, {"reason": "old"})] == [(r.query, r.body) for r in sent]
-        sent = sweep(api, "cancel", "cancelled")
-        assert 3 == next(iter(client.cancel_jobs(label="team=web")))["examined"]
-        assert [{"label": "team=web"}] == [request.query for request in sent]
+def test_the_sdk_goes_page_by_page(api: FakeApi, client: Any) -> None:
+    sent = sweep(api, "retry", "retried", pages=2)
+    done = [
+        page["retried"]
+        for page in client.retry_jobs(
+            state=["failed", "dead"], groups=True, hidden=False, reason="fixed"
+        )
+    ]
+    assert [2, 2] == done
+    assert {"state": "failed,dead", "groups": "true"} == sent[0].query
+    assert {"reason": "fixed"} == sent[1].body
+    sent = sweep(api, "delete", "deleted")
+    assert 2 == next(iter(client.delete_jobs(state="failed", reason="old")))["deleted"]
+    assert [({"state": "failed"}, {"reason": "old"})] == [(r.query, r.body) for r in sent]
+    sent = sweep(api, "cancel", "cancelled")
+    assert 3 == next(iter(client.cancel_jobs(label="team=web")))["examined"]
+    assert [{"label": "team=web"}] == [request.query for request in sent]
