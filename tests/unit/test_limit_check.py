@@ -123,9 +123,7 @@ def test_a_day_of_output_begins_anew_at_midnight(api: Api, count: Any, clock: Cl
 WRONG = {"command": ["true"], "queue": "nowhere"}
 
 
-def test_limits_come_before_all_that_a_submission_may_make_slow(
-    api: Api, count: Any, clock: Clock
-) -> None:
+def test_limits_come_before_all_that_a_submission_may_make_slow(api: Api, count: Any, clock: Clock):
     assert 400 == api("POST", "/v1/jobs", WRONG)[0]
     assert 200 == api("POST", "/v1/jobs/batch", {"jobs": [WRONG]})[0]
     count(output_mb=3)
@@ -134,9 +132,7 @@ def test_limits_come_before_all_that_a_submission_may_make_slow(
     assert 429 == api("POST", "/v1/jobs/batch", {"jobs": [WRONG]})[0]
 
 
-def test_a_request_that_was_accepted_is_answered_as_before(
-    api: Api, count: Any, clock: Clock
-) -> None:
+def test_a_request_that_was_accepted_is_answered_as_before(api: Api, count: Any, clock: Clock):
     again, new = {"idempotency-key": "a"}, {"idempotency-key": "b"}
     first = api.raw("POST", "/v1/jobs", JOB, headers=again)
     count(output_mb=3)

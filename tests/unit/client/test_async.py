@@ -78,9 +78,7 @@ def test_a_read_is_retried_and_a_submission_is_not(api: FakeApi, client: Any) ->
     assert [4, 4] == [api.count("GET", "/v1/jobs/01J"), api.count("POST", "/v1/jobs")]
 
 
-def test_a_submission_over_a_limit_is_not_repeated_and_says_until_when(
-    api: FakeApi, client: Any
-) -> None:
+def test_a_submission_over_a_limit_is_not_repeated_and_says_until_when(api: FakeApi, client: Any):
     """A pause of hours is the caller's to make; a short one the SDK makes itself, with a key."""
     over = {
         "title": "Too Many Requests",

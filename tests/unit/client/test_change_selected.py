@@ -127,9 +127,7 @@ def test_nothing_is_sent_for_nothing(api: FakeApi, joblane: Joblane) -> None:
     assert 1 == len(api.requests)
 
 
-def test_without_a_terminal_it_must_be_confirmed_by_an_option(
-    api: FakeApi, joblane: Joblane
-) -> None:
+def test_without_a_terminal_it_must_be_confirmed_by_an_option(api: FakeApi, joblane: Joblane):
     ran = joblane(*CANCEL)
     assert (2, b"") == (ran.code, ran.stdout)
     assert "add --yes to cancel without a terminal, or --dry-run to count" in ran.said
@@ -137,9 +135,7 @@ def test_without_a_terminal_it_must_be_confirmed_by_an_option(
 
 
 @pytest.mark.parametrize(("answer", "done"), [("y", True), ("n", False), ("", False)])
-def test_a_person_is_asked_with_the_number(
-    api: FakeApi, fork: Spawn, answer: str, *, done: bool
-) -> None:
+def test_a_person_is_asked_with_the_number(api: FakeApi, fork: Spawn, answer: str, *, done: bool):
     fill(api, 1200)
     sent = sweep(api, "cancel", "cancelled")
     main, side = pty.openpty()

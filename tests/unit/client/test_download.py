@@ -69,9 +69,7 @@ def test_a_tree_comes_home(api: FakeApi, files: FakeFiles, home: Path, client: A
     assert {None} == set(tokens)
 
 
-def test_the_token_stays_with_the_api(
-    api: FakeApi, files: FakeFiles, home: Path, connect: Connect
-) -> None:
+def test_the_token_stays_with_the_api(api: FakeApi, files: FakeFiles, home: Path, connect: Connect):
     files.leave("a", b"a")
     with connect(api.url, "secret") as client:
         client.download("01J", home)
@@ -79,9 +77,7 @@ def test_the_token_stays_with_the_api(
     assert {"/v1/jobs/01J/outputs": "Bearer secret", "/s3/outputs/a": None} == sent
 
 
-def test_many_files_are_few_requests(
-    api: FakeApi, files: FakeFiles, home: Path, client: Any
-) -> None:
+def test_many_files_are_few_requests(api: FakeApi, files: FakeFiles, home: Path, client: Any):
     """Two pages are listed, and listed again with URLs; one file of many has one URL signed."""
     for number in range(150):
         files.leave(f"out/{number:03}", b"")
@@ -124,9 +120,7 @@ def test_paths_and_globs_select(
 
 
 @pytest.mark.parametrize("path", ["nothing", "../a", "/a", "", "out/["])
-def test_a_path_that_selects_nothing_is_named(
-    files: FakeFiles, home: Path, client: Any, path: str
-) -> None:
+def test_a_path_that_selects_nothing_is_named(files: FakeFiles, home: Path, client: Any, path: str):
     files.leave("a", b"")
     with pytest.raises(FileError, match=r"no .*file"):
         client.download("01J", home, ["a", path])
@@ -260,9 +254,7 @@ def test_what_is_in_the_way_is_named(
     assert not list(home.rglob(".joblane-*"))
 
 
-def test_a_directory_that_cannot_be_made_is_named(
-    files: FakeFiles, home: Path, client: Any
-) -> None:
+def test_a_directory_that_cannot_be_made_is_named(files: FakeFiles, home: Path, client: Any):
     (home / "file").write_text("")
     files.leave("a", b"")
     for to in (home / "file", home / "file" / "below"):

@@ -162,17 +162,13 @@ def test_a_refused_field_is_named(api: FakeApi, client: Any) -> None:
 
 
 @pytest.mark.parametrize("command", ["echo hi", [b"x"], [object()]])
-def test_a_command_that_cannot_be_sent_is_refused_here(
-    api: FakeApi, client: Any, command: object
-) -> None:
+def test_a_command_that_cannot_be_sent_is_refused_here(api: FakeApi, client: Any, command: object):
     with pytest.raises(InputError):
         client.submit(command)
     assert api.requests == []
 
 
-def test_proxies_are_for_others_not_for_loopback(
-    api: FakeApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_proxies_are_for_others_not_for_loopback(api: FakeApi, monkeypatch: pytest.MonkeyPatch):
     for name in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     api.answers["/v1/health"] = (200, {}, b'{"status": "ok"}')
@@ -185,9 +181,7 @@ def test_proxies_are_for_others_not_for_loopback(
         Client("https://joblane.invalid")
 
 
-def test_a_certificate_that_is_not_trusted_is_final(
-    api: FakeApi, connect: Connect, tmp_path: Path
-) -> None:
+def test_a_certificate_that_is_not_trusted_is_final(api: FakeApi, connect: Connect, tmp_path: Path):
     """No retry helps; the message says whose certificate it is."""
     api.speak_tls(self_signed(tmp_path))
     with connect(api.url) as client, pytest.raises(ConfigError, match=r"not trusted: self-signed"):

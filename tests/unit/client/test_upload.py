@@ -16,9 +16,7 @@ from tests.support.client.fake_api import CUT, FakeApi, ok
 from tests.support.client.fake_files import EXPIRED, FakeFiles, digest, submitted
 
 
-def test_a_submission_uploads_its_inputs(
-    api: FakeApi, files: FakeFiles, here: Path, client: Any
-) -> None:
+def test_a_submission_uploads_its_inputs(api: FakeApi, files: FakeFiles, here: Path, client: Any):
     (here / "src").mkdir()
     (here / "src" / "my.sh").write_bytes(b"echo hi\n")
     (here / "src" / "my.sh").chmod(0o755)
@@ -90,9 +88,7 @@ def test_an_upload_that_failed_continues_with_what_is_missing(
 
 
 @pytest.mark.usefixtures("files")
-def test_uploaded_files_are_inputs_of_many_submissions(
-    api: FakeApi, here: Path, client: Any
-) -> None:
+def test_uploaded_files_are_inputs_of_many_submissions(api: FakeApi, here: Path, client: Any):
     (here / "a").write_text("a")
     uploaded = client.files.put(["a"])
     asked = len(api.requests)

@@ -51,9 +51,7 @@ def test_jobs_that_were_submitted_together_are_read_by_pages(api: FakeApi, clien
     assert "true" == api.requests[0].query["hidden"]
 
 
-def test_jobs_among_many_others_are_read_one_by_one_a_part_in_each_round(
-    api: FakeApi, client: Any
-) -> None:
+def test_jobs_among_many_others_are_read_one_by_one_a_part_in_each_round(api: FakeApi, client: Any):
     ids = fill(api, 4000)[::40]
     for job_id in ids:
         api.jobs[job_id].end()
