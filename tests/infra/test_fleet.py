@@ -232,9 +232,7 @@ def test_spot_instances_are_those_that_ec2_reclaims_least_and_are_replaced_ahead
     assert group["CapacityRebalance"] is True
 
 
-def test_agents_end_instances_and_the_group_ends_none(
-    production: Deployment, others: Deployment
-) -> None:
+def test_agents_end_instances_and_the_group_ends_none(production: Deployment, others: Deployment):
     group = production.one("AWS::AutoScaling::AutoScalingGroup")
     assert group["NewInstancesProtectedFromScaleIn"] is True
     # Of instances that were started before they were protected.

@@ -220,9 +220,7 @@ def test_a_killed_agent_leaves_no_disk(place: Path) -> None:
     wait_until_free(place)
 
 
-def test_a_host_without_disks_says_what_is_missing(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_without_disks_says_what_is_missing(place: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ec2_agent.sandbox.disk.loop.MKFS", "mkfs.nothing")
     with pytest.raises(SandboxRefused, match="e2fsprogs"):
         find(place)

@@ -31,9 +31,10 @@ from joblane.key.segments import KeyName
 from joblane.queue.tenant_shares import Allowance
 from tests.support import recovery
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, KEYS_TABLE, NAME, queue_urls
+from tests.support.clock import Clock
 from tests.support.dynamodb import Dynamo, Tables
 from tests.support.inline_calls import Inline
-from tests.support.machine import Clock, Execution, Machine
+from tests.support.machine import Execution, Machine
 from tests.support.network import TROUBLE, Faults, Killed, NetworkClients
 from tests.support.recovery import MACHINE_ARN, Switch
 from tests.support.requests import Api

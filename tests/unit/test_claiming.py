@@ -18,8 +18,8 @@ from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR, Cloud
+from tests.support.clock import Clock
 from tests.support.jobs import JOB, submission
-from tests.support.machine import Clock
 from tests.support.meter import Meter
 
 NOW = 1_800_000_000.0

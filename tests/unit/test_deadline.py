@@ -14,8 +14,8 @@ from joblane.job.head import submitted
 from joblane.job.lifecycle import Outcome, State
 from tests.support.attempts import begin, lengths, stopped
 from tests.support.aws import Cloud
+from tests.support.clock import Clock
 from tests.support.jobs import JOB, submission
-from tests.support.machine import Clock
 
 SLEEPER = "echo ready; exec sleep 60"
 

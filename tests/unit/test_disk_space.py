@@ -33,6 +33,7 @@ from tests.support.attempts import begin, lengths, output
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB, submission
 from tests.support.scarcity import disk
+from tests.support.threads import run_all
 from tests.unit.test_bundle_cache import digest_of, entry, zipped
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
@@ -116,10 +117,7 @@ def test_no_two_threads_get_the_same_room(space: DiskSpace):
         gate.wait(10)
 
     threads = [threading.Thread(target=ask, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_all(threads)
     assert 3 == len(got)
 
 

@@ -52,11 +52,6 @@ def _make(aws: Cloud) -> Make:
     return make
 
 
-@pytest.fixture(name="api")
-def _api(make: Make) -> Api:
-    return make("submission")
-
-
 def messages(aws: Cloud, name: str = lane_name(NAME, "default", "default")) -> list[dict[str, Any]]:
     """Messages of a queue with their attributes, in no order."""
     sqs = aws.clients.make("sqs")
