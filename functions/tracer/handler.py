@@ -18,6 +18,7 @@ import joblane
 from joblane.aws.clients import Clients
 from joblane.aws.trace_queue import TraceQueue
 from joblane.deployment.names import traces_dead_name, traces_name
+from joblane.errors import Unavailable
 from joblane.service.otlp_endpoint import Endpoint, NotExported
 from joblane.service.tracer import RETRY_S, Encoding, Tracer
 
@@ -65,8 +66,6 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> T
 
 def _reader(reference: str, clients: Clients) -> Callable[[], str]:
     """What reads the secret with the headers."""
-    from botocore.exceptions import BotoCoreError, ClientError  # loaded already
-
     from joblane.aws.secret_store import SecretProblem, SecretStore  # few need it
 
     store = SecretStore(clients.make("secretsmanager"), clients.make("ssm"), "")
@@ -74,7 +73,7 @@ def _reader(reference: str, clients: Clients) -> Callable[[], str]:
     def read() -> str:
         try:
             return store.own(reference)
-        except (SecretProblem, ClientError, BotoCoreError) as problem:
+        except (SecretProblem, Unavailable) as problem:
             raise NotExported(f"the secret {reference}: {problem}") from None
 
     return read

@@ -28,7 +28,6 @@ from collections.abc import Iterator
 import pytest
 
 from joblane.job.lifecycle import State
-from joblane.service import key_admission, key_release
 from tests.support.depth import budget
 from tests.support.life import live
 
@@ -52,8 +51,7 @@ SEEDS = [range(first, min(first + 12, END)) for first in range(FIRST, END, 12)]
 @pytest.fixture(autouse=True)
 def _quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No logs: a world writes thousands of lines. And no pauses on the real clock."""
-    for module, name in ((key_admission, "FIRST_PAUSE_S"), (key_release, "PAUSE_S")):
-        monkeypatch.setattr(module, name, 0.0)
+    monkeypatch.setattr("joblane.service.decide_again.FIRST_PAUSE_S", 0.0)
     logging.disable()
     yield
     logging.disable(logging.NOTSET)

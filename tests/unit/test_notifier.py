@@ -17,7 +17,7 @@ from joblane.condition.names import Address
 from joblane.contract.job_events import Delivery
 from joblane.deployment.names import notify_name
 from joblane.service.notifier import NotDelivered, Notifier
-from joblane.service.outbound import Guard, NotAllowed
+from joblane.service.outbound import Guard, HostForbidden
 from joblane.service.webhook import Webhooks
 from tests.support.aws import FUNCTION_ENVIRONMENT, JOBS_TOPIC, NAME, PREFIX, Cloud, configured
 from tests.support.jobs import JOB
@@ -177,7 +177,7 @@ def test_a_name_that_changes_its_address_is_connected_to_the_one_that_was_checke
 
 def test_a_host_that_dns_cannot_express_is_refused():
     assert "its host is not a valid name" == failure_of(webhooks(), "https://a..b/")
-    with pytest.raises(NotAllowed, match="not a valid name"):
+    with pytest.raises(HostForbidden, match="not a valid name"):
         Guard(every_host=True).addresses(Address("x" * 64 + ".example", 443))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from joblane.aws.signed_uploads import ABSENT
+from joblane.errors import Failure
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 20
 
 
-class ObjectGone(Exception):
+class ObjectGone(Failure):
     """There is no such object; the text names it."""
 
 
@@ -25,13 +26,13 @@ class Download:
     size: int
     """Bytes of the object."""
     chunks: Iterator[bytes]
-    """Its content in pieces; raises BotoCoreError if the connection breaks."""
+    """Its content in pieces; raises Unavailable if the connection breaks."""
 
 
 def open_object(client: "S3Client", bucket: str, key: str) -> Download:
     """Begin to read an object; the caller checks its digest. One request.
 
-    Raises ObjectGone, ClientError and BotoCoreError.
+    Raises ObjectGone, Unavailable.
     """
     try:
         answer = client.get_object(Bucket=bucket, Key=key)

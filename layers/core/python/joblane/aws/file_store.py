@@ -41,7 +41,7 @@ class FileStore:
         """Look for a file with that content: one request.
 
         S3 has compared the content with the digest when it was uploaded, and keeps the digest.
-        Raises ClientError and BotoCoreError.
+        Raises Unavailable.
         """
         try:
             found = self._client().head_object(
@@ -66,6 +66,6 @@ class FileStore:
     def download(self, tenant: str, sha256: str) -> Download:
         """Begin to read a file; the caller checks its digest and its size.
 
-        Raises ObjectGone, ClientError and BotoCoreError.
+        Raises ObjectGone, Unavailable.
         """
         return open_object(self._client(), self._bucket, file_key(tenant, sha256))

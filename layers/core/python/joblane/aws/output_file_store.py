@@ -21,6 +21,7 @@ from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
 from joblane.aws.bounded import Unreadable, gunzip, read
+from joblane.aws.errors import AwsRefused
 from joblane.aws.signed_uploads import ABSENT, digest_base64
 from joblane.deployment.names import manifest_key, output_key, outputs_prefix
 from joblane.files.models import Manifest
@@ -66,7 +67,7 @@ class OutputFileStore:
         """Store a file of an attempt; may be repeated.
 
         `body` is read from its position to its end, and sought back if the request is repeated.
-        S3 refuses content whose SHA-256 is another one. Raises ClientError and BotoCoreError.
+        S3 refuses content whose SHA-256 is another one. Raises Unavailable.
         """
         self._client().put_object(
             Bucket=self._bucket,
@@ -79,7 +80,7 @@ class OutputFileStore:
     def put_manifest(self, tenant: str, job_id: str, epoch: int, manifest: Manifest) -> None:
         """Store the list of an attempt's files; may be repeated.
 
-        Raises ListTooLong, ClientError and BotoCoreError.
+        Raises ListTooLong, Unavailable.
         """
         text = manifest.model_dump_json().encode()
         if len(text) > MAX_LIST_BYTES:
@@ -94,7 +95,7 @@ class OutputFileStore:
     def manifest(self, tenant: str, job_id: str, epoch: int) -> Manifest | None:
         """Read the list of an attempt's files; None if it is gone: it has expired.
 
-        Raises Unreadable if it is none, ClientError and BotoCoreError.
+        Raises Unreadable if it is none, Unavailable.
         """
         key = manifest_key(tenant, job_id, epoch)
         try:
@@ -129,7 +130,7 @@ class OutputFileStore:
         """Delete up to 1,000 objects of all attempts of a job; whether nothing was left over.
 
         Whoever could write to the bucket chose the names: those that XML cannot carry are deleted
-        one by one, since S3 would refuse the whole list. Raises ClientError and BotoCoreError.
+        one by one, since S3 would refuse the whole list. Raises Unavailable.
         """
         listed = self._client().list_objects_v2(
             Bucket=self._bucket, Prefix=outputs_prefix(tenant, job_id), MaxKeys=PAGE
@@ -146,5 +147,5 @@ class OutputFileStore:
                 Delete={"Objects": [{"Key": name} for name in together], "Quiet": True},
             )
             for error in answer.get("Errors", []):
-                raise ClientError({"Error": error}, "DeleteObjects")
+                raise AwsRefused({"Error": error}, "DeleteObjects")
         return not listed["IsTruncated"] and len(apart) <= APART

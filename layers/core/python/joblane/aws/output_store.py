@@ -23,9 +23,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from botocore.exceptions import ClientError
-
 from joblane.aws.bounded import Unreadable, read
+from joblane.aws.errors import AwsRefused
 from joblane.aws.table import ConditionFailed, Row, Store
 from joblane.deployment.names import OUTPUT
 from joblane.job.chunk import READ_MAX_BYTES, Chunk, DamagedChunk, belongs_in_s3, decode_chunk
@@ -70,7 +69,7 @@ class OutputRead:
 
 
 class OutputStore(Store):
-    """Writes and reads chunks. Methods raise ClientError and BotoCoreError."""
+    """Writes and reads chunks. Methods raise Unavailable."""
 
     def __init__(
         self,
@@ -187,7 +186,7 @@ class OutputStore(Store):
                 Delete={"Objects": [{"Key": name} for name in names], "Quiet": True},
             )
             for error in answer.get("Errors", []):
-                raise ClientError({"Error": error}, "DeleteObjects")
+                raise AwsRefused({"Error": error}, "DeleteObjects")
         self._table.delete_many([{"stream": stream, "seq": row["seq"]} for row in rows])
         return following is None
 

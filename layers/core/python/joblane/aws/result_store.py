@@ -43,7 +43,7 @@ class ResultStore:
     def put(self, head: Head, result: bytes) -> ResultObject:
         """Store the result of the attempt that `head` shows; may be repeated.
 
-        Raises ClientError and BotoCoreError.
+        Raises Unavailable.
         """
         self._client().put_object(
             Bucket=self._bucket, Key=_key(head), Body=result, ContentType="application/json"
@@ -53,7 +53,7 @@ class ResultStore:
     def read(self, head: Head) -> bytes | None:
         """Read the result of a job that has one here; None if it is gone or is another one.
 
-        Raises ClientError and BotoCoreError.
+        Raises Unavailable.
         """
         stored = head.result_object
         if stored is None:

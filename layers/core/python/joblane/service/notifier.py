@@ -20,10 +20,9 @@ from threading import Lock
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from joblane.aws.notify_queue import NotifyQueue
 from joblane.contract.job_events import Delivery
+from joblane.errors import Failure, Unavailable
 from joblane.notify.schedule import wait_s
 from joblane.service.log import Log
 
@@ -31,15 +30,17 @@ AT_ONCE = 10
 """Deliveries of a batch at the same time: all of them."""
 
 
-class NotDelivered(Exception):
+class NotDelivered(Failure):
     """A notification that the receiver does not have; the text is for an operator."""
+
+    retryable = True
 
 
 class Channel(Protocol):
     """A way to deliver."""
 
     def deliver(self, delivery: Delivery, attempt: int) -> None:
-        """Deliver one notification. Raises NotDelivered, ClientError and BotoCoreError."""
+        """Deliver one notification. Raises NotDelivered, Unavailable."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Notifier:
             with self.making:
                 channel = self.channels[kind]()
             channel.deliver(delivery, attempt)
-        except (NotDelivered, ClientError, BotoCoreError) as error:
+        except (NotDelivered, Unavailable) as error:
             self.log.warning("notification not delivered", problem=str(error), **names)
         except Exception:
             # Whatever it was, the other notifications must not wait for it.
@@ -92,7 +93,7 @@ class Notifier:
         """Have the message come back later; if that fails, after the queue's own timeout."""
         try:
             self.queue.hide(receipt, wait_s(attempt, self.retry_s, self.jitter()))
-        except (ClientError, BotoCoreError) as error:
+        except Unavailable as error:
             self.log.warning("notification not put off", problem=str(error), **names)
 
 

@@ -23,10 +23,10 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from joblane.aws.job_items import WAKE_SHARDS
-from joblane.aws.jobs import GroupChanged, JobStore, KeyBusy, Refused
+from joblane.aws.jobs import JobStore
+from joblane.contract.problems import TryAgain
+from joblane.errors import Changed, Unavailable
 from joblane.job.head import Head, waits_in_lane
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import Due, NotAllowed, due
@@ -110,14 +110,14 @@ class Requeue:
         """Handle all due jobs; `left_s` returns how many seconds are left.
 
         Returns the counts of `COUNTED`. Starts with a different shard every minute, so that
-        the last one varies. Raises ClientError and BotoCoreError when the index
+        the last one varies. Raises Unavailable when the index
         cannot be read.
         """
         done: Counter[str] = Counter()
         try:
             if shared := self.share(int(self.clock() * 1000)):
                 done["Shared"] = shared
-        except (BotoCoreError, ClientError):
+        except Unavailable:
             self.log.exception("limits could not be shared out; next try in a minute")
             done["Failed"] += 1
         self._look_at_keys(left_s, done)
@@ -134,7 +134,7 @@ class Requeue:
                 int(self.clock() * 1000), lambda: min(left_s() - RESERVE_S, end_s - self.clock())
             )
             done.update({"Lost": lost} if lost else {})
-        except (BotoCoreError, ClientError):
+        except Unavailable:
             self.log.exception("keys could not be looked at; next try in a minute")
             done["Failed"] += 1
 
@@ -156,9 +156,9 @@ class Requeue:
             if what in (Due.CHOOSE, Due.WATCH):
                 return self._of_agents(head, what, now_ms, left_s)
             return self._do(head, what, now_ms)
-        except (Gone, Refused, NotAllowed, GroupChanged):
+        except (Gone, Changed, NotAllowed):
             return "Superseded"
-        except (BotoCoreError, ClientError, KeyBusy):
+        except (Unavailable, TryAgain):
             self.log.exception(
                 "a due job could not be handled", job_id=head.job_id, trace_id=head.trace_id
             )
