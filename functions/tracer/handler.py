@@ -16,6 +16,7 @@ from aws_lambda_powertools.logging import Logger
 
 import joblane
 from joblane.aws.clients import Clients
+from joblane.aws.secret_store import SecretProblem, SecretStore
 from joblane.aws.trace_queue import TraceQueue
 from joblane.deployment.names import traces_dead_name, traces_name
 from joblane.errors import Unavailable
@@ -66,8 +67,6 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> T
 
 def _reader(reference: str, clients: Clients) -> Callable[[], str]:
     """What reads the secret with the headers."""
-    from joblane.aws.secret_store import SecretProblem, SecretStore  # few need it
-
     store = SecretStore(clients.make("secretsmanager"), clients.make("ssm"), "")
 
     def read() -> str:

@@ -249,7 +249,7 @@ def test_what_fails_comes_back_later_each_time_and_then_to_the_dead_letters(
     receives: int, wait_s: int
 ):
     queue = Hidden()
-    notifier = Notifier(queue, {"eventbridge": Refusing}, (10, 60), Logger(), jitter=lambda: 0.5)
+    notifier = Notifier(queue, {"eventbridge": Refusing()}, (10, 60), Logger(), jitter=lambda: 0.5)
     assert ["m1"] == notifier.handle([record(delivery(eventbridge=True), receives)])
     assert [("r1", wait_s)] == queue.put_off
 
@@ -261,7 +261,7 @@ def test_what_cannot_be_read_or_breaks_fails_alone():
                 raise RuntimeError("as the test wants")
 
     queue = Hidden()
-    notifier = Notifier(queue, {"eventbridge": Breaking}, (10,), Logger())
+    notifier = Notifier(queue, {"eventbridge": Breaking()}, (10,), Logger())
     unreadable = {**record(delivery(eventbridge=True), 1, 2), "body": "no JSON"}
     good, broken = (record(delivery(eventbridge=True), n, n + 10) for n in (2, 1))
     assert ["m2", "m11"] == notifier.handle([unreadable, broken, good])
@@ -269,7 +269,7 @@ def test_what_cannot_be_read_or_breaks_fails_alone():
 
 
 def test_the_log_names_the_host_and_never_the_url(caplog: pytest.LogCaptureFixture):
-    notifier = Notifier(Hidden(), {"url": Refusing}, (10,), Logger())
+    notifier = Notifier(Hidden(), {"url": Refusing()}, (10,), Logger())
     notifier.handle([record(delivery(url="https://hooks.example/T0/secret-token"))])
     (entry,) = caplog.records
     assert ("hooks.example", JOB) == (vars(entry)["to"], vars(entry)["job_id"])

@@ -15,8 +15,7 @@ function that is killed between the delivery and the deletion delivers again.
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import KW_ONLY, dataclass, field
-from threading import Lock
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -48,8 +47,8 @@ class Notifier:
     """Delivers notifications."""
 
     queue: NotifyQueue
-    channels: Mapping[str, Callable[[], Channel]]
-    """Each way to deliver, by the field of `notify`, made when it is first used."""
+    channels: Mapping[str, Channel]
+    """Each way to deliver, by the field of `notify`."""
     retry_s: Sequence[int]
     """Seconds after each failed attempt."""
     log: Log
@@ -58,8 +57,6 @@ class Notifier:
     """Returns a number from 0 to 1."""
     pool: Callable[[int], Executor] = ThreadPoolExecutor
     """Makes an executor of that many workers."""
-    making: Lock = field(default_factory=Lock)
-    """Held while a channel is made: the sessions of botocore are not thread-safe."""
 
     def handle(self, records: Iterable[Mapping[str, Any]]) -> list[str]:
         """Deliver each record of an SQS event; returns the ids of those that failed."""
@@ -75,9 +72,7 @@ class Notifier:
             delivery = Delivery.decode(record["body"])
             names |= _names(delivery)
             kind = next(k for k in self.channels if getattr(delivery.notify, k) is not None)
-            with self.making:
-                channel = self.channels[kind]()
-            channel.deliver(delivery, attempt)
+            self.channels[kind].deliver(delivery, attempt)
         except (NotDelivered, Unavailable) as error:
             self.log.warning("notification not delivered", problem=str(error), **names)
         except Exception:

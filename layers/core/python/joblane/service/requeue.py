@@ -21,7 +21,6 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from joblane.aws.job_items import WAKE_SHARDS
 from joblane.aws.jobs import JobStore
@@ -30,14 +29,12 @@ from joblane.errors import Changed, Unavailable
 from joblane.job.head import Head, waits_in_lane
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import Due, NotAllowed, due
+from joblane.service.assigned import AssignedJobs
+from joblane.service.due_targets import DueTargets
+from joblane.service.group_watch import GroupWatch
+from joblane.service.key_admission import KeyAdmission
 from joblane.service.log import Log
 from joblane.service.operations import Gone, Operations
-
-if TYPE_CHECKING:
-    from joblane.service.assigned import AssignedJobs
-    from joblane.service.due_targets import DueTargets
-    from joblane.service.group_watch import GroupWatch
-    from joblane.service.key_admission import KeyAdmission
 
 PAGE = 100
 """Jobs per page: the maximum of one BatchGetItem."""
@@ -87,14 +84,10 @@ class Requeue:
 
     jobs: JobStore
     operations: Operations
-    assigned: "Callable[[], AssignedJobs]"
-    """Returns what ends jobs whose only agent is silent or lost, which most runs do not need."""
-    keyed: "Callable[[], KeyAdmission]"
-    """Returns what admits scheduled jobs with a key, which most runs do not need."""
-    targets: "Callable[[], DueTargets]"
-    """Returns what moves scheduled jobs with a target, which most runs do not need."""
-    groups: "Callable[[], GroupWatch]"
-    """Returns what watches groups, which most runs do not need."""
+    assigned: AssignedJobs
+    keyed: KeyAdmission
+    targets: DueTargets
+    groups: GroupWatch
     look_at_keys: Callable[[int, Callable[[], float]], int]
     """Looks at keys at a Unix time in ms for as many seconds as the second one returns; returns how
     many jobs were over and had not left them."""
@@ -170,7 +163,7 @@ class Requeue:
             why = f"its run_at has come; {waits_in_lane(head.spec)}"
             head = self.operations.move(head, Event.WAKE, why, now_ms)
         else:
-            head = self.keyed().wake(head, now_ms)
+            head = self.keyed.wake(head, now_ms)
         if head.state is not State.PENDING:
             return "Queued" if head.state is State.WAITING else "Skipped"
         self.operations.send(head, now_ms)
@@ -205,13 +198,13 @@ class Requeue:
             return min(left_s() - RESERVE_S, end_s - self.clock())
 
         if what is Due.CHOOSE:
-            return "Woken" if self.targets().wake(head, now_ms, left) else "Skipped"
-        self.groups().look(head, now_ms, left)
+            return "Woken" if self.targets.wake(head, now_ms, left) else "Skipped"
+        self.groups.look(head, now_ms, left)
         return "Rearmed"
 
     def _rearm(self, head: Head, what: Due, now_ms: int) -> str:
         """Set when a job is looked at next; first end one whose only agent is silent or lost."""
-        if what is Due.JUDGE and self.assigned().ended(head, now_ms):
+        if what is Due.JUDGE and self.assigned.ended(head, now_ms):
             return "Expired"
         self.jobs.rearm(head, now_ms)
         return "Rearmed"
