@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import ClientError
-
-from joblane.aws.signed_uploads import ABSENT
+from joblane.aws.errors import translated
+from joblane.aws.objects import unless_absent
 from joblane.errors import Failure
 
 if TYPE_CHECKING:
@@ -34,10 +33,8 @@ def open_object(client: "S3Client", bucket: str, key: str) -> Download:
 
     Raises ObjectGone, Unavailable.
     """
-    try:
-        answer = client.get_object(Bucket=bucket, Key=key)
-    except ClientError as error:
-        if error.response["Error"]["Code"] in ABSENT:
-            raise ObjectGone(f"s3://{bucket}/{key}") from None
-        raise
-    return Download(answer["ContentLength"], answer["Body"].iter_chunks(_CHUNK))
+    answer = unless_absent(lambda: client.get_object(Bucket=bucket, Key=key))
+    if answer is None:
+        raise ObjectGone(f"s3://{bucket}/{key}")
+    fetch = translated(answer["Body"].read)
+    return Download(answer["ContentLength"], iter(lambda: fetch(_CHUNK), b""))

@@ -17,12 +17,11 @@ import gzip
 import re
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
 from joblane.aws.bounded import Unreadable, gunzip, read
-from joblane.aws.errors import AwsRefused
-from joblane.aws.signed_uploads import ABSENT, digest_base64
+from joblane.aws.objects import delete_objects, unless_absent
+from joblane.aws.signed_uploads import digest_base64
 from joblane.deployment.names import manifest_key, output_key, outputs_prefix
 from joblane.files.models import Manifest
 
@@ -98,12 +97,9 @@ class OutputFileStore:
         Raises Unreadable if it is none, Unavailable.
         """
         key = manifest_key(tenant, job_id, epoch)
-        try:
-            answer = self._client().get_object(Bucket=self._bucket, Key=key)
-        except ClientError as error:
-            if error.response["Error"]["Code"] in ABSENT:
-                return None
-            raise
+        answer = unless_absent(lambda: self._client().get_object(Bucket=self._bucket, Key=key))
+        if answer is None:
+            return None
         text = gunzip(read(answer["Body"], MAX_LIST_BYTES), MAX_LIST_BYTES)
         try:
             return Manifest.model_validate_json(text)
@@ -142,10 +138,5 @@ class OutputFileStore:
         for name in apart[:APART]:
             self._client().delete_object(Bucket=self._bucket, Key=name)
         if together := [name for name in names if _IN_XML.fullmatch(name)]:
-            answer = self._client().delete_objects(
-                Bucket=self._bucket,
-                Delete={"Objects": [{"Key": name} for name in together], "Quiet": True},
-            )
-            for error in answer.get("Errors", []):
-                raise AwsRefused({"Error": error}, "DeleteObjects")
+            delete_objects(self._client(), self._bucket, together)
         return not listed["IsTruncated"] and len(apart) <= APART
