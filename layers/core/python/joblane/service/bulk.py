@@ -3,8 +3,9 @@
 A call costs what its page costs, however many jobs there are; its result says where to continue.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.lanes import Lanes
@@ -60,6 +61,19 @@ def not_now(error: Unavailable) -> str:
     if error.code is not None:
         return f"a service behind this API refused it: {error.code}"
     return "a service behind this API did not answer; try again in a moment"
+
+
+def why_not(change: Callable[[], object]) -> str | None:
+    """Change a job. Returns why it was not; empty if it has changed meanwhile, None if it was."""
+    try:
+        change()
+    except (NotAllowed, TryAgain) as refusal:
+        return str(refusal)
+    except (Gone, Refused):
+        return ""
+    except Unavailable as error:
+        return not_now(error)
+    return None
 
 
 @dataclass(frozen=True)
@@ -150,16 +164,10 @@ class BulkOperations:
         done = 0
         refused = {head.job_id: problem.detail for head in chosen[accepted:] if problem is not None}
         for head in chosen[:accepted]:
-            try:
-                self.operations.restart(head, Event.RETRY, why, now_ms)
-            except (NotAllowed, TryAgain) as refusal:
-                refused[head.job_id] = str(refusal)
-            except (Gone, Refused):
-                continue  # it changed meanwhile
-            except Unavailable as error:
-                refused[head.job_id] = not_now(error)
-            else:
-                done += 1
+            told = why_not(partial(self.operations.restart, head, Event.RETRY, why, now_ms))
+            done += told is None
+            if told:
+                refused[head.job_id] = told
         following = f"{state}:{older}" if older else None
         if following is None and state is not _RESTARTED[-1]:
             following = f"{_RESTARTED[_RESTARTED.index(state) + 1]}:"

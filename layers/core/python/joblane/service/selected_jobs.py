@@ -13,16 +13,16 @@ left out:
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from joblane.aws.jobs import Refused
 from joblane.contract.problems import TryAgain
 from joblane.contract.queries import SelectJobs
 from joblane.errors import Unavailable
 from joblane.job.head import Head
 from joblane.job.lifecycle import OPEN, RETRIABLE, Event, State
 from joblane.job.moves import NotAllowed
-from joblane.service.bulk import BulkResult, not_now
+from joblane.service.bulk import BulkResult, not_now, why_not
 from joblane.service.group_cancel import AT_ONCE
 from joblane.service.operations import Gone, Operations
 from joblane.service.search import JobSearch
@@ -118,10 +118,11 @@ class SelectedJobs:
         free = [head for head in heads if head.key is None]
         keyed = [head for head in heads if head.key is not None]
         with self.pool(AT_ONCE) as pool:
-            results = [*pool.map(lambda head: _try(head, one), free)]
-        results += [_try(head, one) for head in keyed]
-        refused = {head.job_id: why for head, why in results if why}
-        done = sum(why is None for _, why in results)
+            results = [*pool.map(lambda head: why_not(partial(one, head)), free)]
+        results += [why_not(partial(one, head)) for head in keyed]
+        told = zip((*free, *keyed), results, strict=True)
+        refused = {head.job_id: why for head, why in told if why}
+        done = results.count(None)
         return BulkResult(len(heads), done, refused, following)
 
 
@@ -146,16 +147,3 @@ def _of_group(
     if swept.following is not None:
         following = f"{head.job_id}:{swept.following}"
     return BulkResult(swept.examined, swept.done, swept.refused, following)
-
-
-def _try(head: Head, one: Change) -> tuple[Head, str | None]:
-    """Change a job. Returns it with why it was not; empty if it has changed meanwhile."""
-    try:
-        one(head)
-    except (NotAllowed, TryAgain) as refusal:
-        return head, str(refusal)
-    except (Gone, Refused):
-        return head, ""
-    except Unavailable as error:
-        return head, not_now(error)
-    return head, None
