@@ -26,7 +26,7 @@ from ec2_agent.outcomes.judge import (
 )
 from ec2_agent.retry import AWS_RETRY, Backoff, retry
 from ec2_agent.sandbox.model import Limits, Spec, refusal
-from joblane.aws.functions import NoAnswer
+from joblane.aws.functions import FunctionFailed
 from joblane.aws.payload_store import PayloadLost, PayloadStore
 from joblane.aws.requirements import Requirements
 from joblane.aws.secret_store import SecretProblem, SecretStore
@@ -165,7 +165,7 @@ class Preparation:
         first_blocking = partial(self.requirements.first_blocking, names)
         try:
             blocking = await in_thread(first_blocking, "requires")
-        except (NoAnswer, *AWS_ERRORS) as error:
+        except (FunctionFailed, *AWS_ERRORS) as error:
             events.conditions_not_tested(head, error)
             blocking = Blocking(names[0], "could not be tested", untestable=False)
         if blocking is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aws_lambda_powertools.logging import Logger
 from pydantic import Json
@@ -21,6 +21,7 @@ from joblane.aws.bundle_store import BundleStore
 from joblane.aws.clients import Clients
 from joblane.aws.counters import CounterStore
 from joblane.aws.directory import AppStore, Directory
+from joblane.aws.file_store import FileStore
 from joblane.aws.keyed_jobs import KeyedJobs
 from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import Lanes
@@ -29,6 +30,7 @@ from joblane.aws.settings import SettingsStore
 from joblane.aws.signed_uploads import SIGNING
 from joblane.aws.types import TypeStore
 from joblane.aws.usage import UploadStore, UsageStore
+from joblane.condition.policies import read_policies
 from joblane.contract.operator_routes import OPERATOR_ROUTES
 from joblane.contract.principal import AnyAccess
 from joblane.contract.views import Login
@@ -52,6 +54,7 @@ from joblane.service.agents import Agents
 from joblane.service.audit_trail import Trail
 from joblane.service.bulk import BulkOperations
 from joblane.service.conditions import Conditions
+from joblane.service.file_uploads import FileUploads
 from joblane.service.key_admission import KeyAdmission
 from joblane.service.key_clear import KeyClear
 from joblane.service.key_release import KeyRelease
@@ -67,10 +70,6 @@ from joblane.service.type_keys import TypeKeys
 from joblane.service.types import Types
 from joblane.service.upload_meter import UploadMeter
 from joblane.service.wake_up import send_wake_up
-
-if TYPE_CHECKING:
-    from joblane.condition.policies import AnyPolicy
-    from joblane.service.file_uploads import FileUploads
 
 
 class Settings(Environment):
@@ -154,7 +153,7 @@ def build(
     conditions = Conditions(
         Directory(dynamodb, settings.conditions_table),
         AppStore(dynamodb, settings.conditions_table),
-        _policies(settings.policies),
+        read_policies(settings.policies),
         clock,
     )
     condition_routes(app, conditions)
@@ -172,15 +171,8 @@ def build(
     )
     type_routes(app, types)
 
-    @cache
-    def uploads() -> "FileUploads":
-        from joblane.aws.file_store import FileStore  # few requests upload files
-        from joblane.service.file_uploads import FileUploads
-
-        store, days = FileStore(s3, settings.bucket), settings.retention.files_days
-        return FileUploads(store, meter, days, clock, pool=pool)
-
-    upload_route(app, uploads)
+    store, days = FileStore(s3, settings.bucket), settings.retention.files_days
+    upload_route(app, FileUploads(store, meter, days, clock, pool=pool))
     clear = KeyClear(jobs, operations, releases)
     key_routes(app, KeyReader(keys, jobs, app.now_ms), clear)
     return app
@@ -190,18 +182,6 @@ def _compiled(schema: Mapping[str, Any]) -> Schema:
     from joblane.http.json_schema import JsonSchema
 
     return JsonSchema(schema)
-
-
-def _policies(text: str) -> "Callable[[str], AnyPolicy]":
-    """Read the policies when the first one is asked for: only the list of conditions does."""
-
-    @cache
-    def policy_of(kind: str) -> "AnyPolicy":
-        from joblane.condition.policies import read_policies
-
-        return read_policies(text)(kind)
-
-    return policy_of
 
 
 @once

@@ -9,20 +9,23 @@ from joblane.aws.lambda_startup import Environment, once  # first of all: see th
 # isort: split
 import time
 from collections.abc import Callable, Mapping
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aws_lambda_powertools.logging import Logger
+from botocore.config import Config
 from pydantic import Json
 
 from joblane.aws.clients import QUICK, Clients
+from joblane.aws.event_bus import EventBus
 from joblane.aws.notify_queue import NotifyQueue
+from joblane.aws.secret_store import SecretProblem, SecretStore
+from joblane.aws.topics import Topics
 from joblane.deployment.names import notify_name
 from joblane.notify.rules import NotifyRules
-from joblane.service.notifier import Channel, NotDelivered, Notifier
-
-if TYPE_CHECKING:
-    from joblane.service.outbound import Guard
+from joblane.service.notifier import NotDelivered, Notifier
+from joblane.service.notify_channels import ToBus, ToTopic
+from joblane.service.outbound import Guard
+from joblane.service.webhook import Webhooks
 
 
 class Settings(Environment):
@@ -36,55 +39,34 @@ def build(
     settings: Settings,
     clients: Clients,
     clock: Callable[[], float],
-    guard: "Guard | None" = None,
+    guard: Guard | None = None,
 ) -> Notifier:
     """Compose the function from its settings, its clients and a clock in Unix seconds.
 
     `guard` decides which addresses webhooks may reach, in place of the one of the settings.
     """
     rules = settings.notify
+    # Parameter Store holds no secret of a webhook.
+    store = SecretStore(clients.make("secretsmanager"), None, settings.deployment)
 
-    @cache
-    def webhooks() -> Channel:
-        from joblane.aws.secret_store import SecretProblem, SecretStore
-        from joblane.service.outbound import Guard
-        from joblane.service.webhook import Webhooks
+    def read(reference: str, tenant: str) -> str:
+        try:
+            return store.value(reference, tenant)
+        except SecretProblem as problem:
+            raise NotDelivered(f"the secret {reference}: {problem}") from None
 
-        # Parameter Store holds no secret of a webhook.
-        store = SecretStore(clients.make("secretsmanager"), None, settings.deployment)
+    def topics(region: str) -> Any:
+        return clients.make("sns", QUICK.merge(Config(region_name=region)))
 
-        def read(reference: str, tenant: str) -> str:
-            try:
-                return store.value(reference, tenant)
-            except SecretProblem as problem:
-                raise NotDelivered(f"the secret {reference}: {problem}") from None
-
-        allowed = guard or Guard(networks=rules.allow_networks, every_host=True)
-        return Webhooks(rules, read, allowed, clock)
-
-    @cache
-    def topics() -> Channel:
-        from botocore.config import Config
-
-        from joblane.aws.topics import Topics
-        from joblane.service.notify_channels import ToTopic
-
-        def of(region: str) -> Any:
-            return clients.make("sns", QUICK.merge(Config(region_name=region)))
-
-        return ToTopic(rules, Topics(of))
-
-    @cache
-    def bus() -> Channel:
-        from joblane.aws.event_bus import EventBus
-        from joblane.service.notify_channels import ToBus
-
-        return ToBus(rules, EventBus(clients.make("events")))
-
+    allowed = guard or Guard(networks=rules.allow_networks, every_host=True)
     url = settings.queue_url_prefix + notify_name(settings.deployment)
     return Notifier(
         NotifyQueue(clients.make("sqs"), url),
-        {"url": webhooks, "sns": topics, "eventbridge": bus},
+        {
+            "url": Webhooks(rules, read, allowed, clock),
+            "sns": ToTopic(rules, Topics(topics)),
+            "eventbridge": ToBus(rules, EventBus(clients.make("events"))),
+        },
         settings.retry_s,
         Logger(),
     )

@@ -20,8 +20,9 @@ from joblane.aws.usage import UsageStore
 from joblane.deployment.names import alternate_name, scaler_name, traces_name
 from joblane.queue.activity import Change
 from joblane.queue.measures import measures
-from joblane.service.count import Counting, Record
+from joblane.service.count import Counting
 from joblane.service.kick import KICK, Kick
+from joblane.service.put_aside import PutAside, Record
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -70,7 +71,8 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> C
     dynamodb = clients.make("dynamodb")
     counters = CounterStore(dynamodb, settings.counters_table)
     usage = UsageStore(dynamodb, settings.counters_table)
-    return Counting(counters, usage, put_aside, Logger(), clock, stored)
+    aside = PutAside("projector", put_aside, Logger())
+    return Counting(counters, usage, aside, Logger(), clock, stored)
 
 
 def _trace(settings: Settings, sqs: "SQSClient") -> Callable[[Sequence[Record]], None]:

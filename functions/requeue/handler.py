@@ -8,34 +8,40 @@ import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from functools import cache, partial
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import Protocol
 
 from aws_lambda_powertools.logging import Logger
 from pydantic import Json
 
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
+from joblane.aws.job_groups import GroupStore
 from joblane.aws.jobs import JobStore
 from joblane.aws.keyed_jobs import KeyedJobs
 from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import Lanes
 from joblane.aws.settings import SettingsStore
+from joblane.aws.types import TypeStore
 from joblane.deployment.limits import Limits
 from joblane.job.retention import Retention
 from joblane.key.policy import KeyTemplate
+from joblane.service.assigned import AssignedJobs
+from joblane.service.due_targets import DueTargets
+from joblane.service.group_expansion import Expansion
+from joblane.service.group_members import Members
+from joblane.service.group_settlement import Settlement
+from joblane.service.group_watch import GroupWatch
+from joblane.service.key_admission import KeyAdmission
 from joblane.service.key_release import KeyRelease
+from joblane.service.key_rules import KeyRules
 from joblane.service.key_watch import KeyWatch
 from joblane.service.operations import Operations
 from joblane.service.requeue import Requeue
 from joblane.service.running_shares import RunningShares
+from joblane.service.targets import Targets
+from joblane.service.type_keys import TypeKeys
 from joblane.service.wake_up import send_wake_up
-
-if TYPE_CHECKING:
-    from joblane.service.assigned import AssignedJobs
-    from joblane.service.due_targets import DueTargets
-    from joblane.service.group_watch import GroupWatch
-    from joblane.service.key_admission import KeyAdmission
 
 
 class Settings(Environment):
@@ -85,74 +91,40 @@ def build(
     keyed_jobs = KeyedJobs(dynamodb, settings.jobs_table, KeyStore(dynamodb, settings.keys_table))
     releases = KeyRelease(keyed_jobs.keys, keyed_jobs, lanes, logger, clock)
 
-    @cache
-    def keyed() -> "KeyAdmission":
-        # scheduled jobs with a key are rare, and the modules would be part of every cold start
-        from joblane.aws.types import TypeStore
-        from joblane.service.key_admission import KeyAdmission
-        from joblane.service.key_rules import KeyRules
-        from joblane.service.type_keys import TypeKeys
-
-        send = partial(send_wake_up, lanes)
-        types = TypeKeys(TypeStore(dynamodb, settings.types_table))
-        rules = KeyRules(settings.concurrency, types.find)
-        return KeyAdmission(keyed_jobs, rules, releases, send, settings.retention)
-
-    @cache
-    def targets() -> "DueTargets":
-        from joblane.service.due_targets import DueTargets
-        from joblane.service.targets import Targets
-
-        chosen = Targets(agents, groups().expansion, random_bits, pool=pool)
-        return DueTargets(chosen, operations)
-
-    @cache
-    def assigned() -> "AssignedJobs":
-        from joblane.service.assigned import AssignedJobs
-
-        return AssignedJobs(jobs, agents, operations, settings.retention)
-
-    @cache
-    def groups() -> "GroupWatch":
-        # groups are rare as well
-        from joblane.aws.job_groups import GroupStore
-        from joblane.service.group_expansion import Expansion
-        from joblane.service.group_members import Members
-        from joblane.service.group_settlement import Settlement
-        from joblane.service.group_watch import GroupWatch
-
-        store = GroupStore(dynamodb, settings.jobs_table)
-        members = Members(store, lanes, settings.retention, pool=pool)
-        now_ms = partial(_milliseconds, clock)
-        expansion = Expansion(store, members, settings.retention, now_ms)
-        settlement = Settlement(
-            store,
-            members.place,
-            operations.send,
-            settings.retention,
-            random.Random(),
-            logger,
-            clock,
-        )
-        return GroupWatch(store, agents, assigned(), expansion, settlement.settle, pool=pool)
-
+    types = TypeKeys(TypeStore(dynamodb, settings.types_table))
+    keyed = KeyAdmission(
+        keyed_jobs,
+        KeyRules(settings.concurrency, types.find),
+        releases,
+        partial(send_wake_up, lanes),
+        settings.retention,
+    )
+    assigned = AssignedJobs(jobs, agents, operations, settings.retention)
+    groups = GroupStore(dynamodb, settings.jobs_table)
+    members = Members(groups, lanes, settings.retention, pool=pool)
+    expansion = Expansion(groups, members, settings.retention, lambda: int(clock() * 1000))
+    settlement = Settlement(
+        groups,
+        members.place,
+        operations.send,
+        settings.retention,
+        random.Random(),
+        logger,
+        clock,
+    )
     return Requeue(
         jobs,
         operations,
         assigned,
         keyed,
-        targets,
-        groups,
+        DueTargets(Targets(agents, expansion, random_bits, pool=pool), operations),
+        GroupWatch(groups, agents, assigned, expansion, settlement.settle, pool=pool),
         KeyWatch(keyed_jobs, releases, logger).look,
         shares.refresh,
         clock,
         logger,
         pool=pool,
     )
-
-
-def _milliseconds(clock: Callable[[], float]) -> int:
-    return int(clock() * 1000)
 
 
 @once

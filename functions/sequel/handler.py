@@ -30,6 +30,7 @@ from joblane.service.group_members import Members
 from joblane.service.group_settlement import Settlement
 from joblane.service.key_release import Handover, KeyRelease
 from joblane.service.operations import Operations
+from joblane.service.put_aside import PutAside
 from joblane.service.sequel import Sequel
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def build(
         keys,
         groups,
         notifications=notifications if settings.notifies else None,
-        put_aside=put_aside,
+        aside=PutAside("sequel", put_aside, log),
         log=log,
         measure=measure,
         pool=pool,

@@ -291,8 +291,8 @@ def _groups(
     settlement = Settlement(found, place, send, retention, dice, app.logger, app.clock)
     return Groups(
         GroupReader(found, app.jobs.find, app.now_ms),
-        GroupCancel(found, operations, place, settlement, dice, pool=pool),
-        GroupRestart(found, settlement, send, retention, jitter=dice),
+        GroupCancel(found, operations, place, settlement, pool=pool),
+        GroupRestart(found, settlement, send, retention),
         GroupDeleter(found, deleter, pool=pool),
     )
 

@@ -16,8 +16,10 @@ from aws_lambda_powertools.logging import Logger
 
 import joblane
 from joblane.aws.clients import Clients
+from joblane.aws.secret_store import SecretProblem, SecretStore
 from joblane.aws.trace_queue import TraceQueue
 from joblane.deployment.names import traces_dead_name, traces_name
+from joblane.errors import Unavailable
 from joblane.service.otlp_endpoint import Endpoint, NotExported
 from joblane.service.tracer import RETRY_S, Encoding, Tracer
 
@@ -65,16 +67,12 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> T
 
 def _reader(reference: str, clients: Clients) -> Callable[[], str]:
     """What reads the secret with the headers."""
-    from botocore.exceptions import BotoCoreError, ClientError  # loaded already
-
-    from joblane.aws.secret_store import SecretProblem, SecretStore  # few need it
-
     store = SecretStore(clients.make("secretsmanager"), clients.make("ssm"), "")
 
     def read() -> str:
         try:
             return store.own(reference)
-        except (SecretProblem, ClientError, BotoCoreError) as problem:
+        except (SecretProblem, Unavailable) as problem:
             raise NotExported(f"the secret {reference}: {problem}") from None
 
     return read

@@ -9,9 +9,8 @@ from concurrent.futures import Executor, Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from botocore.exceptions import ClientError, EndpointConnectionError
-
 from joblane.aws.agents import SHARDS, AgentStore
+from joblane.aws.errors import AwsRefused, AwsSilent
 from joblane.aws.fleet_records import FleetRecords
 from joblane.aws.groups import Groups, ScalingActivity
 from joblane.aws.lanes import LaneQueue, Lanes, Lengths
@@ -84,11 +83,11 @@ class SimulatedGroups(Groups):
         return self._groups[self._fleet_of(name)].activities(most)
 
     def set_desired(self, name: str, desired: int) -> None:
-        """SetDesiredCapacity. Raises ClientError outside of the group's bounds, as AWS does."""
+        """SetDesiredCapacity. Raises AwsRefused outside of the group's bounds, as AWS does."""
         try:
             self._groups[self._fleet_of(name)].set_desired(desired)
         except ValueError as error:
-            raise ClientError(
+            raise AwsRefused(
                 {"Error": {"Code": "ValidationError", "Message": str(error)}}, "SetDesiredCapacity"
             ) from error
 
@@ -142,11 +141,11 @@ class SimulatedLane(LaneQueue):
         self._lane = lane
 
     def lengths(self) -> Lengths:
-        """GetQueueAttributes. Raises EndpointConnectionError during an outage."""
+        """GetQueueAttributes. Raises AwsSilent during an outage."""
         try:
             visible = self._lane.length()
         except Unavailable as error:
-            raise EndpointConnectionError(endpoint_url="https://sqs.invalid") from error
+            raise AwsSilent(error="https://sqs.invalid") from error
         return Lengths(visible, self._lane.in_flight, self._lane.delayed)
 
 

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from joblane.deployment.names import inbox_name
+from joblane.errors import Unavailable
 from joblane.job.lease import Heartbeat
 from tests.support.aws import NAME, PREFIX, Cloud
 
@@ -57,7 +58,7 @@ def every_message(aws: Cloud, *names: str) -> list[tuple[str, Any]]:
     found = []
     sqs = aws.clients.make("sqs")
     for name in names:
-        with suppress(sqs.exceptions.QueueDoesNotExist):
+        with suppress(Unavailable):
             while received := sqs.receive_message(
                 QueueUrl=inbox(name),
                 MaxNumberOfMessages=10,

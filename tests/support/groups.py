@@ -80,11 +80,7 @@ class GroupWorld:
             lambda: NOW,
         )
         self.restarts = GroupRestart(
-            self.store,
-            self.settlement,
-            self.operations.send,
-            DESCRIPTOR.retention,
-            jitter=self.dice,
+            self.store, self.settlement, self.operations.send, DESCRIPTOR.retention
         )
 
     def _call(self, operation: str, make: Callable[[bool], Any]) -> Any:

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 
 from joblane.aws.clients import Clients
+from joblane.aws.errors import translated
 from tests.support.dynamodb import READS, Dynamo, Tables
 from tests.support.sqs import Queues, Sqs
 
@@ -85,6 +86,7 @@ class Network:
         self._world = world
         self._is_cut_off = is_cut_off
 
+    @translated
     def call(self, make: Callable[[], T], *, writes: bool) -> T:
         """Make a call as the SDK does, with whatever happens to it."""
         world, faults = self._world, self._world.faults

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
 from functions.scaler.handler import Settings, build
+from joblane.aws.errors import AwsRefused
 from joblane.aws.metrics import Metrics
 from joblane.deployment.names import fleet_name, lane_name
 from joblane.fleet.capacity import GroupState
@@ -58,7 +57,7 @@ class FakeGroups:
 
     def _fail(self, operation: str) -> None:
         if operation == self.fails:
-            raise ClientError(
+            raise AwsRefused(
                 {"Error": {"Code": "AccessDenied", "Message": "not allowed"}}, operation
             )
 

@@ -6,11 +6,11 @@ from itertools import count
 from typing import Any, get_args
 
 import pytest
-from botocore.exceptions import ClientError
 
 from functions.admin import handler as admin
 from functions.submission import handler as submission
 from joblane.audit.records import Action
+from joblane.aws.errors import AwsRefused
 from joblane.contract.audit import ACTION_REASON_CHARS
 from joblane.contract.route import Route
 from joblane.contract.routes import ROUTES
@@ -174,7 +174,7 @@ def test_a_deletion_that_fails_leaves_one_submission_in_the_trail(
     aws: Cloud, make: Make, api: Api, limit: str
 ):
     def fail(**_: object) -> None:
-        raise ClientError({"Error": {"Code": "InternalServerError"}}, "DeleteItem")
+        raise AwsRefused({"Error": {"Code": "InternalServerError"}}, "DeleteItem")
 
     job_id = a_job(api)
     aws.emitter().register("before-call.dynamodb.DeleteItem", fail)
@@ -260,7 +260,7 @@ def test_an_agent_that_runs_a_tenants_job_affects_the_tenant_whatever_it_serves(
 def test_without_the_trail_of_each_tenant_the_role_platform_does_nothing(aws: Cloud, make: Make):
     def fail(params: Mapping[str, Any], **_: object) -> None:
         if {"S": "other"} == params["Item"]["tenant"]:
-            raise ClientError({"Error": {"Code": "InternalServerError"}}, "PutItem")
+            raise AwsRefused({"Error": {"Code": "InternalServerError"}}, "PutItem")
 
     aws.emitter().register("provide-client-params.dynamodb.PutItem", fail)
     api = make("admin", "client-platform")
@@ -340,7 +340,7 @@ def test_what_a_dying_function_did_is_in_the_trail(aws: Cloud, make: Make, api: 
 
 def test_trouble_of_aws_is_told_as_such(aws: Cloud, make: Make, api: Api):
     def fail(**_: object) -> None:
-        raise ClientError({"Error": {"Code": "InternalServerError"}}, "UpdateItem")
+        raise AwsRefused({"Error": {"Code": "InternalServerError"}}, "UpdateItem")
 
     job_id = a_job(api)
     aws.emitter().register("before-call.dynamodb.UpdateItem", fail)

@@ -7,10 +7,10 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from functions.submission.handler import Settings, build
 from joblane.aws import output_store as store_module
+from joblane.aws.errors import AwsRefused
 from joblane.job.chunk import Chunk
 from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Outcome, State
@@ -103,7 +103,7 @@ def test_a_request_that_finds_only_empty_streams_ends_too(
 @pytest.mark.parametrize("when", ["before-call", "after-call"])
 def test_a_deletion_that_failed_at_any_moment_is_repeated(aws: Cloud, operation: str, when: str):
     ran(aws, JOB, 30, 4)
-    failures = [ClientError({"Error": {"Code": "InternalError"}}, operation)]
+    failures = [AwsRefused({"Error": {"Code": "InternalError"}}, operation)]
 
     def fail(**_: Any) -> None:
         if failures:

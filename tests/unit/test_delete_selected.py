@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from itertools import count
 
 import pytest
-from botocore.exceptions import ClientError
 
 from joblane.aws.audit import AuditStore, Wanted
+from joblane.aws.errors import AwsRefused
 from joblane.contract.cursors import encode_cursor
 from joblane.contract.queries import SelectJobs
 from joblane.job.chunk import Chunk
@@ -112,7 +112,7 @@ def test_a_job_that_cannot_be_deleted_is_listed_and_the_others_are(
     def refuse_one(deleter: JobDeleter, head: Head, *, exact: bool) -> None:
         if head.job_id == stuck:
             said = "arn:aws:iam::1:role/x is not allowed"
-            raise ClientError({"Error": {"Code": "AccessDenied", "Message": said}}, "Delete")
+            raise AwsRefused({"Error": {"Code": "AccessDenied", "Message": said}}, "Delete")
         delete(deleter, head, exact=exact)
 
     monkeypatch.setattr(JobDeleter, "delete", refuse_one)

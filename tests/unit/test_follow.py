@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from aws_lambda_powertools.logging import Logger
-from botocore.exceptions import EndpointConnectionError
 
 from functions.submission.handler import Settings, build
+from joblane.aws.errors import AwsSilent
 from joblane.aws.lanes import LaneQueue, Lanes
 from joblane.deployment.names import inbox_name
 from joblane.job.head import submitted
@@ -140,7 +140,7 @@ def test_a_reader_reads_on_while_sqs_does_not_answer(host: Host):
 
     def fail(**_: object) -> None:
         calls.append(1)
-        raise EndpointConnectionError(endpoint_url="https://sqs.test")
+        raise AwsSilent(error="https://sqs.test")
 
     host.aws.emitter().register("before-call.sqs.SendMessage", fail)
     host.start()

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joblane.aws.job_table import GroupChanged
+from joblane.errors import Changed
 from joblane.job.lifecycle import ENDED, State
 from joblane.job.moves import NotAllowed
-from joblane.service import group_restart, group_settlement
 from joblane.target.group import Stop, stopped
 from joblane.target.states import GROUP_STATES
 from tests.support.depth import budget
@@ -27,8 +26,7 @@ ENDS = (State.COMPLETED, State.COMPLETED, State.FAILED, State.DEAD, State.CANCEL
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (group_settlement, group_restart):
-        monkeypatch.setattr(module, "PAUSE_S", 0.0)
+    monkeypatch.setattr("joblane.service.decide_again.FIRST_PAUSE_S", 0.0)
 
 
 class Drill:
@@ -67,7 +65,7 @@ class Drill:
 
     def expand(self) -> None:
         """A request, or requeue, places members."""
-        with suppress(GroupChanged):
+        with suppress(Changed):
             self.at.killed(self.at.expand, self.point())
 
     def retry(self) -> None:

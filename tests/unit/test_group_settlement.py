@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from joblane.aws.jobs import GroupChanged
+from joblane.contract.problems import TryAgain
+from joblane.errors import Changed
 from joblane.job.lifecycle import State
 from joblane.job.moves import NotAllowed
-from joblane.service import group_settlement
 from joblane.service.group_progress import progressed
 from joblane.target.group import retried
 from tests.support.aws import DESCRIPTOR
@@ -19,8 +19,7 @@ from tests.support.jobs import JOB
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_settlement, "PAUSE_S", 0.0)
-    monkeypatch.setattr("joblane.service.group_restart.PAUSE_S", 0.0)
+    monkeypatch.setattr("joblane.service.decide_again.FIRST_PAUSE_S", 0.0)
 
 
 @pytest.mark.parametrize(
@@ -128,10 +127,10 @@ def test_a_group_that_changes_on_every_try_is_handled_again(monkeypatch: pytest.
     at.end(0)
 
     def changed(*_: Any) -> None:
-        raise GroupChanged
+        raise Changed
 
     monkeypatch.setattr(at.store, "write_group", changed)
-    with pytest.raises(GroupChanged):
+    with pytest.raises(TryAgain):
         at.deliver()
 
 

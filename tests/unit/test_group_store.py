@@ -7,7 +7,8 @@ import pytest
 
 from joblane.aws.job_groups import GroupStore, with_group
 from joblane.aws.job_stream import read_record
-from joblane.aws.jobs import GroupChanged, Refused
+from joblane.aws.jobs import Refused
+from joblane.errors import Changed
 from joblane.job.head import Head, submitted
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import apply, plan
@@ -99,7 +100,7 @@ def test_a_group_is_written_if_it_has_not_changed(aws: Cloud):
     second = page_done(GROUP, 1, {State.COMPLETED: 50})
     store(aws).write_group(head, with_group(head, first))
     store(aws).write_group(head, with_group(head, first))  # the SDK repeats it
-    with pytest.raises(GroupChanged):
+    with pytest.raises(Changed):
         store(aws).write_group(head, with_group(head, second))
     head = store(aws).get(JOB) or head
     assert head.group is not None
@@ -166,10 +167,10 @@ def test_a_member_is_moved_together_with_its_group_or_not_at_all(aws: Cloud):
     groups.write_group_with(head, after, moves)  # the answer was lost
     assert {1: State.PENDING, 2: State.PENDING} == groups.states(group, [1, 2, 3])
     assert [0, 1] == ((groups.progress(JOB) or head).group or group).open_pages
-    with pytest.raises(GroupChanged):
+    with pytest.raises(Changed):
         groups.write_group_with(head, with_group(head, group.next(begun=150)), moves)
     now = groups.get(JOB) or head
-    with pytest.raises(GroupChanged):  # a member has changed
+    with pytest.raises(Changed):  # a member has changed
         groups.write_group_with(now, with_group(now, (now.group or group).next(placed=9)), moves)
     assert now == groups.get(JOB)
 
@@ -183,7 +184,7 @@ def test_a_group_is_read_without_its_submission_and_written_all_the_same(aws: Cl
     after = groups.get(JOB)
     assert after is not None
     assert (head.spec, 7) == (after.spec, (after.group or GROUP).placed)
-    with pytest.raises(GroupChanged):
+    with pytest.raises(Changed):
         groups.delete_group(head)
     groups.delete_group(after)
     groups.delete_group(after)

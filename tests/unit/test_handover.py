@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from botocore.exceptions import ConnectTimeoutError
 
+from joblane.aws.errors import AwsSilent
 from joblane.deployment.metrics import OF_QUEUES
 from joblane.key.policy import KeyLimits
 from tests.support.keyed import NOW, NOW_MS, Deployed
@@ -84,10 +84,10 @@ def test_a_batch_that_comes_again_is_measured_once(
 
     def refuse(params: Any, **_: Any) -> None:
         if job("B") in str(params):
-            raise ConnectTimeoutError(endpoint_url="https://dynamodb.test")
+            raise AwsSilent(error="https://dynamodb.test")
 
     emitter.register("before-parameter-build.dynamodb.UpdateItem", refuse)
-    with pytest.raises(ConnectTimeoutError):
+    with pytest.raises(AwsSilent):
         at.function(clients, JOBLANE_METRICS="true").handle(ends)
     assert [250] == [line["HandoverMs"] for line in written(capsys)]
     at.now += 1

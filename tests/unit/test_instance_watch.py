@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import pytest
-from botocore.exceptions import ClientError
 
 from functions.instance_watch.handler import Settings, build
 from joblane.aws.agents import AgentStore, Replacements
+from joblane.aws.errors import AwsRefused
 from joblane.aws.groups import Group
 from joblane.aws.table import ConditionFailed
 from joblane.fleet.absence import NO_AGENT
@@ -37,7 +37,7 @@ class FakeGroups:
     def replace(self, instance: str) -> None:
         """Take an instance for a new one."""
         if instance in self.refused:
-            raise ClientError({"Error": {"Code": "ValidationError"}}, "SetInstanceHealth")
+            raise AwsRefused({"Error": {"Code": "ValidationError"}}, "SetInstanceHealth")
         self.replaced.append(instance)
         self.instances[self.instances.index(instance)] = f"i-new{len(self.replaced)}"
 

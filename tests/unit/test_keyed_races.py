@@ -17,7 +17,6 @@ from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.key.decide import End, release
-from joblane.service import key_admission
 from tests.support.aws import DESCRIPTOR, Cloud, configured
 from tests.support.keys import START_MS, body, job, keys_of, put_keyed, stored, take_messages
 from tests.support.requests import Api
@@ -153,7 +152,7 @@ def test_of_two_retries_at_once_one_gets_the_slot(aws: Cloud):
 def test_a_key_that_changes_before_every_write_is_answered_503(
     aws: Cloud, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(key_admission, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr("joblane.service.decide_again.FIRST_PAUSE_S", 0.0)
     store = keys_of(aws)
 
     def disturb(_: int) -> None:

@@ -5,8 +5,8 @@ import logging
 from typing import Any
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
 
+from joblane.aws.errors import AwsSilent
 from joblane.aws.functions import StartedFunction
 from joblane.job.lifecycle import State
 from joblane.queue.activity import Change
@@ -80,7 +80,7 @@ def test_nothing_is_noted_for_a_batch_that_needs_no_kick():
 
 def test_a_failed_kick_is_logged_and_fails_nothing(caplog: pytest.LogCaptureFixture):
     def start() -> None:
-        raise EndpointConnectionError(endpoint_url="http://lambda")
+        raise AwsSilent(error="http://lambda")
 
     Kick(start, Clock(1000.0), logging.getLogger()).after([CAME])  # type: ignore[arg-type]
     assert "called every minute anyway" in caplog.text

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
 
 from functions.admin import handler as admin
 from functions.submission.handler import Settings, build
+from joblane.aws.errors import AwsSilent
 from joblane.aws.table import Table
 from joblane.aws.usage import UsageStore
 from joblane.deployment.limits import ADMITTED, LimitOverrides, Limits
@@ -207,7 +207,7 @@ def test_figures_that_cannot_be_read_refuse_nobody_and_the_log_says_so(
     count(waiting=99)
 
     def unreachable(*_: object) -> None:
-        raise EndpointConnectionError(endpoint_url="https://dynamodb.test")
+        raise AwsSilent(error="https://dynamodb.test")
 
     monkeypatch.setattr(Table, "get", unreachable)
     assert [202] == statuses(api, 1)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from aws_lambda_powertools.logging import Logger
-from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from functions.submission.handler import Settings, build
+from joblane.aws.errors import AwsRefused
 from joblane.contract.sse import end_event, position_event, reconnect_after, record_event
 from joblane.job.chunk import Chunk
 from joblane.job.head import Head, submitted
@@ -352,7 +352,7 @@ def test_trouble_of_aws_does_not_end_a_stream(aws: Cloud, running: Running):
     two_attempts(running)
 
     def throttle(**_: object) -> None:
-        raise ClientError({"Error": {"Code": "ThrottlingException"}}, "Query")
+        raise AwsRefused({"Error": {"Code": "ThrottlingException"}}, "Query")
 
     aws.emitter().register("before-call.dynamodb.Query", throttle)
     api = make_api(aws)

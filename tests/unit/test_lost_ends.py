@@ -7,11 +7,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from botocore.exceptions import ConnectTimeoutError
 
 from functions.requeue import handler as requeue
 from functions.submission import handler as submission_function
 from joblane.aws.clients import Clients
+from joblane.aws.errors import AwsSilent
 from joblane.aws.keys import LOOK_MS
 from joblane.formats.times import rfc3339
 from joblane.job.lifecycle import State
@@ -71,7 +71,7 @@ def test_a_job_is_accepted_although_the_one_that_got_the_slot_could_not_be_let_g
     emitter, clients = at.own_clients()
 
     def fail(**_: Any) -> None:
-        raise ConnectTimeoutError(endpoint_url="x")
+        raise AwsSilent(error="x")
 
     emitter.register("before-call.dynamodb.UpdateItem", fail)
     status, found = api(at.aws, clients=clients)("POST", "/v1/jobs", body(max_queued=1))
@@ -203,7 +203,7 @@ def test_a_key_that_cannot_be_handled_is_looked_at_in_a_minute(at: Deployed):
     def fail(**_: Any) -> None:
         if failing:
             failing.clear()
-            raise ConnectTimeoutError(endpoint_url="x")
+            raise AwsSilent(error="x")
 
     emitter.register("before-call.dynamodb.PutItem", fail)
     assert {} == minute(at.aws, NOW + QUARTER_S, clients)

@@ -32,7 +32,6 @@ from ec2_agent.serving import desk, gates
 from ec2_agent.serving.gates import Candidate, Offer
 from ec2_agent.serving.verdict import GiveBack, Hold, Start, Verdict, Wait
 from joblane.job.lifecycle import State
-from joblane.service import key_admission, key_release
 from tests.support.depth import budget
 from tests.support.life import live
 from tests.support.world import MOST_RECEIVES
@@ -87,8 +86,7 @@ def _verdicts(monkeypatch: pytest.MonkeyPatch) -> Counter[object]:
 @pytest.fixture(autouse=True)
 def _quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No logs: a world writes thousands of lines. And no pauses on the real clock."""
-    for module, name in ((key_admission, "FIRST_PAUSE_S"), (key_release, "PAUSE_S")):
-        monkeypatch.setattr(module, name, 0.0)
+    monkeypatch.setattr("joblane.service.decide_again.FIRST_PAUSE_S", 0.0)
     logging.disable()
     yield
     logging.disable(logging.NOTSET)

@@ -17,7 +17,7 @@ from joblane.condition.names import Address
 from joblane.contract.job_events import Delivery
 from joblane.deployment.names import notify_name
 from joblane.service.notifier import NotDelivered, Notifier
-from joblane.service.outbound import Guard, NotAllowed
+from joblane.service.outbound import Guard, HostForbidden
 from joblane.service.webhook import Webhooks
 from tests.support.aws import FUNCTION_ENVIRONMENT, JOBS_TOPIC, NAME, PREFIX, Cloud, configured
 from tests.support.jobs import JOB
@@ -177,7 +177,7 @@ def test_a_name_that_changes_its_address_is_connected_to_the_one_that_was_checke
 
 def test_a_host_that_dns_cannot_express_is_refused():
     assert "its host is not a valid name" == failure_of(webhooks(), "https://a..b/")
-    with pytest.raises(NotAllowed, match="not a valid name"):
+    with pytest.raises(HostForbidden, match="not a valid name"):
         Guard(every_host=True).addresses(Address("x" * 64 + ".example", 443))
 
 
@@ -249,7 +249,7 @@ def test_what_fails_comes_back_later_each_time_and_then_to_the_dead_letters(
     receives: int, wait_s: int
 ):
     queue = Hidden()
-    notifier = Notifier(queue, {"eventbridge": Refusing}, (10, 60), Logger(), jitter=lambda: 0.5)
+    notifier = Notifier(queue, {"eventbridge": Refusing()}, (10, 60), Logger(), jitter=lambda: 0.5)
     assert ["m1"] == notifier.handle([record(delivery(eventbridge=True), receives)])
     assert [("r1", wait_s)] == queue.put_off
 
@@ -261,7 +261,7 @@ def test_what_cannot_be_read_or_breaks_fails_alone():
                 raise RuntimeError("as the test wants")
 
     queue = Hidden()
-    notifier = Notifier(queue, {"eventbridge": Breaking}, (10,), Logger())
+    notifier = Notifier(queue, {"eventbridge": Breaking()}, (10,), Logger())
     unreadable = {**record(delivery(eventbridge=True), 1, 2), "body": "no JSON"}
     good, broken = (record(delivery(eventbridge=True), n, n + 10) for n in (2, 1))
     assert ["m2", "m11"] == notifier.handle([unreadable, broken, good])
@@ -269,7 +269,7 @@ def test_what_cannot_be_read_or_breaks_fails_alone():
 
 
 def test_the_log_names_the_host_and_never_the_url(caplog: pytest.LogCaptureFixture):
-    notifier = Notifier(Hidden(), {"url": Refusing}, (10,), Logger())
+    notifier = Notifier(Hidden(), {"url": Refusing()}, (10,), Logger())
     notifier.handle([record(delivery(url="https://hooks.example/T0/secret-token"))])
     (entry,) = caplog.records
     assert ("hooks.example", JOB) == (vars(entry)["to"], vars(entry)["job_id"])

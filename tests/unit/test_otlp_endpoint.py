@@ -10,7 +10,7 @@ import pytest
 from joblane.service.otlp_endpoint import (
     Endpoint,
     NotExported,
-    Refused,
+    SpansRefused,
     after_s,
     parse_headers,
 )
@@ -56,7 +56,7 @@ def test_what_may_be_taken_later_says_when(status: int):
 @pytest.mark.parametrize("status", [301, 307, 400, 401, 403, 404, 413, 500, 501])
 def test_everything_else_is_refused_and_no_redirect_is_followed(status: int):
     with collecting() as inner, collecting(Answer(status, {"Location": inner.url})) as collector:
-        with pytest.raises(Refused, match=f"the endpoint answers {status}"):
+        with pytest.raises(SpansRefused, match=f"the endpoint answers {status}"):
             endpoint(collector.url, "a=b").post(b"")
         assert [] == inner.received
         assert 1 == len(collector.received)
@@ -102,7 +102,7 @@ def test_a_key_that_was_not_changed_is_refused_once():
     with collecting(Answer(), Answer(403)) as collector:
         there = endpoint(collector.url, "key=old", "key=old")
         there.post(b"")
-        with pytest.raises(Refused, match="the endpoint answers 403"):
+        with pytest.raises(SpansRefused, match="the endpoint answers 403"):
             there.post(b"")
     assert 2 == len(collector.received)
 

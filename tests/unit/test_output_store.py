@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2_agent.shim import log as shim_log
+from joblane.aws.errors import AwsRefused
 from joblane.aws.output_store import OutputRead, OutputStore, object_key
 from joblane.job.chunk import (
     CHUNK_BYTES,
@@ -310,7 +311,7 @@ def test_a_row_that_says_nothing_useful_does_not_stop_a_writer(aws: Cloud):
 def test_a_write_that_failed_at_any_moment_is_repeated_without_harm(
     aws: Cloud, operation: str, when: str
 ):
-    failures = [ClientError({"Error": {"Code": "InternalError"}}, operation)]
+    failures = [AwsRefused({"Error": {"Code": "InternalError"}}, operation)]
 
     def fail(**_: Any) -> None:
         if failures:

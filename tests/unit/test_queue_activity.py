@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from functions.status.handler import Settings, build
 from joblane.aws.counters import CounterStore
+from joblane.aws.errors import AwsRefused
 from joblane.deployment.names import table_name
 from joblane.queue.activity import Series, Tally
 from joblane.queue.rollup import (
@@ -198,7 +198,7 @@ def test_an_hour_that_cannot_be_stored_is_answered_and_stored_by_the_next_reader
 
 
 def _throttled(*_: object) -> None:
-    raise ClientError({"Error": {"Code": "ThrottlingException"}}, "PutItem")
+    raise AwsRefused({"Error": {"Code": "ThrottlingException"}}, "PutItem")
 
 
 def test_the_role_platform_is_told_the_sum_and_a_tenant_its_own(

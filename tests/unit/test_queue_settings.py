@@ -16,8 +16,9 @@ from functions.requeue.handler import Settings as RequeueSettings
 from functions.requeue.handler import build as build_requeue
 from functions.submission.handler import Settings as SubmissionSettings
 from functions.submission.handler import build as build_submission
-from joblane.aws.settings import SettingsChanged, SettingsStore
+from joblane.aws.settings import SettingsStore
 from joblane.deployment.names import table_name
+from joblane.errors import Changed
 from joblane.job.lease import LEASE_S
 from joblane.queue.access import may_change, owner
 from joblane.queue.settings import UNSET, QueueSettings
@@ -179,7 +180,7 @@ def test_a_second_try_after_a_lost_answer_is_the_first_one(store: SettingsStore)
     mine = QueueSettings(version=1, changed_ms=5, changed_by="a", tenant="acme")
     store.put("default", mine, over=0)
     store.put("default", mine, over=0)
-    with pytest.raises(SettingsChanged):
+    with pytest.raises(Changed):
         store.put("default", replace(mine, changed_by="b"), over=0)
     assert mine == store.get("default")
 
@@ -225,7 +226,7 @@ def test_requeue_shares_out_anew_only_where_agents_have_come_or_gone(
 def test_shares_of_an_older_limit_are_not_stored(store: SettingsStore):
     store.put("default", QueueSettings(cluster_threads=4, version=1), over=0)
     store.put("default", QueueSettings(cluster_threads=9, version=2), over=1)
-    with pytest.raises(SettingsChanged):
+    with pytest.raises(Changed):
         store.put_shares("default", share_out("default", 4, [], 0), 1)
 
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from joblane.aws.functions import NoAnswer
+from joblane.aws.functions import FunctionFailed
 from joblane.aws.requirements import Requirements
 from joblane.condition.blocking import Blocking
 
@@ -50,5 +50,5 @@ def test_what_blocks_is_named():
 
 def test_a_function_that_fails_is_no_answer():
     function = Function({"errorMessage": "boom"}, "Unhandled")
-    with pytest.raises(NoAnswer, match="joblane-recovery failed with Unhandled"):
+    with pytest.raises(FunctionFailed, match="joblane-recovery failed with Unhandled"):
         requirements(function).first_blocking(("app:a",))

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
+from joblane.aws.errors import AwsRefused
 from joblane.aws.lanes import LaneQueue, Lanes
 from joblane.deployment.names import Lane, fleet_name, lane_name
 from joblane.fleet.capacity import GroupState
@@ -57,7 +57,7 @@ def test_blind_it_changes_nothing_and_says_so(
     scene.lines.clear()
 
     def fail(*_: object, **__: object) -> None:
-        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "not allowed"}}, "Read")
+        raise AwsRefused({"Error": {"Code": "AccessDenied", "Message": "not allowed"}}, "Read")
 
     match what:
         case "groups":
@@ -133,7 +133,7 @@ def test_a_fleet_with_an_unread_queue_names_no_agent_surplus(
 
     def lane(lanes: Lanes, queue: str, name: Lane) -> LaneQueue:
         if queue == "bulk":
-            raise ClientError({"Error": {"Code": "Throttled"}}, "GetQueueAttributes")
+            raise AwsRefused({"Error": {"Code": "Throttled"}}, "GetQueueAttributes")
         return real(lanes, queue, name)
 
     def minutes(count: int) -> None:

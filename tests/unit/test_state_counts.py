@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from functions.projector.handler import Settings, build
 from joblane.aws.counters import CounterStore
 from joblane.aws.job_stream import read_record
-from joblane.aws.usage import Recounted, UsageStore
+from joblane.aws.usage import UsageStore
 from joblane.deployment.names import table_name
+from joblane.errors import Changed
 from joblane.job.lifecycle import NOT_RUNNING, State
 from joblane.queue.state_counts import LETTERS, StateCounts, fold_states
 from joblane.queue.usage import OPEN_MINUTES, RESETTLE, Accounts, Use
 from joblane.service.count import Counting
+from joblane.service.put_aside import PutAside
 from tests.support.aws import NAME, Cloud, configured
 from tests.support.depth import budget
 from tests.support.job_stream import NOON, Stream
@@ -165,7 +167,7 @@ class Stored(UsageStore):
         """Store it over its version."""
         self._may_die()
         if self._accounts[1] != over:
-            raise Recounted
+            raise Changed
         self._accounts = (accounts, over + 1)
 
 
@@ -189,9 +191,9 @@ class Scene:
         self.last: dict[int, State | None] = {}
         self._stream = Stream()
         self._late: list[tuple[int, list[dict[str, Any]]]] = []
-        self.counting = Counting(
-            NoCounters(), self.stored, _refuse, Logger(level="ERROR"), lambda: self.now
-        )
+        log = Logger(level="ERROR")
+        aside = PutAside("projector", _refuse, log)
+        self.counting = Counting(NoCounters(), self.stored, aside, log, lambda: self.now)
 
     def run(self) -> None:
         """Deliver batches in time, late, again, and in halves; then all that are late."""

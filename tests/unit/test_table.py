@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, ParamValidationError
+from botocore.exceptions import ClientError
 
 from joblane.aws import table
+from joblane.aws.errors import AwsSilent
 from joblane.aws.table import Table
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.memory import Memory
@@ -60,5 +61,5 @@ def test_a_write_that_meets_transactions_all_the_time_fails(monkeypatch: pytest.
 def test_parameters_that_botocore_refuses_do_not_come_to_a_table_in_memory(
     aws: Cloud, wrong: dict[str, Any]
 ):
-    with pytest.raises(ParamValidationError):
+    with pytest.raises(AwsSilent, match="Parameter validation failed"):
         aws.clients.make("dynamodb").put_item(**{"TableName": "any", **wrong})

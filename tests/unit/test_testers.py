@@ -13,7 +13,7 @@ import pytest
 
 from functions.tester.handler import Settings, build
 from joblane.aws.directory import AppStore
-from joblane.aws.functions import CalledFunction, NoAnswer
+from joblane.aws.functions import CalledFunction, FunctionFailed
 from joblane.condition.names import Address
 from joblane.job.lease import Heartbeat
 from joblane.service.testers import BATCH, BadParameters, Finding
@@ -153,7 +153,7 @@ def test_another_function_answers_as_if_it_were_asked_here():
 
 def test_a_function_that_fails_blocks():
     def failed(_: object) -> object:
-        raise NoAnswer("joblane-tester failed with Unhandled")
+        raise FunctionFailed("joblane-tester failed with Unhandled")
 
     tester = RemoteTester("tcp", cast("CalledFunction", failed))
     assert Finding(0, "could not be tested") == tester.test("x.example:1")

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
 
 from functions.projector import handler
+from joblane.aws.errors import AwsSilent
 from joblane.aws.trace_queue import MESSAGE_BYTES, Batch, TraceQueue
 from joblane.deployment.names import traces_name
 from joblane.job.lifecycle import Outcome, State
@@ -87,7 +87,7 @@ class Down:
 
     def send(self, _found: Sequence[Ended]) -> int:
         """Fail."""
-        raise EndpointConnectionError(endpoint_url="https://sqs.test")
+        raise AwsSilent(error="https://sqs.test")
 
 
 def test_a_queue_that_is_down_fails_nothing_and_is_logged():

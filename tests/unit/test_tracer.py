@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTracePartialSuccess,
     ExportTraceServiceResponse,
@@ -14,6 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 import joblane
 from functions.tracer import handler
+from joblane.aws.errors import AwsSilent
 from joblane.deployment.names import traces_dead_name, traces_name
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.spans import Ended, spans
@@ -202,7 +202,7 @@ def test_what_is_refused_is_a_dead_letter_at_once(aws: Cloud, status: int):
 
 def test_what_cannot_be_put_aside_comes_back(aws: Cloud):
     def down(_: str) -> None:
-        raise EndpointConnectionError(endpoint_url="https://sqs.test")
+        raise AwsSilent(error="https://sqs.test")
 
     with collecting(Answer(400)) as collector:
         built, queue = putting_off(aws, collector.url)

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from joblane.aws.types import Latest, TypeChanged
+from joblane.aws.types import Latest
+from joblane.errors import Changed
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.types import WHO, definition, store_type, type_store
 
@@ -48,14 +49,14 @@ def test_of_two_pushes_over_one_version_the_second_is_refused_and_changes_nothin
     second = replace(first, version=2)
     store.push("acme", second)
     late = replace(first, version=2, definition=definition(description="late"))
-    with pytest.raises(TypeChanged):
+    with pytest.raises(Changed):
         store.push("acme", late)
     assert second == store.version("acme", "sync-tickets", 2)
 
 
 def test_the_first_push_of_a_name_is_refused_too_if_another_one_was_first(aws: Cloud):
     first = store_type(aws)
-    with pytest.raises(TypeChanged):
+    with pytest.raises(Changed):
         type_store(aws).push("acme", replace(first, pushed_by=WHO, pushed_at_ms=1))
 
 
@@ -77,10 +78,10 @@ def test_what_has_changed_or_is_removed_is_not_removed(aws: Cloud):
     store_type(aws)
     store_type(aws)
     store = type_store(aws)
-    with pytest.raises(TypeChanged):
+    with pytest.raises(Changed):
         store.remove("acme", "sync-tickets", 1)
     store.remove("acme", "sync-tickets", 2)
-    with pytest.raises(TypeChanged):
+    with pytest.raises(Changed):
         store.remove("acme", "sync-tickets", 2)
 
 

@@ -13,13 +13,15 @@ from functions.admin.handler import Settings, build
 from functions.submission import handler as submission
 from joblane.aws.clients import Clients
 from joblane.aws.keys import KeyStore
-from joblane.aws.types import TypeChanged, TypeStore
+from joblane.aws.types import TypeStore
 from joblane.contract.types import MAX_DEFINITION_BYTES
 from joblane.deployment.names import bundle_key
+from joblane.errors import Changed
 from joblane.job.type_changes import changes, names_other_keys
 from joblane.job.type_definition import MAX_BUNDLE_BYTES, TypeVersion
 from joblane.key.state import KeyState
-from joblane.service.types import MAX_TYPES, TRIES
+from joblane.service.decide_again import TRIES
+from joblane.service.types import MAX_TYPES
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, KEYS_TABLE, Cloud, configured
 from tests.support.requests import Api
 from tests.support.type_pushes import DIGEST, KEY, ZIP, body, hold_a_key, push, put_bundle, refused
@@ -265,10 +267,11 @@ def test_pushes_that_always_come_second_are_asked_to_come_back(
 ):
     push(api)
     tries = []
+    monkeypatch.setattr("joblane.service.decide_again.FIRST_PAUSE_S", 0.0)
 
     def refuse(*_arguments: object) -> None:
         tries.append(1)
-        raise TypeChanged
+        raise Changed
 
     monkeypatch.setattr(TypeStore, "push", refuse)
     monkeypatch.setattr(TypeStore, "remove", refuse)

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joblane.aws.usage import Recounted, UsageStore
+from joblane.aws.usage import UsageStore
+from joblane.contract.problems import TryAgain
 from joblane.deployment.limits import TenantLimits
 from joblane.deployment.names import table_name
+from joblane.errors import Changed
 from joblane.job.lifecycle import State
 from joblane.queue.usage import (
     MEBIBYTE,
@@ -110,10 +112,11 @@ def test_a_projector_that_never_comes_first_fails_so_that_the_batch_comes_again(
     projector: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object) -> None:
-        raise Recounted
+        raise Changed
 
     monkeypatch.setattr(UsageStore, "store", refused)
-    with pytest.raises(Recounted):
+    monkeypatch.setattr("joblane.service.decide_again.FIRST_PAUSE_S", 0.0)
+    with pytest.raises(TryAgain):
         projector.handle([Stream().write("a", State.PENDING)])
 
 

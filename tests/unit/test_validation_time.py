@@ -8,6 +8,7 @@ import pytest
 from functions.submission.handler import Settings, build
 from joblane.contract.problems import Problem
 from joblane.http.json_schema import JsonSchema
+from joblane.http.statuses import status_of
 from joblane.service.validation_time import MOST_S, SLOW_S, WINDOW_S, ValidationTime
 from tests.support.aws import Cloud, configured
 from tests.support.clock import Clock
@@ -27,7 +28,7 @@ def test_a_tenant_whose_validations_are_slow_is_refused_until_the_minute_is_over
         validate(bound, clock, MOST_S / 2)
     with pytest.raises(Problem, match="smaller params or a type whose schema is simpler") as slow:
         validate(bound, clock, 0)
-    assert 429 == slow.value.status
+    assert 429 == status_of(slow.value)
     assert WINDOW_S - MOST_S + 1 == slow.value.retry_after_s
     validate(bound, clock, 1, "other")
     clock.now += WINDOW_S - MOST_S - 1

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
 
 from functions.status.handler import Settings, build
 from functions.submission.handler import Settings as SubmissionSettings
 from functions.submission.handler import build as build_submission
 from joblane.aws.agents import SHARDS
 from joblane.aws.clients import Clients
+from joblane.aws.errors import AwsSilent
 from joblane.aws.fleet_records import FleetRecords
 from joblane.aws.job_groups import GroupStore
 from joblane.aws.settings import SettingsStore
@@ -189,7 +189,7 @@ def test_a_lane_that_sqs_does_not_answer_for_is_left_out(aws: Cloud, api: Api):
     job_id = submit(api)
 
     def refuse(**_: object) -> None:
-        raise EndpointConnectionError(endpoint_url="sqs")
+        raise AwsSilent(error="sqs")
 
     aws.agents.beat(agent("web-1"))
     aws.emitter().register("before-call.sqs", refuse)
@@ -357,7 +357,7 @@ def test_fleets_that_cannot_be_read_leave_the_rest_of_the_answer(
     aws: Cloud, api: Api, monkeypatch: pytest.MonkeyPatch
 ):
     def away(*_: object) -> None:
-        raise EndpointConnectionError(endpoint_url="https://dynamodb")
+        raise AwsSilent(error="https://dynamodb")
 
     monkeypatch.setattr(FleetRecords, "read_all", away)
     found = why(aws, submit(api), JOBLANE_FLEETS=json.dumps([FLEET]))

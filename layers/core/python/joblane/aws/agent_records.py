@@ -83,7 +83,7 @@ class AgentRecords:
                                          version 2         <------  put version 1, delayed
                                          refused: 2 is newer ---->
 
-        Throttled puts are retried. Raises ClientError or BotoCoreError if they keep failing;
+        Throttled puts are retried. Raises Unavailable if they keep failing;
         records stored until then remain.
         """
         refusals: dict[int, AgentRecord | None] = {}

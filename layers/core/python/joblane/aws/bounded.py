@@ -7,6 +7,8 @@ what it likes: an object may have terabytes, and gzip makes a gigabyte of a mega
 import zlib
 from typing import Protocol
 
+from joblane.aws.errors import translated
+
 _GZIP = 31
 """`wbits` of zlib for a gzip header and the largest window."""
 
@@ -26,11 +28,12 @@ class Body(Protocol):
 def read(body: Body, most: int) -> bytes:
     """Read all of an object. Raises Unreadable if it has more than `most` bytes.
 
-    A broken connection raises BotoCoreError, but not before the read that would return nothing: one
+    A broken connection raises Unavailable, but not before the read that would return nothing: one
     read alone gives what came until then as if it were all.
     """
     data = bytearray()
-    while piece := body.read(most + 1 - len(data)):
+    fetch = translated(body.read)
+    while piece := fetch(most + 1 - len(data)):
         data += piece
         if len(data) > most:
             raise Unreadable(f"it has more than {most} bytes")

@@ -21,6 +21,6 @@ class BundleDownloads:
     def download(self, tenant: str, sha256: str) -> Download:
         """Begin to read a bundle; the caller checks its digest and its size.
 
-        Raises ObjectGone, ClientError and BotoCoreError.
+        Raises ObjectGone, Unavailable.
         """
         return open_object(self._client(), self._bucket, bundle_key(tenant, sha256))

@@ -10,9 +10,8 @@ absent" are part of the signature, so S3 refuses other content and never replace
 
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import ClientError
-
-from joblane.aws.signed_uploads import ABSENT, SignedUpload, digest_base64, sign_upload
+from joblane.aws.objects import unless_absent
+from joblane.aws.signed_uploads import SignedUpload, digest_base64, sign_upload
 from joblane.deployment.names import bundle_key
 
 if TYPE_CHECKING:
@@ -33,15 +32,13 @@ class BundleStore:
 
         S3 has compared the content with the digest when it was uploaded, and keeps the digest.
         """
-        try:
-            found = self._client().head_object(
+        found = unless_absent(
+            lambda: self._client().head_object(
                 Bucket=self._bucket, Key=bundle_key(tenant, sha256), ChecksumMode="ENABLED"
             )
-        except ClientError as error:
-            if error.response["Error"]["Code"] in ABSENT:
-                return False
-            raise
-        return found.get("ChecksumSHA256", digest_base64(sha256)) == digest_base64(sha256)
+        )
+        digest = digest_base64(sha256)
+        return found is not None and found.get("ChecksumSHA256", digest) == digest
 
     def upload(self, tenant: str, sha256: str, size: int) -> SignedUpload:
         """Sign the upload of a bundle of `size` bytes; sends no request."""

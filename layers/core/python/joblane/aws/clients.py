@@ -6,12 +6,12 @@ features are needed.
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import botocore.session
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError
 
+from joblane.aws.errors import AwsSilent, translate
 from joblane.aws.models import Models
 
 if TYPE_CHECKING:
@@ -103,8 +103,13 @@ class Clients:
     @overload
     def make(self, service: Literal["lambda"], config: Config = QUICK) -> "LambdaClient": ...
     def make(self, service: str, config: Config = QUICK) -> object:
-        """Make a client; region, endpoint and credentials come from the environment."""
-        return cast("object", self._session.create_client(service, config=config))
+        """Make a client; region, endpoint and credentials come from the environment.
+
+        Its calls raise Unavailable.
+        """
+        client: object = self._session.create_client(service, config=config)
+        translate(client)
+        return client
 
 
 class LazyClients(Clients):
@@ -135,7 +140,7 @@ class LazyClients(Clients):
         return _Promised(made, self._lock)
 
 
-class NoClient(BotoCoreError):
+class NoClient(AwsSilent):
     """A client could not be created for lack of descriptors or memory; treated as an AWS error."""
 
     fmt = "could not create a client for {service}: {error}"

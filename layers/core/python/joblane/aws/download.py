@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import ClientError
-
-from joblane.aws.signed_uploads import ABSENT
+from joblane.aws.errors import translated
+from joblane.aws.objects import unless_absent
+from joblane.errors import Failure
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 20
 
 
-class ObjectGone(Exception):
+class ObjectGone(Failure):
     """There is no such object; the text names it."""
 
 
@@ -25,18 +25,16 @@ class Download:
     size: int
     """Bytes of the object."""
     chunks: Iterator[bytes]
-    """Its content in pieces; raises BotoCoreError if the connection breaks."""
+    """Its content in pieces; raises Unavailable if the connection breaks."""
 
 
 def open_object(client: "S3Client", bucket: str, key: str) -> Download:
     """Begin to read an object; the caller checks its digest. One request.
 
-    Raises ObjectGone, ClientError and BotoCoreError.
+    Raises ObjectGone, Unavailable.
     """
-    try:
-        answer = client.get_object(Bucket=bucket, Key=key)
-    except ClientError as error:
-        if error.response["Error"]["Code"] in ABSENT:
-            raise ObjectGone(f"s3://{bucket}/{key}") from None
-        raise
-    return Download(answer["ContentLength"], answer["Body"].iter_chunks(_CHUNK))
+    answer = unless_absent(lambda: client.get_object(Bucket=bucket, Key=key))
+    if answer is None:
+        raise ObjectGone(f"s3://{bucket}/{key}")
+    fetch = translated(answer["Body"].read)
+    return Download(answer["ContentLength"], iter(lambda: fetch(_CHUNK), b""))

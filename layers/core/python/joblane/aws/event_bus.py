@@ -13,7 +13,7 @@ class EventBus:
         self._client = client
 
     def put(self, source: str, detail_type: str, detail: str) -> str | None:
-        """Put an event; returns why it was refused. Raises ClientError and BotoCoreError."""
+        """Put an event; returns why it was refused. Raises Unavailable."""
         answer = self._client.put_events(
             Entries=[{"Source": source, "DetailType": detail_type, "Detail": detail}]
         )

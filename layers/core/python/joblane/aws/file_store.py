@@ -8,10 +8,9 @@ those days anew.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import ClientError
-
 from joblane.aws.download import Download, open_object
-from joblane.aws.signed_uploads import ABSENT, SignedUpload, digest_base64, sign_upload
+from joblane.aws.objects import unless_absent
+from joblane.aws.signed_uploads import SignedUpload, digest_base64, sign_upload
 from joblane.deployment.names import file_key
 
 if TYPE_CHECKING:
@@ -41,16 +40,15 @@ class FileStore:
         """Look for a file with that content: one request.
 
         S3 has compared the content with the digest when it was uploaded, and keeps the digest.
-        Raises ClientError and BotoCoreError.
+        Raises Unavailable.
         """
-        try:
-            found = self._client().head_object(
+        found = unless_absent(
+            lambda: self._client().head_object(
                 Bucket=self._bucket, Key=file_key(tenant, sha256), ChecksumMode="ENABLED"
             )
-        except ClientError as error:
-            if error.response["Error"]["Code"] in ABSENT:
-                return None
-            raise
+        )
+        if found is None:
+            return None
         digest = digest_base64(sha256)
         if found.get("ChecksumSHA256", digest) != digest:
             return None
@@ -66,6 +64,6 @@ class FileStore:
     def download(self, tenant: str, sha256: str) -> Download:
         """Begin to read a file; the caller checks its digest and its size.
 
-        Raises ObjectGone, ClientError and BotoCoreError.
+        Raises ObjectGone, Unavailable.
         """
         return open_object(self._client(), self._bucket, file_key(tenant, sha256))

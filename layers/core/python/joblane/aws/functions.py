@@ -4,12 +4,17 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from joblane.aws.errors import translated
+from joblane.errors import Failure
+
 if TYPE_CHECKING:
     from mypy_boto3_lambda.client import LambdaClient
 
 
-class NoAnswer(Exception):
-    """The function failed or took too long; ask again later."""
+class FunctionFailed(Failure):
+    """The function failed or took too long."""
+
+    retryable = True
 
 
 class CalledFunction:
@@ -23,11 +28,11 @@ class CalledFunction:
         self._name = name
 
     def __call__(self, event: Mapping[str, Any]) -> Any:
-        """Call the function; returns its answer. Raises NoAnswer, ClientError, BotoCoreError."""
+        """Call the function; returns its answer. Raises FunctionFailed, Unavailable."""
         answer = self._client().invoke(FunctionName=self._name, Payload=json.dumps(event).encode())
-        text = answer["Payload"].read()
+        text = translated(answer["Payload"].read)()
         if answer.get("FunctionError"):
-            raise NoAnswer(f"{self._name} failed with {answer['FunctionError']}")
+            raise FunctionFailed(f"{self._name} failed with {answer['FunctionError']}")
         return json.loads(text)
 
 
@@ -42,6 +47,6 @@ class StartedFunction:
         self._name = name
 
     def __call__(self, event: Mapping[str, Any]) -> None:
-        """Ask for a call. Raises ClientError and BotoCoreError."""
+        """Ask for a call. Raises Unavailable."""
         payload = json.dumps(event).encode()
         self._client().invoke(FunctionName=self._name, InvocationType="Event", Payload=payload)

@@ -122,7 +122,7 @@ class Groups:
         )
 
     def activities(self, name: str, most: int) -> list[ScalingActivity]:
-        """Read the newest activities of a group, newest first. Raises ClientError if it is gone."""
+        """Read the newest activities of a group, newest first. Raises Unavailable if it is gone."""
         answer = self._client.describe_scaling_activities(
             AutoScalingGroupName=name, MaxRecords=most
         )

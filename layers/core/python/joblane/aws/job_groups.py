@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from joblane.aws.group_items import group_value, roster_key, roster_row
 from joblane.aws.job_items import DATA, change, from_row, key, to_row
-from joblane.aws.job_table import Condition, GroupChanged, Refused
+from joblane.aws.job_table import Condition, Refused
 from joblane.aws.jobs import JobStore
 from joblane.aws.table import ConditionFailed, Row, TransactionRefused
+from joblane.errors import Changed
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
 from joblane.job.timeline import Step
@@ -72,7 +73,7 @@ class GroupStore(JobStore):
     def write_group(self, seen: Head, after: Head) -> None:
         """Write the next version of a group, with its step if `after` has one more.
 
-        Raises GroupChanged if it has changed since `seen` was read, or was deleted.
+        Raises Changed if it has changed since `seen` was read, or was deleted.
 
             sequel                       table                      API
             reads version 4, members: all have ended
@@ -95,7 +96,7 @@ class GroupStore(JobStore):
                 removes=removes,
             )
         except Refused as refused:
-            raise GroupChanged from refused
+            raise _changed() from refused
 
     def write_group_with(self, seen: Head, after: Head, moves: Sequence[tuple[Head, Head]]) -> None:
         """Write the next version of a group together with transitions of its members.
@@ -108,7 +109,7 @@ class GroupStore(JobStore):
             page done if 4  -------->    refused
 
         In one transaction, so a group never counts a member as ended that runs again. Raises
-        GroupChanged if the group or one of the members has changed since they were read.
+        Changed if the group or one of the members has changed since they were read.
         """
         sets, removes = _changes(seen, after)
         group = self._as_update(seen.job_id, _unchanged(seen), sets=sets, removes=removes)
@@ -117,12 +118,12 @@ class GroupStore(JobStore):
         except TransactionRefused as refusal:
             if after.group is not None and refusal.row(0).get("group") == group_value(after.group):
                 return  # written before, and the answer was lost
-            raise GroupChanged from refusal
+            raise _changed() from refusal
 
     def delete_group(self, seen: Head) -> None:
         """Delete a group's own items if it has not changed since `seen` was read.
 
-        Its members and its roster are deleted before. Raises GroupChanged.
+        Its members and its roster are deleted before. Raises Changed.
         """
         condition = _unchanged(seen)
         try:
@@ -130,9 +131,13 @@ class GroupStore(JobStore):
         except ConditionFailed as failure:
             if not failure.row:
                 return
-            raise GroupChanged from failure
+            raise _changed() from failure
         if "spec" not in gone:
             self._table.delete(key(seen.job_id, DATA))
+
+
+def _changed() -> Changed:
+    return Changed("the group is being changed by other requests; try again")
 
 
 _SOME_SPEC = {"command": ["-"], "queue": "default"}

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from joblane.aws.job_items import attention, data_key, from_row, key
 from joblane.aws.table import ConditionFailed, Item, Row, Store
+from joblane.errors import Changed
 from joblane.formats.ids import before_id
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
@@ -16,20 +17,12 @@ IdPage = tuple[list[str], str | None]
 """Ids of jobs, newest first, and the id to continue below; None at the end."""
 
 
-class Refused(Exception):
+class Refused(Changed):
     """A conditional write was refused; `head` is the current job, None if there is none."""
 
     def __init__(self, head: Head | None) -> None:
         super().__init__("no such job" if head is None else f"the job is {head.state}")
         self.head = head
-
-
-class KeyBusy(Exception):
-    """The key of a job has changed before every try to write both; the text is for the caller."""
-
-
-class GroupChanged(Exception):
-    """The group has changed since it was read: read it again and decide anew."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ Submitted jobs are put here; `joblane.aws.job_claims` has the writes of agents, 
 from joblane.aws.job_claims import JobClaims
 from joblane.aws.job_items import is_inline, key, stored_spec, to_data, to_row
 from joblane.aws.job_moves import JobMoves
-from joblane.aws.job_table import GroupChanged, KeyBusy, Refused
+from joblane.aws.job_table import Refused
 from joblane.aws.table import ConditionFailed, Item, Row, TransactionRefused
 from joblane.job.head import DATA_DAYS, Head
 
-__all__ = ["GroupChanged", "JobStore", "KeyBusy", "Refused"]
+__all__ = ["JobStore", "Refused"]
 
 
 class JobStore(JobClaims, JobMoves):

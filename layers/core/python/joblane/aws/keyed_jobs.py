@@ -54,8 +54,9 @@ from typing import TYPE_CHECKING
 
 from joblane.aws.job_items import key
 from joblane.aws.jobs import JobStore, Refused
-from joblane.aws.keys import KeyChanged, KeyStore, StoredKey
+from joblane.aws.keys import KeyStore, StoredKey
 from joblane.aws.table import Item, Row, TransactionRefused
+from joblane.errors import Changed
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
 from joblane.job.timeline import Step
@@ -99,7 +100,7 @@ class KeyedJobs(JobStore):
         table: one that is there was written by an earlier request with the same Idempotency-Key,
         or by this one, if its answer was lost.
 
-        Raises KeyChanged: decide anew, because the key has changed since, or the job to skip has
+        Raises Changed: decide anew, because the key has changed since, or the job to skip has
         started. Raises Refused if the job that it resubmits is deleted.
         """
         writes = [self._key(write), self.as_put_new(head), *self._skip(skip)]
@@ -112,7 +113,7 @@ class KeyedJobs(JobStore):
                 return self._complete(found)
             if head.resubmit_of is not None and refusal.failed(len(writes) - 1):
                 raise Refused(None) from refusal
-            raise KeyChanged from refusal
+            raise _changed() from refusal
         return head
 
     def move_keyed(
@@ -120,13 +121,13 @@ class KeyedJobs(JobStore):
     ) -> None:
         """Make `after` of a stored job together with its key.
 
-        Raises KeyChanged as `put_keyed`, and Refused with the job as it is if it has changed.
+        Raises Changed as `put_keyed`, and Refused with the job as it is if it has changed.
         """
         try:
             self._table.transact([self._key(write), self.as_change(head, after), *self._skip(skip)])
         except TransactionRefused as refusal:
             if not refusal.failed(1):
-                raise KeyChanged from refusal
+                raise _changed() from refusal
             row = refusal.row(1)
             if row and row["timeline"][-1] == after.timeline[-1].encode():
                 return  # written before, and the answer was lost
@@ -153,3 +154,7 @@ def _not_started(row: Row) -> bool:
     """Whether a job is as `JobMoves.as_skip` requires it."""
     state = State(row["state"])
     return state is State.WAITING or (state is State.PENDING and int(row["epoch"]) == 0)
+
+
+def _changed() -> Changed:
+    return Changed("the key, or a job that it holds, has changed since it was read")

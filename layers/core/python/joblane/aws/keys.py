@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from joblane.aws.table import ConditionFailed, Item, Row, Store
+from joblane.errors import Changed
 from joblane.key.policy import KeyLimits
 from joblane.key.segments import KeyName
 from joblane.key.state import IDLE_S, KeyState
@@ -24,10 +25,6 @@ its first job waits and when its last one has gone."""
 
 LOOK_MS = 900_000
 """After how many milliseconds a key that jobs wait for is looked at: a quarter of an hour."""
-
-
-class KeyChanged(Exception):
-    """The row has changed since it was read: read it again and decide anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +73,7 @@ class KeyStore(Store):
         return keys, None if following is None else following["key"].rpartition("#")[2]
 
     def write(self, seen: StoredKey, state: KeyState, now_ms: int) -> None:
-        """Write the next state of a key. Raises KeyChanged if its row has changed since.
+        """Write the next state of a key. Raises Changed if its row has changed since.
 
             sequel                       keys                       submission
             reads version 4                                         reads version 4
@@ -92,7 +89,7 @@ class KeyStore(Store):
             self._table.put(row, unchanged(seen), **values)
         except ConditionFailed as failure:
             if failure.row != {name: value for name, value in row.items() if value is not None}:
-                raise KeyChanged from failure
+                raise Changed("the key has changed since it was read") from failure
 
     def waiting_page(self, shard: str, now_ms: int, *, limit: int) -> list[StoredKey]:
         """Read keys of one shard that are to be looked at, those first that are so for longest."""

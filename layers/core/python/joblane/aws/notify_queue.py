@@ -4,10 +4,13 @@ from collections.abc import Sequence
 
 from joblane.aws.delivery_queue import DeliveryQueue
 from joblane.aws.lanes import BATCH
+from joblane.errors import Failure
 
 
-class NotSent(Exception):
+class NotSent(Failure):
     """SQS refused messages of a batch; the caller sends all of them again."""
+
+    retryable = True
 
 
 class NotifyQueue(DeliveryQueue):
@@ -19,7 +22,7 @@ class NotifyQueue(DeliveryQueue):
         The message group is the tenant: SQS fair queues serve groups in turn, so the webhooks of
         one tenant do not delay those of others.
 
-        Raises ClientError and BotoCoreError, and NotSent if SQS refuses some of the messages.
+        Raises Unavailable, and NotSent if SQS refuses some of the messages.
         """
         for start in range(0, len(messages), BATCH):
             answer = self._client.send_message_batch(

@@ -17,11 +17,11 @@ import gzip
 import re
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
 from joblane.aws.bounded import Unreadable, gunzip, read
-from joblane.aws.signed_uploads import ABSENT, digest_base64
+from joblane.aws.objects import delete_objects, unless_absent
+from joblane.aws.signed_uploads import digest_base64
 from joblane.deployment.names import manifest_key, output_key, outputs_prefix
 from joblane.files.models import Manifest
 
@@ -66,7 +66,7 @@ class OutputFileStore:
         """Store a file of an attempt; may be repeated.
 
         `body` is read from its position to its end, and sought back if the request is repeated.
-        S3 refuses content whose SHA-256 is another one. Raises ClientError and BotoCoreError.
+        S3 refuses content whose SHA-256 is another one. Raises Unavailable.
         """
         self._client().put_object(
             Bucket=self._bucket,
@@ -79,7 +79,7 @@ class OutputFileStore:
     def put_manifest(self, tenant: str, job_id: str, epoch: int, manifest: Manifest) -> None:
         """Store the list of an attempt's files; may be repeated.
 
-        Raises ListTooLong, ClientError and BotoCoreError.
+        Raises ListTooLong, Unavailable.
         """
         text = manifest.model_dump_json().encode()
         if len(text) > MAX_LIST_BYTES:
@@ -94,15 +94,12 @@ class OutputFileStore:
     def manifest(self, tenant: str, job_id: str, epoch: int) -> Manifest | None:
         """Read the list of an attempt's files; None if it is gone: it has expired.
 
-        Raises Unreadable if it is none, ClientError and BotoCoreError.
+        Raises Unreadable if it is none, Unavailable.
         """
         key = manifest_key(tenant, job_id, epoch)
-        try:
-            answer = self._client().get_object(Bucket=self._bucket, Key=key)
-        except ClientError as error:
-            if error.response["Error"]["Code"] in ABSENT:
-                return None
-            raise
+        answer = unless_absent(lambda: self._client().get_object(Bucket=self._bucket, Key=key))
+        if answer is None:
+            return None
         text = gunzip(read(answer["Body"], MAX_LIST_BYTES), MAX_LIST_BYTES)
         try:
             return Manifest.model_validate_json(text)
@@ -129,7 +126,7 @@ class OutputFileStore:
         """Delete up to 1,000 objects of all attempts of a job; whether nothing was left over.
 
         Whoever could write to the bucket chose the names: those that XML cannot carry are deleted
-        one by one, since S3 would refuse the whole list. Raises ClientError and BotoCoreError.
+        one by one, since S3 would refuse the whole list. Raises Unavailable.
         """
         listed = self._client().list_objects_v2(
             Bucket=self._bucket, Prefix=outputs_prefix(tenant, job_id), MaxKeys=PAGE
@@ -141,10 +138,5 @@ class OutputFileStore:
         for name in apart[:APART]:
             self._client().delete_object(Bucket=self._bucket, Key=name)
         if together := [name for name in names if _IN_XML.fullmatch(name)]:
-            answer = self._client().delete_objects(
-                Bucket=self._bucket,
-                Delete={"Objects": [{"Key": name} for name in together], "Quiet": True},
-            )
-            for error in answer.get("Errors", []):
-                raise ClientError({"Error": error}, "DeleteObjects")
+            delete_objects(self._client(), self._bucket, together)
         return not listed["IsTruncated"] and len(apart) <= APART

@@ -23,9 +23,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from botocore.exceptions import ClientError
-
 from joblane.aws.bounded import Unreadable, read
+from joblane.aws.objects import delete_objects
 from joblane.aws.table import ConditionFailed, Row, Store
 from joblane.deployment.names import OUTPUT
 from joblane.job.chunk import READ_MAX_BYTES, Chunk, DamagedChunk, belongs_in_s3, decode_chunk
@@ -70,7 +69,7 @@ class OutputRead:
 
 
 class OutputStore(Store):
-    """Writes and reads chunks. Methods raise ClientError and BotoCoreError."""
+    """Writes and reads chunks. Methods raise Unavailable."""
 
     def __init__(
         self,
@@ -182,12 +181,7 @@ class OutputStore(Store):
         )
         names = [object_key(stream, row["seq"], row["last"]) for row in rows if "object" in row]
         if names:
-            answer = self._s3().delete_objects(
-                Bucket=self._bucket,
-                Delete={"Objects": [{"Key": name} for name in names], "Quiet": True},
-            )
-            for error in answer.get("Errors", []):
-                raise ClientError({"Error": error}, "DeleteObjects")
+            delete_objects(self._s3(), self._bucket, names)
         self._table.delete_many([{"stream": stream, "seq": row["seq"]} for row in rows])
         return following is None
 

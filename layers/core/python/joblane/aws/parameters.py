@@ -12,7 +12,7 @@ def written_at(client: "SSMClient", name: str) -> float | None:
     """Return when a parameter got its value, in Unix seconds; None if there is none.
 
     CloudFormation writes a parameter when its value changes, and at no other update. Raises
-    ClientError and BotoCoreError.
+    Unavailable.
     """
     try:
         answer = client.get_parameter(Name=name)

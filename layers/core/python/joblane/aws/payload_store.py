@@ -26,6 +26,7 @@ from botocore.exceptions import ClientError
 from joblane.aws.bounded import Unreadable, read
 from joblane.aws.job_items import read_spec, spec_of_member, stored_spec
 from joblane.deployment.names import PAYLOADS
+from joblane.errors import Failure
 from joblane.job.head import Head, PayloadObject, abridged
 from joblane.job.spec import Submission
 
@@ -45,7 +46,7 @@ _ABSENT = {
 bucket, and no role of Joblane may."""
 
 
-class PayloadLost(Exception):
+class PayloadLost(Failure):
     """The object is gone or is not the one that was written; the text is for an operator."""
 
 
@@ -83,7 +84,7 @@ class PayloadStore:
     def whole(self, head: Head) -> Head:
         """Return the head with its whole submission; sends a request only if that is in S3.
 
-        Raises PayloadLost, ClientError and BotoCoreError.
+        Raises PayloadLost, Unavailable.
         """
         stored = head.payload
         if stored is None:

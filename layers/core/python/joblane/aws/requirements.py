@@ -24,7 +24,7 @@ class Requirements:
         """Test conditions in order; returns the first that blocks, None if none does.
 
         One call, some 50 ms and the time of the tests; no call without conditions. Raises
-        NoAnswer, ClientError and BotoCoreError.
+        FunctionFailed, Unavailable.
         """
         if not conditions:
             return None

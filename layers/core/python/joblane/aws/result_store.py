@@ -17,9 +17,8 @@ again, or it expires.
 import hashlib
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import ClientError
-
 from joblane.aws.bounded import Unreadable, read
+from joblane.aws.objects import unless_absent
 from joblane.deployment.names import RESULTS
 from joblane.job.head import Head
 from joblane.job.result import MAX_RESULT_BYTES, ResultObject
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mypy_boto3_s3.client import S3Client
-
-_ABSENT = frozenset({"NoSuchKey", "AccessDenied"})
-"""S3's error codes for a missing object; the second one to callers that may not list the bucket."""
 
 
 class ResultStore:
@@ -43,7 +39,7 @@ class ResultStore:
     def put(self, head: Head, result: bytes) -> ResultObject:
         """Store the result of the attempt that `head` shows; may be repeated.
 
-        Raises ClientError and BotoCoreError.
+        Raises Unavailable.
         """
         self._client().put_object(
             Bucket=self._bucket, Key=_key(head), Body=result, ContentType="application/json"
@@ -53,17 +49,16 @@ class ResultStore:
     def read(self, head: Head) -> bytes | None:
         """Read the result of a job that has one here; None if it is gone or is another one.
 
-        Raises ClientError and BotoCoreError.
+        Raises Unavailable.
         """
         stored = head.result_object
         if stored is None:
             return None
-        try:
-            answer = self._client().get_object(Bucket=self._bucket, Key=_key(head))
-        except ClientError as error:
-            if error.response["Error"]["Code"] in _ABSENT:
-                return None
-            raise
+        answer = unless_absent(
+            lambda: self._client().get_object(Bucket=self._bucket, Key=_key(head))
+        )
+        if answer is None:
+            return None
         try:
             result = read(answer["Body"], MAX_RESULT_BYTES)
         except Unreadable:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
+from joblane.errors import Failure
 from joblane.job.secret_names import SecretName, parse
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _FINAL = {
 """Texts for errors that a retry does not resolve. All other errors may be retried."""
 
 
-class SecretProblem(Exception):
+class SecretProblem(Failure):
     """A secret that cannot be read until it or its permissions change; the text says why."""
 
 

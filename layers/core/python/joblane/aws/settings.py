@@ -7,13 +7,10 @@ from collections.abc import Iterable
 
 from joblane.aws.table import ConditionFailed, Row, Store, decoded, encoded
 from joblane.deployment.names import TENANT_SHARES
+from joblane.errors import Changed
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.shares import Shares
 from joblane.queue.tenant_shares import TenantShare, TenantShares
-
-
-class SettingsChanged(Exception):
-    """The settings were changed since they were read."""
 
 
 class SettingsStore(Store):
@@ -80,7 +77,7 @@ class SettingsStore(Store):
             put over 3  ------------->   refused: reads again
 
         A refusal that shows these very settings means that the SDK repeated the call after a lost
-        answer: a success. Raises SettingsChanged.
+        answer: a success. Raises Changed.
         """
         row = {"queue": queue, **_row(settings)}
         try:
@@ -90,7 +87,7 @@ class SettingsStore(Store):
                 self._table.put(row, "attribute_not_exists(version)")
         except ConditionFailed as failure:
             if failure.row != decoded(encoded(row)):
-                raise SettingsChanged from failure
+                raise _changed() from failure
 
     def put_shares(self, queue: str, shares: Shares, version: int) -> None:
         """Store the current shares of `cluster_threads`; the version stays.
@@ -100,7 +97,7 @@ class SettingsStore(Store):
                                          version 4: 4      <------  put: 4 threads
             shares of 10 if 3  ------>   refused
 
-        Raises SettingsChanged.
+        Raises Changed.
         """
         try:
             self._table.update(
@@ -111,7 +108,11 @@ class SettingsStore(Store):
                 version=version,
             )
         except ConditionFailed as failure:
-            raise SettingsChanged from failure
+            raise _changed() from failure
+
+
+def _changed() -> Changed:
+    return Changed("the settings have changed since they were read")
 
 
 def _row(settings: QueueSettings) -> Row:

@@ -27,9 +27,6 @@ SIGNING: Final = QUICK.merge(
 """Settings of the client: older signatures do not cover headers, and names without a region lead
 elsewhere while a bucket is new."""
 
-ABSENT: Final = frozenset({"403", "404", "AccessDenied", "NoSuchKey", "NotFound"})
-"""S3's codes for a missing object; 403 to callers that may not list the bucket."""
-
 
 @dataclass(frozen=True, slots=True)
 class SignedUpload:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from joblane.errors import Failure
+
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
 
@@ -30,7 +32,7 @@ _REFUSALS = frozenset({"None", "ConditionalCheckFailed", "TransactionConflict"})
 """Reasons of a transaction that was refused for what its items are; others are errors."""
 
 
-class ConditionFailed(Exception):
+class ConditionFailed(Failure):
     """A conditional write was refused; `row` is the stored item, empty if there is none."""
 
     def __init__(self, row: Row) -> None:
@@ -38,7 +40,7 @@ class ConditionFailed(Exception):
         self.row = row
 
 
-class TransactionRefused(Exception):
+class TransactionRefused(Failure):
     """A transaction was refused as a whole: nothing of it was written."""
 
     def __init__(self, reasons: Sequence[Mapping[str, Any]]) -> None:
@@ -60,7 +62,7 @@ class Table:
     """Requests to one table.
 
     Expressions write an attribute as `#name` and a value as `:name`; values are given by name.
-    Writes raise ConditionFailed, and every method ClientError and BotoCoreError.
+    Writes raise ConditionFailed, and every method Unavailable.
     """
 
     def __init__(self, client: "DynamoDBClient", name: str) -> None:

@@ -20,7 +20,7 @@ class Topics:
     """Held while a client is made: the sessions of botocore are not thread-safe."""
 
     def publish(self, arn: str, text: str, attributes: Mapping[str, str]) -> None:
-        """Publish a message. Raises ClientError and BotoCoreError."""
+        """Publish a message. Raises Unavailable."""
         region = arn.split(":")[3]
         with self._making:
             if region not in self._clients:

@@ -26,7 +26,7 @@ class TraceQueue(DeliveryQueue):
     def send(self, found: Iterable[Ended]) -> int:
         """Send it in as few messages as it takes; returns how many.
 
-        Raises ClientError and BotoCoreError.
+        Raises Unavailable.
         """
         bodies = list(_bodies(found))
         for body in bodies:

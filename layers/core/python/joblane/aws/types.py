@@ -12,12 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from joblane.audit.records import Who
-from joblane.aws.table import Row, Store, encoded
+from joblane.aws.table import Item, Row, Store, TransactionRefused, encoded
+from joblane.errors import Changed
 from joblane.job.type_definition import TypeDefinition, TypeVersion
-
-
-class TypeChanged(Exception):
-    """The type, or another one of the tenant, was changed at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +63,17 @@ class TypeStore(Store):
             push 4  ---------------->    refused: reads again and decides again
 
         The SDK's own retry has the token of the transaction and is no second push. Raises
-        TypeChanged.
+        Changed.
         """
         over = new.version - 1
         if not over:
             self._begin_names(tenant)
+        latest = _latest_row(tenant, new.name, new.version)
+        condition, values = _unchanged(over)
         self._write(
             [
-                {"Put": self._put(_row(tenant, new), "attribute_not_exists(#type)")},
-                {"Put": self._put(_latest_row(tenant, new.name, new.version), *_unchanged(over))},
+                self._table.as_put(_row(tenant, new), "attribute_not_exists(#type)"),
+                self._table.as_put(latest, condition, **values),
                 self._name(tenant, new.name, "SET #names.#name = :version", new.version),
             ]
         )
@@ -82,14 +81,14 @@ class TypeStore(Store):
     def remove(self, tenant: str, name: str, over: int) -> None:
         """Remove a type whose last version is `over`; its versions stay for jobs that have them.
 
-        Its number stays as well, so that no two versions ever have the same. Raises TypeChanged.
+        Its number stays as well, so that no two versions ever have the same. Raises Changed.
         """
         row = {**_latest_row(tenant, name, over), "removed": True}
         condition, values = _unchanged(over)
         condition += " AND attribute_not_exists(removed)"
         self._write(
             [
-                {"Put": self._put(row, condition, values)},
+                self._table.as_put(row, condition, **values),
                 self._name(tenant, name, "REMOVE #names.#name"),
             ]
         )
@@ -98,15 +97,6 @@ class TypeStore(Store):
         """Make the map of names, in which a transaction can only set members."""
         update = "SET #names = if_not_exists(#names, :none)"
         self._table.update({"type": tenant}, update, none={})
-
-    def _put(self, row: Row, condition: str, values: Row | None = None) -> Row:
-        request: Row = {"TableName": self._table.name, "Item": encoded(row)}
-        request["ConditionExpression"] = condition
-        if "#type" in condition:
-            request["ExpressionAttributeNames"] = {"#type": "type"}
-        if values:
-            request["ExpressionAttributeValues"] = encoded(values)
-        return request
 
     def _name(self, tenant: str, name: str, update: str, version: int | None = None) -> Row:
         request: Row = {
@@ -119,15 +109,11 @@ class TypeStore(Store):
             request["ExpressionAttributeValues"] = encoded({":version": version})
         return {"Update": request}
 
-    def _write(self, items: list[Row]) -> None:
-        client = self._table.client
+    def _write(self, items: list[Item]) -> None:
         try:
-            client.transact_write_items(TransactItems=items)  # type: ignore[arg-type] # built above
-        except client.exceptions.TransactionCanceledException as error:
-            codes = {reason.get("Code") for reason in error.response["CancellationReasons"]}
-            if codes & {"ConditionalCheckFailed", "TransactionConflict"}:
-                raise TypeChanged from error
-            raise
+            self._table.transact(items)
+        except TransactionRefused as refusal:
+            raise Changed("types are being changed by other requests") from refusal
 
 
 def _key(tenant: str, name: str, version: int) -> str:
@@ -138,7 +124,7 @@ def _unchanged(over: int) -> tuple[str, Row]:
     """The condition that the last version still is `over`, which is 0 if there was none."""
     if not over:
         return "attribute_not_exists(#type)", {}
-    return "version = :over", {":over": over}
+    return "version = :over", {"over": over}
 
 
 def _row(tenant: str, version: TypeVersion) -> Row:

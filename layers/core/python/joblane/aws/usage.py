@@ -8,15 +8,12 @@ figures of a batch, and `c<sequence>` with its counts by state.
 from dataclasses import astuple
 
 from joblane.aws.table import ConditionFailed, Row, Store
+from joblane.errors import Changed
 from joblane.queue.state_counts import StateCounts
 from joblane.queue.usage import USE_TTL_S, Account, Accounts, Figures, Jobs, Settled, Use
 
 ACCOUNT_TTL_S = 400 * 86_400
 """An account expires after this time without a change: longer than a job waits."""
-
-
-class Recounted(Exception):
-    """Another call has stored the account since it was read."""
 
 
 class UsageStore(Store):
@@ -73,7 +70,7 @@ class UsageStore(Store):
                                          accounts 4        <------  store over 3
             store over 3  ------------>  refused: would not have b9
 
-        Raises Recounted.
+        Raises Changed.
         """
         figures, jobs = accounts.figures, accounts.jobs
         closed, present = figures.closed, figures.present
@@ -101,7 +98,7 @@ class UsageStore(Store):
                 **values,
             )
         except ConditionFailed as failure:
-            raise Recounted from failure
+            raise Changed("the accounts have changed since they were read") from failure
 
 
 class UploadStore(Store):

@@ -30,11 +30,12 @@ from joblane.contract.access import (
     Scope,
 )
 from joblane.deployment.names import PLATFORM
+from joblane.errors import Failure
 
 Claims = Mapping[str, Any]
 
 
-class NotAdmitted(Exception):
+class NotAdmitted(Failure):
     """The token is valid but gives no access to this deployment; the text says why."""
 
 

@@ -1,13 +1,13 @@
-"""Problems: error answers, and the wrong fields that they name."""
+"""Problems: why requests are refused, and the wrong fields that they name."""
 
 from collections.abc import Iterable, Mapping
-from http import HTTPStatus
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from joblane.contract.models import View
 from joblane.contract.strict_json import printable
+from joblane.errors import Failure
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -25,12 +25,14 @@ class FieldProblem(View):
     """What is wrong with it, and what is allowed."""
 
 
-class Problem(Exception):
-    """An error answer (RFC 9457)."""
+class Problem(Failure):
+    """A request that is refused; the text is for the caller.
+
+    `joblane.http.statuses` has the status of each kind.
+    """
 
     def __init__(
         self,
-        status: HTTPStatus,
         detail: str,
         errors: Iterable[FieldProblem] = (),
         *,
@@ -38,31 +40,76 @@ class Problem(Exception):
         members: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(detail)
-        self.status = status
         self.detail = detail
         self.errors = tuple(errors)
         self.retry_after_s = retry_after_s
-        """Seconds after which the request may succeed, for the header Retry-After."""
+        """Seconds after which the request may succeed."""
         self.members = dict(members or {})
-        """Further members of the document."""
+        """Further members of the answer."""
+
+
+class Invalid(Problem):
+    """Something in the request is wrong."""
+
+
+class Forbidden(Problem):
+    """The caller may not do this."""
+
+
+class NotFound(Problem):
+    """The tenant has no such thing."""
+
+
+class Conflict(Problem):
+    """The state of something does not allow it."""
+
+
+class VersionChanged(Problem):
+    """The caller named a version that is not the present one."""
+
+
+class VersionMissing(Problem):
+    """The caller has to name a version."""
+
+
+class TooLarge(Problem):
+    """The request is too large."""
+
+
+class KeyReused(Problem):
+    """The Idempotency-Key was used with another request."""
+
+
+class LimitReached(Problem):
+    """The tenant has reached one of its limits."""
+
+    retryable = True
+
+
+class TryAgain(Problem):
+    """It was not done, or not all of it: the same request is to be sent again."""
+
+    retryable = True
+
+
+class Defect(Problem):
+    """An error of Joblane itself."""
 
 
 def wrong(name: str, problem: str) -> Problem:
-    """Make the problem of one wrong field or parameter: 400."""
-    return Problem(
-        HTTPStatus.BAD_REQUEST, f"{name} {problem}", [FieldProblem(field=name, problem=problem)]
-    )
+    """Make the problem of one wrong field or parameter."""
+    return Invalid(f"{name} {problem}", [FieldProblem(field=name, problem=problem)])
 
 
 def invalid(error: ValidationError) -> Problem:
-    """Make the problem of an invalid request: 400, naming each wrong field."""
+    """Make the problem of an invalid request, naming each wrong field."""
     problems = field_problems(error)
     detail = "; ".join(f"{p.field}: {p.problem}" for p in problems[:3])
-    return Problem(HTTPStatus.BAD_REQUEST, detail, problems)
+    return Invalid(detail, problems)
 
 
 def parsed(model: type[Model], text: str) -> Model:
-    """Validate JSON that `strict_json` has checked. Raises Problem 400 naming each wrong field."""
+    """Validate JSON that `strict_json` has checked. Raises Invalid naming each wrong field."""
     try:
         return model.model_validate_json(text)
     except ValidationError as error:

@@ -12,7 +12,6 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 from aws_lambda_powertools.event_handler.api_gateway import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.logging import Logger
-from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import BaseModel, ValidationError
 
 from joblane.audit.records import Action, Record, asked_json
@@ -20,14 +19,28 @@ from joblane.contract.access import ALL_ROLES, roles_for
 from joblane.contract.audit import Because
 from joblane.contract.models import LongBody
 from joblane.contract.principal import Access, NotAdmitted, Principal, with_lists
-from joblane.contract.problems import CHANGED, Problem, invalid, parsed, wrong
+from joblane.contract.problems import (
+    CHANGED,
+    Defect,
+    Forbidden,
+    NotFound,
+    Problem,
+    TooLarge,
+    TryAgain,
+    VersionChanged,
+    invalid,
+    parsed,
+    wrong,
+)
 from joblane.contract.queries import NoQuery, Query
 from joblane.contract.route import MAX_ACTION_BYTES, Route
 from joblane.contract.strict_json import NotStrict, check, printable
 from joblane.deployment.names import PLATFORM
+from joblane.errors import Unavailable
 from joblane.formats.times import rfc3339
 from joblane.http.answers import etag
 from joblane.http.request_jobs import RequestJobs
+from joblane.http.statuses import status_of
 from joblane.job.head import Head
 from joblane.job.idempotency import IdempotencyKey, idempotency_key
 from joblane.job.trace import TraceContext, parse_trace
@@ -81,7 +94,7 @@ class Application:
             raise ValueError("routes that change something need an audit trail")
         self.resolver.exception_handler(Exception)(self._defect)
         self.resolver.exception_handler(Problem)(self._answer)
-        self.resolver.exception_handler([ClientError, BotoCoreError])(self._aws_trouble)
+        self.resolver.exception_handler(Unavailable)(self._aws_trouble)
         self.resolver.not_found(self._no_route)
 
     def handle(self, event: dict[str, Any], context: object) -> dict[str, Any]:
@@ -178,7 +191,7 @@ class Application:
         try:
             return call()
         except Problem as problem:
-            self._refused(records, problem.status, problem.detail)
+            self._refused(records, status_of(problem), problem.detail)
             raise
         except Exception:
             self._refused(records, HTTPStatus.SERVICE_UNAVAILABLE, "it may have been done in part")
@@ -211,7 +224,7 @@ class Application:
         for record in records:
             try:
                 self._kept_trail.refuse(record, status, detail)
-            except (ClientError, BotoCoreError) as error:
+            except Unavailable as error:
                 self._log_trouble(error)  # the record itself stands
 
     def _admit(self, route: Route, target: Mapping[str, object]) -> None:
@@ -233,11 +246,11 @@ class Application:
             try:
                 record = self._record(route.action or "submit", target)
                 self._kept_trail.begin(record)
-            except (ClientError, BotoCoreError) as error:
+            except Unavailable as error:
                 self._log_trouble(error)  # nothing is done, so the refusal need not wait
             else:
                 self._refused([record], HTTPStatus.FORBIDDEN, detail)
-        raise Problem(HTTPStatus.FORBIDDEN, detail)
+        raise Forbidden(detail)
 
     def principal(self) -> Principal:
         """The caller. Raises Problem 403 if the token or IAM role belongs to no tenant."""
@@ -247,7 +260,7 @@ class Application:
             claims = self.claims(self.resolver.current_event.raw_event)
             return self.access.principal(with_lists(claims, self.header("authorization")))
         except NotAdmitted as refusal:
-            raise Problem(HTTPStatus.FORBIDDEN, str(refusal)) from None
+            raise Forbidden(str(refusal)) from None
 
     def tenant(self) -> str:
         """The tenant of the caller."""
@@ -319,7 +332,7 @@ class Application:
         if given is None or given.strip() == "*":
             return False
         if etag(head) not in [tag.strip() for tag in given.split(",")]:
-            raise Problem(HTTPStatus.PRECONDITION_FAILED, CHANGED)
+            raise VersionChanged(CHANGED)
         return True
 
     def idempotency_key(self) -> IdempotencyKey | None:
@@ -348,8 +361,7 @@ class Application:
         raw = event.body or ""
         size = len(raw) * 3 // 4 if event.is_base64_encoded else len(raw.encode())
         if size > most:
-            raise Problem(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            raise TooLarge(
                 f"the body has {size} bytes; at most {most} are allowed",
             )
         try:
@@ -362,10 +374,11 @@ class Application:
         return request_id
 
     def _answer(self, problem: Problem) -> Response[str]:
+        status = status_of(problem)
         body: dict[str, Any] = {
             "type": "about:blank",
-            "title": problem.status.phrase,
-            "status": int(problem.status),
+            "title": status.phrase,
+            "status": int(status),
             "detail": problem.detail,
             "instance": self._request_id(),
         }
@@ -374,10 +387,10 @@ class Application:
         after = problem.retry_after_s
         headers = {} if after is None else {"Retry-After": str(after)}
         text = json.dumps(body | problem.members)
-        return Response(int(problem.status), PROBLEM_JSON, text, headers=headers)
+        return Response(int(status), PROBLEM_JSON, text, headers=headers)
 
     def _no_route(self, _error: Exception) -> Response[str]:
-        return self._answer(Problem(HTTPStatus.NOT_FOUND, "there is no such route"))
+        return self._answer(NotFound("there is no such route"))
 
     def _log_trouble(self, error: Exception) -> None:
         """Log an error of AWS, which the answer does not repeat."""
@@ -389,8 +402,7 @@ class Application:
         where = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames[-8:]]
         self.logger.error("unexpected error", kind=type(error).__name__, where=where)
         return self._answer(
-            Problem(
-                HTTPStatus.INTERNAL_SERVER_ERROR,
+            Defect(
                 "an internal error of Joblane; give the request id to your operators",
             )
         )
@@ -399,8 +411,7 @@ class Application:
         """Answer 503; the error of AWS is logged and not repeated."""
         self._log_trouble(error)
         return self._answer(
-            Problem(
-                HTTPStatus.SERVICE_UNAVAILABLE,
+            TryAgain(
                 "a service behind this API did not answer; try again in a moment",
             )
         )

@@ -1,13 +1,11 @@
 """The routes of the audit trail: of a tenant, and of one job."""
 
-from http import HTTPStatus
-
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
 from joblane.audit.records import submission_record
 from joblane.aws.audit import Wanted
 from joblane.contract.audit import entry_view
-from joblane.contract.problems import Problem
+from joblane.contract.problems import NotFound
 from joblane.contract.queries import AuditQuery, PageQuery
 from joblane.formats.ids import first_id
 from joblane.formats.times import unix_ms
@@ -45,7 +43,7 @@ def job_trail_route(app: Application, trail: Trail) -> None:
             submitted = submission_record(head, tenant, head.submitted_by)
         found, following = trail.of_job(tenant, job_id, Wanted(query.limit, before), submitted)
         if head is None and before is None and not found:
-            raise Problem(HTTPStatus.NOT_FOUND, "there is no such job")
+            raise NotFound("there is no such job")
         return listing(map(entry_view, found), query, following)
 
 

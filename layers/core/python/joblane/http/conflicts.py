@@ -2,18 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http import HTTPStatus
 
-from joblane.aws.job_table import GroupChanged
-from joblane.aws.jobs import KeyBusy, Refused
-from joblane.contract.problems import CHANGED, Problem
+from joblane.aws.jobs import Refused
+from joblane.contract.problems import CHANGED, Conflict, NotFound, VersionChanged
 from joblane.job.moves import NotAllowed
 from joblane.service.operations import Gone
-
-
-def key_busy(busy: KeyBusy) -> Problem:
-    """The answer when a job's key changed before each try to write it."""
-    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(busy), retry_after_s=1)
 
 
 @contextmanager
@@ -25,21 +18,12 @@ def conflicts(*, exact: bool = False) -> Iterator[None]:
     try:
         yield
     except NotAllowed as refusal:
-        raise Problem(HTTPStatus.CONFLICT, str(refusal)) from None
-    except KeyBusy as busy:
-        raise key_busy(busy) from None
-    except GroupChanged:
-        raise Problem(
-            HTTPStatus.SERVICE_UNAVAILABLE,
-            "the group is being changed by other requests; try again",
-            retry_after_s=1,
-        ) from None
+        raise Conflict(str(refusal)) from None
     except Gone:
-        raise Problem(HTTPStatus.NOT_FOUND, "there is no such job") from None
+        raise NotFound("there is no such job") from None
     except Refused as refusal:
         if exact:
-            raise Problem(HTTPStatus.PRECONDITION_FAILED, CHANGED) from None
-        raise Problem(
-            HTTPStatus.CONFLICT,
+            raise VersionChanged(CHANGED) from None
+        raise Conflict(
             f"{refusal}, and was changed by another request meanwhile; read it and try again",
         ) from None

@@ -15,8 +15,8 @@ if TYPE_CHECKING:  # most requests concern no files
     from joblane.service.output_files import OutputFiles
 
 
-def upload_route(app: Application, uploads: "Callable[[], FileUploads]") -> None:
-    """Bind the route of uploads; `uploads` is made when it is first asked for."""
+def upload_route(app: Application, uploads: "FileUploads") -> None:
+    """Bind the route of uploads."""
 
     @app.route("POST /v1/files")
     def files() -> Response[str]:
@@ -27,7 +27,7 @@ def upload_route(app: Application, uploads: "Callable[[], FileUploads]") -> None
         )
 
         wanted = app.read(FilesInput, MAX_FILES_BODY)
-        return success(FilesAnswer(files=uploads().prepare(app.tenant(), wanted.files)))
+        return success(FilesAnswer(files=uploads.prepare(app.tenant(), wanted.files)))
 
 
 def output_file_routes(app: Application, outputs: "Callable[[], OutputFiles]") -> None:

@@ -8,12 +8,13 @@ from pydantic import BaseModel
 
 from joblane.contract.cursors import is_job_or_members
 from joblane.contract.job import job_view
-from joblane.contract.problems import Problem
+from joblane.contract.problems import Conflict, Invalid, Problem
 from joblane.contract.queries import ListJobs, SelectJobs
 from joblane.contract.submissions import Cancelled, NotAccepted, submitted_view
 from joblane.http.answers import etag, listing, page_start, success, swept
 from joblane.http.application import Application
 from joblane.http.conflicts import conflicts
+from joblane.http.statuses import status_of
 from joblane.job.lifecycle import Event
 from joblane.job.message import is_id
 from joblane.job.spec import MAX_BODY_BYTES, Batch, Submission
@@ -122,8 +123,7 @@ def job_operation_routes(
         head = app.job(job_id)
         if head.member_of is not None:
             group = head.member_of.group_id
-            raise Problem(
-                HTTPStatus.CONFLICT,
+            raise Conflict(
                 f"the job is a member of group {group}: retry it, or resubmit the group",
             )
         with conflicts():
@@ -155,8 +155,7 @@ def selected_jobs_routes(
     def query() -> tuple[SelectJobs, str | None]:
         found = app.parameters(SelectJobs)
         if not found.selects:
-            raise Problem(
-                HTTPStatus.BAD_REQUEST,
+            raise Invalid(
                 "give at least one filter: state, type, name, queue, label, since or groups",
             )
         return found, page_start(found, is_job_or_members)
@@ -189,7 +188,7 @@ def _entry(answer: Submitted | Problem) -> dict[str, Any]:
     """One entry of a batch's answer."""
     if isinstance(answer, Submitted):
         return {"status": _status(answer), "job": _view(answer).model_dump(mode="json")}
-    told: dict[str, Any] = {"status": int(answer.status), "detail": answer.detail}
+    told: dict[str, Any] = {"status": int(status_of(answer)), "detail": answer.detail}
     entry = NotAccepted(**told, errors=answer.errors, **answer.members)
     return entry.model_dump(mode="json")
 

@@ -1,13 +1,11 @@
 """The routes of keys: list them, show who has and who waits for one, cancel those that wait."""
 
 import re
-from http import HTTPStatus
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
-from joblane.aws.keys import KeyChanged
 from joblane.contract.keys import Cleared, KeyQuery
-from joblane.contract.problems import Problem, wrong
+from joblane.contract.problems import TryAgain, wrong
 from joblane.http.answers import listing, page_start, success
 from joblane.http.application import Application
 from joblane.key.segments import HASH_CHARS, KeyName, parse_segments
@@ -41,9 +39,8 @@ def key_routes(app: Application, reader: KeyReader, clear: KeyClear) -> None:
         why = app.asked("cancelled with all that wait for the key", at_ms)
         try:
             done = clear.clear(tenant, name, why, at_ms)
-        except KeyChanged:
-            raise Problem(
-                HTTPStatus.SERVICE_UNAVAILABLE,
+        except TryAgain:
+            raise TryAgain(
                 "the key is being changed by many requests; some jobs may be cancelled, try again",
                 retry_after_s=BUSY_S,
             ) from None

@@ -4,7 +4,7 @@ from http import HTTPStatus
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
-from joblane.contract.problems import Problem, wrong
+from joblane.contract.problems import Conflict, wrong
 from joblane.contract.queries import LOG_PAGE_DEFAULT, LogQuery
 from joblane.contract.sse import EVENT_STREAM
 from joblane.http.answers import success
@@ -24,8 +24,7 @@ def log_route(app: Application, output: JobOutput) -> None:
     def logs(job_id: str) -> Response[str]:
         head = app.job(job_id)
         if head.group is not None:
-            raise Problem(
-                HTTPStatus.CONFLICT,
+            raise Conflict(
                 "the job is a group, which has no output of its own; read its members' logs, whose "
                 f"ids GET /v1/groups/{job_id} has",
             )

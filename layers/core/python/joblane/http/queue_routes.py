@@ -1,11 +1,10 @@
 """The routes of queues: statistics and settings."""
 
 import re
-from http import HTTPStatus
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
-from joblane.contract.problems import Problem, wrong
+from joblane.contract.problems import VersionMissing, wrong
 from joblane.contract.queues import QueuePage, SettingsInput, SettingsView
 from joblane.http.answers import success
 from joblane.http.application import Application
@@ -44,8 +43,7 @@ def _tagged(settings: SettingsView) -> Response[str]:
 def _version(if_match: str | None) -> int | None:
     """The version that an `If-Match` names; None for `*`, any. Raises Problem 400 and 428."""
     if if_match is None:
-        raise Problem(
-            HTTPStatus.PRECONDITION_REQUIRED,
+        raise VersionMissing(
             "the header If-Match is required: the ETag of the settings that you have read, or *",
         )
     if if_match == "*":

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http import HTTPStatus
 
 from aws_lambda_powertools.logging import Logger
 
-from joblane.contract.problems import Problem
+from joblane.contract.problems import NotFound
 from joblane.job.head import Head
 
 _KEYS = ("job_id", "trace_id")
@@ -39,7 +38,7 @@ class RequestJobs:
         """As `find`; raises Problem 404 where it returns None."""
         head = self.find(tenant, job_id)
         if head is None:
-            raise Problem(HTTPStatus.NOT_FOUND, "there is no such job")
+            raise NotFound("there is no such job")
         return head
 
     def name(self, head: Head) -> Head:

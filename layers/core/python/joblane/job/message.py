@@ -12,6 +12,7 @@ from pydantic import (
 )
 
 from joblane.deployment.names import Name
+from joblane.errors import Failure
 from joblane.job.spec import DEFAULT_MEMORY_MB
 from joblane.job.trace import TraceContext, job_trace
 
@@ -26,7 +27,7 @@ def is_id(text: str) -> bool:
     return re.fullmatch(JOB_ID_PATTERN, text) is not None
 
 
-class NotOurs(Exception):
+class NotOurs(Failure):
     """A message that Joblane did not write; the text says why."""
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
+from joblane.errors import Failure
 from joblane.job.head import Head, waits, with_step
 from joblane.job.lease import LEASE_S
 from joblane.job.lifecycle import ENDED, OF_GROUPS, TABLE, Event, Outcome, State, done
@@ -36,7 +37,7 @@ _NO_ATTEMPT: dict[str, Any] = {
 """What belongs to the last attempt, which a restarted job has not: its timeline keeps it."""
 
 
-class NotAllowed(Exception):
+class NotAllowed(Failure):
     """The job cannot make this transition; the text says why, for the caller."""
 
 

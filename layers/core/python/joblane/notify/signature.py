@@ -10,6 +10,8 @@ import hmac
 from collections.abc import Sequence
 from typing import Final
 
+from joblane.errors import Failure
+
 TOLERANCE_S: Final = 300.0
 """Difference of the clocks of sender and receiver that is accepted, in seconds."""
 
@@ -17,7 +19,7 @@ MAX_HEADER: Final = 4096
 """Characters of a header that is looked at."""
 
 
-class InvalidSignature(Exception):
+class InvalidSignature(Failure):
     """A webhook that was not signed with the secret, or too long ago; the text says which."""
 
 

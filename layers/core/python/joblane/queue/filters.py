@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from cel_expr_python import cel
 
+from joblane.errors import Failure
 from joblane.queue.routing import VARIABLES, Kind, Value
 
 MAX_FILTER_CHARS: Final = 2000
@@ -47,7 +48,7 @@ class Mistake:
     """What is wrong, and what is allowed."""
 
 
-class NotTrue(Exception):
+class NotTrue(Failure):
     """An expression that could not be evaluated for a submission; the text says why."""
 
 

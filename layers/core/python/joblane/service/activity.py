@@ -3,14 +3,12 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
-from http import HTTPStatus
-
-from botocore.exceptions import BotoCoreError, ClientError
 
 from joblane.aws.counters import CounterStore
-from joblane.contract.problems import Problem
+from joblane.contract.problems import NotFound
 from joblane.contract.status import QueueActivity, queue_activity
 from joblane.deployment.names import PLATFORM
+from joblane.errors import Unavailable
 from joblane.queue.access import open_queues
 from joblane.queue.activity import Tally
 from joblane.queue.rollup import HOUR, Chart, Span, closed_hours, roll_up, runs, spread
@@ -39,10 +37,10 @@ class ActivityReader:
     def of(self, tenant: str, queue: str, span: Span) -> QueueActivity:
         """Read the points of a tenant's jobs, or of all for the role platform.
 
-        Raises Problem 404 for a queue that the tenant may not use.
+        Raises NotFound for a queue that the tenant may not use.
         """
         if queue not in open_queues(self.queues, tenant):
-            raise Problem(HTTPStatus.NOT_FOUND, "there is no such queue")
+            raise NotFound("there is no such queue")
         now_ms = self.now_ms()
         chart = Chart.until(span, now_ms)
         tenants = self.everyone if tenant == PLATFORM else (tenant,)
@@ -87,5 +85,5 @@ class ActivityReader:
     def _store(self, tenant: str, queue: str, hour: int, tallies: tuple[Tally, ...]) -> None:
         try:
             self.counters.put_hour(tenant, queue, hour, tallies)
-        except (ClientError, BotoCoreError):  # the next reader stores it
+        except Unavailable:  # the next reader stores it
             self.log.exception("an hour of counters was not stored", tenant=tenant, queue=queue)

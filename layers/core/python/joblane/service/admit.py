@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from joblane.aws.payload_store import MAX_DATA_BYTES, is_large
 from joblane.contract.principal import Principal
-from joblane.contract.problems import FieldProblem, Problem, wrong
+from joblane.contract.problems import FieldProblem, Invalid, wrong
 from joblane.contract.queues import QueueChoice
 from joblane.job.head import Head, submitted
 from joblane.job.retention import PAYLOAD_START_DAYS
@@ -52,7 +51,7 @@ class Admission:
         *,
         resubmit_of: str | None = None,
     ) -> Head:
-        """Make a submission's job. Raises Problem 400 naming the field that is not allowed.
+        """Make a submission's job. Raises Invalid naming the field that is not allowed.
 
         `caller_trace` is for a submission without a trace context of its own. `resubmit_of` is the
         job whose submission it is.
@@ -86,7 +85,7 @@ class Admission:
         return self.types().admit(tenant, spec, now_ms, again=again)
 
     def explain(self, by: Principal, spec: Submission, now_ms: int) -> QueueChoice:
-        """Say which queue would take a job, and why. Raises Problem 400 for its type or params."""
+        """Say which queue would take a job, and why. Raises Invalid for its type or params."""
         typed = self._typed(by.tenant, spec, now_ms, again=False)
         return self.router.explain(by, spec if typed is None else typed.spec, now_ms)
 
@@ -137,7 +136,7 @@ class Admission:
         ]
         if foreign:
             detail = f"{foreign[0].field} {problem}"
-            raise Problem(HTTPStatus.BAD_REQUEST, detail, foreign)
+            raise Invalid(detail, foreign)
 
 
 def _no_rules() -> "NotifyRules":

@@ -3,14 +3,13 @@
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Literal
 
 from joblane.aws.agent_facts import FactStore
 from joblane.aws.agents import AgentStore
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
-from joblane.contract.problems import Problem
+from joblane.contract.problems import Conflict, NotFound
 from joblane.contract.views import AgentDetail, AgentJob, AgentView
 from joblane.deployment.names import AGENT_NAME_PATTERN
 from joblane.formats.times import rfc3339
@@ -44,7 +43,7 @@ class Agents:
         return found, following
 
     def one(self, name: str) -> AgentDetail:
-        """Read one agent, and whose jobs it runs. Raises Problem 404."""
+        """Read one agent, and whose jobs it runs. Raises NotFound."""
         row = self._row(name)
         now_ms = self.now_ms()
         return AgentDetail(
@@ -57,19 +56,17 @@ class Agents:
         )
 
     def ask(self, name: str, command: Literal["cordon", "drain", "uncordon"]) -> AgentView:
-        """Send an agent a command. Raises Problem 404, and 409 when it is not alive."""
+        """Send an agent a command. Raises NotFound, and Conflict when it is not alive."""
         row = self._row(name)
         view = _view(row, self.now_ms(), {})
         if not view.alive or not self.lanes.send_command(name, Command(command=command)):
-            raise Problem(
-                HTTPStatus.CONFLICT, f"the agent is gone: last seen at {view.last_seen_at}"
-            )
+            raise Conflict(f"the agent is gone: last seen at {view.last_seen_at}")
         return view
 
     def _row(self, name: str) -> Heartbeat:
         row = self.agents.get(name) if re.match(AGENT_NAME_PATTERN, name) else None
         if row is None:
-            raise Problem(HTTPStatus.NOT_FOUND, "there is no such agent")
+            raise NotFound("there is no such agent")
         return row
 
 

@@ -24,7 +24,7 @@ class Trail:
         return new_id(int(self.clock() * 1000), secrets.randbits(80))
 
     def begin(self, record: Record) -> None:
-        """Record an action. If this raises ClientError or BotoCoreError, do not do the action."""
+        """Record an action. If this raises Unavailable, do not do the action."""
         self.store.add(record, self._expires_at())
 
     def refuse(self, record: Record, status: int, detail: str) -> None:
@@ -35,7 +35,7 @@ class Trail:
     def keep_submission(self, head: Head) -> None:
         """Record who submitted a job that is about to be deleted with its head. Safe to repeat.
 
-        Raises ClientError and BotoCoreError; then do not delete the job.
+        Raises Unavailable; then do not delete the job.
         """
         self.begin(submission_record(head, head.tenant, head.submitted_by))
 

@@ -3,15 +3,14 @@
 A call costs what its page costs, however many jobs there are; its result says where to continue.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from http import HTTPStatus
+from functools import partial
 
-from botocore.exceptions import BotoCoreError, ClientError
-
-from joblane.aws.jobs import JobStore, KeyBusy, Refused
+from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.lanes import Lanes
-from joblane.contract.problems import Problem
+from joblane.contract.problems import NotFound, TryAgain
+from joblane.errors import Unavailable
 from joblane.job.head import Head
 from joblane.job.lifecycle import Event, State
 from joblane.job.message import is_id
@@ -54,14 +53,27 @@ class BulkResult:
     """Where to continue; None at the end."""
 
 
-def not_now(error: ClientError | BotoCoreError) -> str:
+def not_now(error: Unavailable) -> str:
     """Why AWS did not let a job be changed: told with the job, the others go on.
 
     Without the message of AWS, which names what is the deployment's.
     """
-    if isinstance(error, ClientError):
-        return f"a service behind this API refused it: {error.response['Error'].get('Code')}"
+    if error.code is not None:
+        return f"a service behind this API refused it: {error.code}"
     return "a service behind this API did not answer; try again in a moment"
+
+
+def why_not(change: Callable[[], object]) -> str | None:
+    """Change a job. Returns why it was not; empty if it has changed meanwhile, None if it was."""
+    try:
+        change()
+    except (NotAllowed, TryAgain) as refusal:
+        return str(refusal)
+    except (Gone, Refused):
+        return ""
+    except Unavailable as error:
+        return not_now(error)
+    return None
 
 
 @dataclass(frozen=True)
@@ -76,9 +88,9 @@ class BulkOperations:
     """Tenants that may use each queue; none means all."""
 
     def selection(self, tenant: str, queue: str, job_type: str | None) -> Selection:
-        """Select a tenant's jobs. Raises Problem 404 for a queue that it may not use."""
+        """Select a tenant's jobs. Raises NotFound for a queue that it may not use."""
         if queue != ALL_QUEUES and queue not in open_queues(self.queues, tenant):
-            raise Problem(HTTPStatus.NOT_FOUND, f"there is no such queue; {ALL_QUEUES} names all")
+            raise NotFound(f"there is no such queue; {ALL_QUEUES} names all")
         return Selection(tenant, queue, job_type)
 
     def requeue(
@@ -138,7 +150,7 @@ class BulkOperations:
         """Restart a page of the tenant's failed jobs, then of its dead ones, counters reset.
 
         Jobs that were restarted have left the list, so a second call never restarts one twice.
-        Those that the tenant's limits leave no room for are refused; Problem 429 if that is all.
+        Those that the tenant's limits leave no room for are refused; LimitReached if that is all.
         """
         name, _, before = (after or f"{_RESTARTED[0]}:").partition(":")
         state = State(name)
@@ -152,16 +164,10 @@ class BulkOperations:
         done = 0
         refused = {head.job_id: problem.detail for head in chosen[accepted:] if problem is not None}
         for head in chosen[:accepted]:
-            try:
-                self.operations.restart(head, Event.RETRY, why, now_ms)
-            except (NotAllowed, KeyBusy) as refusal:
-                refused[head.job_id] = str(refusal)
-            except (Gone, Refused):
-                continue  # it changed meanwhile
-            except (ClientError, BotoCoreError) as error:
-                refused[head.job_id] = not_now(error)
-            else:
-                done += 1
+            told = why_not(partial(self.operations.restart, head, Event.RETRY, why, now_ms))
+            done += told is None
+            if told:
+                refused[head.job_id] = told
         following = f"{state}:{older}" if older else None
         if following is None and state is not _RESTARTED[-1]:
             following = f"{_RESTARTED[_RESTARTED.index(state) + 1]}:"

@@ -44,7 +44,7 @@ class ConditionSupervisor:
         The row is put before the phase is read, and the phase is closed before the list is read
         again, all strongly consistent: at least one of the two sees the other. If both do, both
         writes require that it is still closed in that generation, and the second is refused.
-        Raises ClientError.
+        Raises Unavailable.
 
         Returns why the condition is not tested yet, if the tenant has reached its limit.
         """

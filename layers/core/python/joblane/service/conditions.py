@@ -65,7 +65,7 @@ class Conditions:
 
 
 def require_application(name: str) -> None:
-    """Raise Problem 400 unless a condition is an application: only these can be declared."""
+    """Raise Invalid unless a condition is an application: only these can be declared."""
     try:
         kind = parse(name).kind
     except ValueError as error:

@@ -7,25 +7,18 @@ What limits of tenants bound, and jobs by state, are written by tenant and minut
 and then added up for each tenant in the batch.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from botocore.exceptions import BotoCoreError, ClientError
 
 from joblane.aws.counters import CounterStore
 from joblane.aws.job_stream import read_record
-from joblane.aws.usage import Recounted, UsageStore
+from joblane.aws.usage import UsageStore
 from joblane.queue.activity import Change, fold
 from joblane.queue.state_counts import fold_states
 from joblane.queue.usage import Accounts, fold_use
+from joblane.service.decide_again import decide_again
 from joblane.service.log import Log
-
-TRIES = 10
-"""Attempts to store an account that other calls of the projector store at the same time."""
-
-Record = Mapping[str, Any]
-"""A record of the stream."""
+from joblane.service.put_aside import PutAside, Record
 
 
 @dataclass(frozen=True)
@@ -34,8 +27,7 @@ class Counting:
 
     counters: CounterStore
     usage: UsageStore
-    put_aside: Callable[[Mapping[str, Any]], None]
-    """Sends the description of an unreadable record to an operator."""
+    aside: PutAside
     log: Log
     clock: Callable[[], float]
     """Returns Unix seconds."""
@@ -47,18 +39,11 @@ class Counting:
         """Count a batch of stream records; returns how many counters were written.
 
         An unreadable record is put aside, so that it does not block the stream. Raises
-        ClientError and BotoCoreError when a counter cannot be written, and Recounted; Lambda then
+        Unavailable when a counter cannot be written, and TryAgain; Lambda then
         delivers the batch again.
         """
-        records, changes = list(records), list[Change]()
-        for record in records:
-            try:
-                change = read_record(record)
-            except Exception as error:  # noqa: BLE001 - one record must never block the stream
-                self._unreadable(record, error)
-                continue
-            if change is not None:
-                changes.append(change)
+        records = list(records)
+        changes = list(self.aside.read(records, read_record))
         counters = fold(changes)
         for series, (sequence, tally) in counters.items():
             self.counters.put(series, sequence, tally)
@@ -93,32 +78,14 @@ class Counting:
             reads accounts 4
             reads all minutes: 12:01 is settled
         """
-        for left in reversed(range(TRIES)):
+
+        def once() -> None:
             stored, version = self.usage.accounts(tenant)
             now_ms = int(self.clock() * 1000)
             now = now_ms // 60_000
             accounts = (stored or Accounts.new(now)).at(now)
             since = accounts.since(first, now)
             minutes = self.usage.minutes(tenant, since)
-            try:
-                self.usage.store(tenant, accounts.counted(minutes, since, now_ms), version)
-            except Recounted:
-                if not left:
-                    raise
-            else:
-                return
+            self.usage.store(tenant, accounts.counted(minutes, since, now_ms), version)
 
-    def _unreadable(self, record: Record, error: Exception) -> None:
-        """Describe a record to an operator, without the content of its job."""
-        stream = record.get("dynamodb") or {}
-        what = {
-            "source": "projector",
-            "problem": f"a stream record cannot be read: {type(error).__name__}",
-            "keys": stream.get("Keys"),
-            "sequence": stream.get("SequenceNumber"),
-        }
-        self.log.error("stream record put aside", record=what)
-        try:
-            self.put_aside(what)
-        except (BotoCoreError, ClientError):
-            self.log.exception("a stream record could not be put aside; it is in this log only")
+        decide_again(once)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from joblane.aws.idempotency import IdempotencyStore
@@ -11,7 +10,7 @@ from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.output_store import OutputStore
 from joblane.aws.payload_store import PayloadStore
 from joblane.aws.result_store import ResultStore
-from joblane.contract.problems import Problem
+from joblane.contract.problems import Problem, TryAgain
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
 from joblane.job.moves import NotAllowed
@@ -53,7 +52,7 @@ class JobDeleter:
         `exact` deletes it only as `head` shows it, or raises Refused. Raises NotAllowed if it is
         running or a member of a group, and Gone if it was deleted. Its output goes first: while
         there is any, the job is there, so that the request can be repeated after a crash. Raises
-        Problem 503 if the output is so large that the request has to be repeated. Output that an
+        TryAgain if the output is so large that the request has to be repeated. Output that an
         agent without a lease ships later expires.
         """
         if head.member_of is not None:
@@ -85,7 +84,7 @@ class JobDeleter:
     def remove(self, member: Head) -> None:
         """Delete an ended member of a group, as it was read, with its output and its result.
 
-        One that is deleted already is no error. Raises Refused if it has changed, and Problem 503.
+        One that is deleted already is no error. Raises Refused if it has changed, and TryAgain.
         """
         self._delete_output(member)
         self._delete_files(member)
@@ -118,8 +117,7 @@ class JobDeleter:
 
 
 def _more() -> Problem:
-    return Problem(
-        HTTPStatus.SERVICE_UNAVAILABLE,
+    return TryAgain(
         "the job has more output than one request deletes; send the request again",
         retry_after_s=1,
     )

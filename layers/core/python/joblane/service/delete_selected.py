@@ -8,14 +8,12 @@ one request deletes a part only: the next request continues with that one.
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
-from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from joblane.aws.jobs import Refused
-from joblane.contract.problems import Problem
+from joblane.contract.problems import TryAgain
 from joblane.contract.queries import SelectJobs
+from joblane.errors import Unavailable
 from joblane.job.head import Head
 from joblane.job.lifecycle import ENDED, State
 from joblane.job.moves import NotAllowed
@@ -96,11 +94,9 @@ class SelectedDeletion:
             return _Deletion(head.job_id, str(refusal))
         except (Gone, Refused):
             return _Deletion(head.job_id, "")
-        except Problem as problem:
-            if problem.status is not HTTPStatus.SERVICE_UNAVAILABLE:
-                raise
+        except TryAgain:
             return _Deletion(head.job_id, partly=True)
-        except (ClientError, BotoCoreError) as error:
+        except Unavailable as error:
             return _Deletion(head.job_id, not_now(error))
         return _Deletion(head.job_id)
 

@@ -30,8 +30,8 @@ class FileUploads:
         A file whose days are half over counts as not there: uploaded again, it has all of them, so
         that a job that is submitted now finds it for at least half of the days.
 
-        Raises Problem 400 for a size that is not that of the file with this digest, and 429 if the
-        files that are not there are more than the tenant may upload today.
+        Raises Invalid for a size that is not that of the file with this digest, and LimitReached if
+        the files that are not there are more than the tenant may upload today.
         """
         found = find_all(self.store, tenant, (file.sha256 for file in wanted), self.pool)
         for number, file in enumerate(wanted):

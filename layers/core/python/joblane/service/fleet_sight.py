@@ -11,14 +11,13 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from joblane.aws.agents import AgentStore
 from joblane.aws.fleet_records import FleetRecords
 from joblane.aws.groups import Groups, ScalingActivity
 from joblane.aws.lanes import Lanes
 from joblane.aws.settings import SettingsStore
 from joblane.deployment.names import LANES, Lane, fleet_name
+from joblane.errors import Failure, Unavailable
 from joblane.fleet.capacity import FleetPlan, GroupState
 from joblane.fleet.record import FleetRecord
 from joblane.job.lease import Heartbeat
@@ -33,8 +32,10 @@ ACTIVITIES = 20
 """Newest scaling activities in which an ended launch is looked for."""
 
 
-class Blind(Exception):
+class Blind(Failure):
     """What every decision needs cannot be read; the message says what, and the error."""
+
+    retryable = True
 
 
 @dataclass(frozen=True)
@@ -155,5 +156,5 @@ class Sources:
 def _read(what: str, read: Callable[[], Found]) -> Found:
     try:
         return read()
-    except (ClientError, BotoCoreError) as error:
+    except Unavailable as error:
         raise Blind(f"{what}: {error}") from error

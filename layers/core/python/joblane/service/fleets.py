@@ -5,8 +5,6 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from joblane.aws.fleet_records import FleetRecords
 from joblane.aws.groups import Groups, ScalingActivity, Size
 from joblane.contract.status import (
@@ -18,6 +16,7 @@ from joblane.contract.status import (
 )
 from joblane.contract.why import reason_view
 from joblane.deployment.names import fleet_name
+from joblane.errors import Unavailable
 from joblane.fleet.record import FleetRecord
 from joblane.formats.times import rfc3339
 from joblane.service.log import Log
@@ -68,7 +67,7 @@ class FleetReader:
             return {}
         try:
             return self.groups().sizes(names)
-        except (ClientError, BotoCoreError):
+        except Unavailable:
             self.log.exception("sizes of fleets are unknown")
             return None
 
@@ -77,7 +76,7 @@ class FleetReader:
         names = [fleet.name for fleet in self.fleets]
         try:
             return self.records.read_all(names) if names else {}
-        except (ClientError, BotoCoreError):
+        except Unavailable:
             self.log.exception("records of fleets are unknown")
             return None
 
@@ -95,7 +94,7 @@ class FleetReader:
         if size is not None:
             try:
                 activities = self.groups().activities(name, ACTIVITIES)
-            except (ClientError, BotoCoreError):
+            except Unavailable:
                 self.log.exception("scaling activities are unknown", fleet=fleet.name)
         notes = [note.format(name)] if size is None else []
         if records is None:

@@ -10,9 +10,8 @@ takes the job for followed for `joblane.job.message.FOLLOWED_S` after each.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from joblane.aws.lanes import Lanes
+from joblane.errors import Unavailable
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
 from joblane.job.message import Command
@@ -54,6 +53,6 @@ class FollowSender:
         command = Command(command="follow", job_id=head.job_id, caller_trace=head.caller_trace)
         try:
             self.lanes.send_command(head.agent, command)
-        except (ClientError, BotoCoreError) as error:
+        except Unavailable as error:
             self.failed_at = self.clock()
             self.log.warning("follow not sent", agent=head.agent, error=str(error))

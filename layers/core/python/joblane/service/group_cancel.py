@@ -15,20 +15,18 @@ finds the row:
 or the other way round: then the member is found pending, and cancelled as any job.
 """
 
-import random
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
 
 from joblane.aws.job_groups import GroupStore
-from joblane.aws.job_table import GroupChanged
-from joblane.aws.jobs import Refused
+from joblane.contract.problems import TryAgain
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
 from joblane.job.moves import NotAllowed
+from joblane.service.decide_again import decide_again
 from joblane.service.group_progress import progressed
-from joblane.service.group_settlement import PAUSE_S, TRIES, Place, Settlement
+from joblane.service.group_settlement import Place, Settlement
 from joblane.service.operations import Gone, Operations
 from joblane.target.group import Group, Stop, stopped
 
@@ -56,7 +54,6 @@ class GroupCancel:
     operations: Operations
     place: Place
     settlement: Settlement
-    jitter: random.Random
     _: KW_ONLY
     pool: Callable[[int], Executor] = ThreadPoolExecutor
     """Makes an executor of that many workers."""
@@ -65,8 +62,7 @@ class GroupCancel:
         """Begin no further members, and cancel those of one page; running ones are stopped.
 
         `page` is the `following` of an earlier request. Raises NotAllowed if the group has ended
-        before the first request, Gone if it is deleted, and GroupChanged if it changed on every
-        try.
+        before the first request, Gone if it is deleted, and TryAgain if it changed on every try.
         """
         if head.group is None:
             self.operations.cancel(head, why, now_ms)  # before its `run_at`
@@ -83,8 +79,7 @@ class GroupCancel:
         return swept
 
     def _stop(self, head: Head, why: str, now_ms: int, *, again: bool) -> Group:
-        for attempt in range(TRIES):
-            time.sleep(self.jitter.uniform(0, PAUSE_S * attempt))
+        def once() -> Group:
             seen = self.groups.progress(head.job_id)
             if seen is None or seen.group is None:
                 raise Gone
@@ -98,13 +93,11 @@ class GroupCancel:
             group = stopped(seen.group, Stop(State.CANCELLED, why))
             if group is seen.group:
                 return group
-            try:
-                after = progressed(seen, group, now_ms, self.settlement.retention)
-                self.groups.write_group(seen, after)
-            except GroupChanged:
-                continue
+            after = progressed(seen, group, now_ms, self.settlement.retention)
+            self.groups.write_group(seen, after)
             return group
-        raise GroupChanged
+
+        return decide_again(once)
 
     def _members(
         self, head: Head, group: Group, numbers: Sequence[int], why: str, now_ms: int
@@ -143,6 +136,8 @@ class GroupCancel:
             self.operations.cancel(member, why, now_ms)
         except NotAllowed as refusal:
             return member.job_id, str(refusal) if member.state is State.ACTIVE else ""
-        except (Gone, Refused):
+        except Gone:
             return member.job_id, ""
+        except TryAgain as busy:
+            return member.job_id, str(busy)
         return member.job_id, None

@@ -16,12 +16,11 @@ version is the same; so a retry that comes in between is not undone.
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
-from http import HTTPStatus
 
 from joblane.aws.job_groups import GroupStore
-from joblane.aws.job_table import GroupChanged
 from joblane.aws.jobs import Refused
-from joblane.contract.problems import Problem
+from joblane.contract.problems import TryAgain
+from joblane.errors import Changed
 from joblane.job.head import Head
 from joblane.job.moves import NotAllowed
 from joblane.service.delete import JobDeleter
@@ -47,7 +46,7 @@ class GroupDeleter:
     def delete(self, head: Head) -> None:
         """Delete a group as it was read, with its members and their output.
 
-        Raises NotAllowed while a member is open, Refused if the group has changed, and Problem 503
+        Raises NotAllowed while a member is open, Refused if the group has changed, and TryAgain
         if there is so much that the request has to be repeated.
         """
         group = head.group
@@ -63,8 +62,7 @@ class GroupDeleter:
         for page in range(group.pages):
             self._page(group, page)
             if page + 1 < group.pages and self.deleter.clock() - began > MOST_S:
-                raise Problem(
-                    HTTPStatus.SERVICE_UNAVAILABLE,
+                raise TryAgain(
                     f"{(page + 1) * 100} of the group's {group.members} members are deleted; "
                     "send the request again",
                     retry_after_s=1,
@@ -72,7 +70,7 @@ class GroupDeleter:
         self.groups.delete_roster(group)
         try:
             self.groups.delete_group(head)
-        except GroupChanged:
+        except Changed:
             raise Refused(self.groups.get(head.job_id)) from None
         self.deleter.payloads.delete(head)
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from joblane.aws.job_groups import GroupStore, with_group
-from joblane.aws.jobs import GroupChanged
+from joblane.errors import Changed
 from joblane.job.head import DATA_DAYS, Head
 from joblane.job.lifecycle import State
 from joblane.job.retention import Retention
@@ -57,7 +57,7 @@ class Expansion:
 
         Ends early if no time is left, or if the group was stopped. `fresh` says that nothing of
         what is begun has been placed. Returns the group as it was written last; its `wake_at` says
-        when requeue is to look at it. Raises ClientError and BotoCoreError.
+        when requeue is to look at it. Raises Unavailable.
         """
         while (group := head.group) is not None and head.state is State.PROCESSING:
             now_ms = self.now_ms()
@@ -78,7 +78,7 @@ class Expansion:
             written = replace(with_group(head, after), wake_at_ms=wake_at_ms)
             try:
                 self.groups.write_group(head, written)
-            except GroupChanged:
+            except Changed:
                 found = self.groups.get(head.job_id)
                 if found is None:
                     return head

@@ -50,7 +50,7 @@ class Members:
         """Put the rows of members that were begun, and send their messages.
 
         Reads the roster, an item for each page. Of a group that was cancelled the members are put
-        as cancelled. Raises ClientError and BotoCoreError; those members are then not placed.
+        as cancelled. Raises Unavailable; those members are then not placed.
         """
         if head.group is None:
             raise ValueError(f"job {head.job_id} is no group")

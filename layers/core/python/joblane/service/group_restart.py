@@ -14,20 +14,19 @@ In a group with `max_concurrency`, members are only noted in the group, which re
 is room (`joblane.service.group_settlement`).
 """
 
-import random
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from joblane.aws.job_groups import GroupStore
-from joblane.aws.jobs import GroupChanged, Refused
+from joblane.aws.jobs import Refused
 from joblane.job.head import Head, version
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import NotAllowed, apply, plan
 from joblane.job.retention import Retention
+from joblane.service.decide_again import decide_again
 from joblane.service.group_progress import progressed
-from joblane.service.group_settlement import PAUSE_S, TRIES, Send, Settlement
+from joblane.service.group_settlement import Send, Settlement
 from joblane.service.operations import Gone
 from joblane.target.group import MOST_RESTARTS, Group, retried
 
@@ -52,14 +51,12 @@ class GroupRestart:
     settlement: Settlement
     send: Send
     retention: Retention
-    _: KW_ONLY
-    jitter: random.Random
 
     def one(self, head: Head, why: str, now_ms: int, *, exact: bool) -> Head:
         """Retry one member; returns it as it is then. In a full group it waits for room.
 
         Raises NotAllowed, Gone if it is deleted, Refused with `exact` if it has changed since
-        `head` was read, and GroupChanged if the group changed on every try.
+        `head` was read, and TryAgain if the group changed on every try.
         """
         if head.member_of is None:
             raise ValueError(f"job {head.job_id} is no member of a group")
@@ -79,7 +76,7 @@ class GroupRestart:
         return after
 
     def members(self, group_id: str, indices: Sequence[int], why: str, now_ms: int) -> Restarts:
-        """Retry those of some members that are failed or dead. Raises Gone and GroupChanged."""
+        """Retry those of some members that are failed or dead. Raises Gone and TryAgain."""
         seen = self.groups.progress(group_id)
         if seen is None or seen.group is None:
             raise Gone
@@ -102,8 +99,8 @@ class GroupRestart:
         check: Callable[[Sequence[Head]], None] | None = None,
     ) -> Restarts:
         """Retry at most `MOST_RESTARTS` members; `check` raises for what the caller refuses."""
-        for attempt in range(TRIES):
-            time.sleep(self.jitter.uniform(0, PAUSE_S * attempt))
+
+        def once() -> Restarts:
             seen = self.groups.progress(group_id)
             if seen is None or seen.group is None:
                 raise NotAllowed(f"its group {group_id} was deleted; submit it again")
@@ -117,20 +114,16 @@ class GroupRestart:
             indices = [m.member_of.index for m, _ in moves if m.member_of is not None]
             group = retried(seen.group, indices, rolling=rolling)
             after = progressed(seen, group, now_ms, self.retention, why)
-            try:
-                if rolling:
-                    self.groups.write_group(seen, after)
-                else:
-                    self.groups.write_group_with(seen, after, moves)
-            except GroupChanged:
-                continue
             if rolling:
+                self.groups.write_group(seen, after)
                 self.settlement.settle(group_id)
             else:
+                self.groups.write_group_with(seen, after, moves)
                 for _, member in moves:
                     self.send(member, now_ms)
             return Restarts(len(moves), refused)
-        raise GroupChanged
+
+        return decide_again(once, passes=Refused)
 
 
 def _moves(

@@ -23,27 +23,20 @@ and if the event does not come again, the requeue function looks at the group wi
 """
 
 import random
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from joblane.aws.job_groups import GroupStore
-from joblane.aws.jobs import GroupChanged
 from joblane.job.head import Head
 from joblane.job.lifecycle import ENDED, Event, State
 from joblane.job.moves import NotAllowed, apply, plan
 from joblane.job.retention import Retention
+from joblane.service.decide_again import decide_again
 from joblane.service.group_progress import progressed
 from joblane.service.log import Log
 from joblane.target.group import MOST_RESTARTS, PAGE, Group, page_done, roll
 from joblane.target.states import Tally
-
-TRIES = 12
-"""Attempts to write a group that other calls write at the same time."""
-
-PAUSE_S = 0.04
-"""Most seconds before such an attempt, times its number."""
 
 FIRST_LOOK = 4
 """Members of a page that are read first. While any of them has not ended, neither has the page; if
@@ -76,25 +69,20 @@ class Settlement:
         """Do what follows for a group some of whose members may have ended.
 
         `ended` are the numbers of those members, or of all, to look at the whole group. Returns
-        the group's state, None if it is deleted. Raises GroupChanged if the group changed on every
-        try, ClientError and BotoCoreError.
+        the group's state, None if it is deleted. Raises TryAgain if the group changed on every
+        try, and Unavailable.
         """
-        refused = 0
-        while refused < TRIES:
-            if refused:
-                time.sleep(self.dice.uniform(0, PAUSE_S * refused))
-            seen = self.groups.progress(group_id)
-            if seen is None or seen.group is None:
-                return None
-            try:
-                after, more = self._step(seen, seen.group, ended)
-            except GroupChanged:
-                refused += 1
-                continue
-            if not more:
-                return after.state
-            ended = ()  # they are taken out
-        raise GroupChanged
+        after, more = decide_again(lambda: self._once(group_id, ended))
+        while more:  # `ended` are taken out
+            after, more = decide_again(lambda: self._once(group_id, ()))
+        return None if after is None else after.state
+
+    def _once(self, group_id: str, ended: Collection[int]) -> tuple[Head | None, bool]:
+        """Read a group, and do one step; None if it is deleted."""
+        seen = self.groups.progress(group_id)
+        if seen is None or seen.group is None:
+            return None, False
+        return self._step(seen, seen.group, ended)
 
     def _step(self, seen: Head, group: Group, ended: Collection[int]) -> tuple[Head, bool]:
         """One write of a group at most. Returns it, and whether another one may follow."""

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from http import HTTPStatus
 
 from joblane.aws.job_groups import GroupStore
 from joblane.contract.groups import Member
-from joblane.contract.problems import Problem
+from joblane.contract.problems import NotFound
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
@@ -28,13 +27,13 @@ class GroupReader:
     def require(self, tenant: str, group_id: str) -> Head:
         """Return the job of a group.
 
-        Raises Problem 404 if the tenant has no such job, or if it is no group.
+        Raises NotFound if the tenant has no such job, or if it is no group.
         """
         head = self.find(tenant, group_id)
         if head is None:
-            raise Problem(HTTPStatus.NOT_FOUND, "there is no such group")
+            raise NotFound("there is no such group")
         if head.group is None and not is_broadcast(head.spec.target):
-            raise Problem(HTTPStatus.NOT_FOUND, f"job {group_id} is no group; see /v1/jobs")
+            raise NotFound(f"job {group_id} is no group; see /v1/jobs")
         return head
 
     def members(self, head: Head, *, limit: int, after: int | None) -> tuple[list[Member], bool]:

@@ -69,7 +69,7 @@ class GroupWatch:
     def look(self, head: Head, now_ms: int, left_s: Callable[[], float]) -> None:
         """Look at one group, as long as time is left, and set when to look again.
 
-        Raises ClientError, BotoCoreError and GroupChanged; the group is then due again.
+        Raises Unavailable and TryAgain; the group is then due again.
         """
         head = self.expansion.expand(head, left_s)
         group = head.group

@@ -25,7 +25,7 @@ class Groups:
         """Retry the failed and dead members of one page.
 
         `page` is the `following` of an earlier request. Raises NotAllowed for a group that has none
-        or that is about to be cancelled, Gone if it is deleted, and GroupChanged if it changed on
+        or that is about to be cancelled, Gone if it is deleted, and TryAgain if it changed on
         every try.
         """
         group = head.group

@@ -16,10 +16,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from joblane.aws.agents import AgentStore
 from joblane.aws.inboxes import Inboxes
+from joblane.errors import Unavailable
 from joblane.service.log import Log
 
 RESERVE_S = 5.0
@@ -39,8 +38,8 @@ class InboxSweep:
 
         An agent counts as gone when its row is: agents delete it when they have drained, and it
         expires an hour after the last heartbeat. Returns how many inboxes were `Deleted`, `Failed`,
-        `Foreign` (queues that are no inbox), or are `Left` for the next sweep. Raises ClientError
-        and BotoCoreError when queues or agents cannot be listed.
+        `Foreign` (queues that are no inbox), or are `Left` for the next sweep. Raises
+        Unavailable when queues or agents cannot be listed.
         """
         done = Counter[str]()
         after = None
@@ -61,7 +60,7 @@ class InboxSweep:
             if not self.inboxes.is_one(name):
                 return "Foreign"
             self.inboxes.delete(name)
-        except (BotoCoreError, ClientError):
+        except Unavailable:
             self.log.exception("an inbox could not be deleted", agent=name)
             return "Failed"
         return "Deleted"

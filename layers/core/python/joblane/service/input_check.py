@@ -6,11 +6,10 @@ Only submissions with `inputs` or `stdin_file` need it, so that others do not im
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
-from http import HTTPStatus
 from typing import Final
 
 from joblane.aws.file_store import FileStore, StoredFile
-from joblane.contract.problems import FieldProblem, Problem, wrong
+from joblane.contract.problems import FieldProblem, Invalid, wrong
 from joblane.deployment.limits import Limits
 from joblane.formats.times import rfc3339, unix_ms
 from joblane.job.spec import Resources, Submission
@@ -43,7 +42,7 @@ class InputCheck:
     _request: _Request = field(default_factory=_Request)
 
     def check(self, tenant: str, spec: Submission, now_ms: int) -> None:
-        """Raise Problem 400, which names each file that cannot be used.
+        """Raise Invalid, which names each file that cannot be used.
 
         One request to S3 for each content, however many files and jobs of a batch have it: `now_ms`
         is the time of the request. A batch that names more than `MOST_LOOKED_FOR` is refused from
@@ -65,7 +64,7 @@ class InputCheck:
             problems += self._too_large(tenant, spec, sizes)
         if problems:
             detail = "; ".join(f"{each.field}: {each.problem}" for each in problems[:3])
-            raise Problem(HTTPStatus.BAD_REQUEST, detail, problems)
+            raise Invalid(detail, problems)
 
     def _find(
         self, tenant: str, digests: Iterable[str], now_ms: int

@@ -53,8 +53,8 @@ class InstanceEnd:
 
         An agent that drained has no row.
 
-        An unknown name (an instance without agent) is ignored. Raises ClientError and
-        BotoCoreError; calling it again is safe.
+        An unknown name (an instance without agent) is ignored. Raises Unavailable; calling
+        it again is safe.
         """
         row = self.agents.get(agent)
         if row is not None:

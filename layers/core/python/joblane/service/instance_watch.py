@@ -22,11 +22,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from joblane.aws.agents import AgentStore
 from joblane.aws.groups import Group, Groups
 from joblane.aws.table import ConditionFailed
+from joblane.errors import Unavailable
 from joblane.fleet.absence import absent
 from joblane.job.lease import Heartbeat
 from joblane.service.log import Log
@@ -72,14 +71,14 @@ class InstanceWatch:
         """Look at every group once. Returns how many instances were `Silent`, `Replaced`, `Failed`.
 
         Requests: one for the groups, one for every hundred instances, and no write while all have
-        their agents. Raises ClientError and BotoCoreError when the groups cannot be read.
+        their agents. Raises Unavailable when the groups cannot be read.
         """
         done = Counter[str]()
         now_ms = int(self.clock() * 1000)
         for group in self.groups.every():
             try:
                 self._group(group, now_ms, done)
-            except (BotoCoreError, ClientError):
+            except Unavailable:
                 self.log.exception("a group could not be looked at", group=group.name)
                 done["Failed"] += 1
         return done
@@ -127,7 +126,7 @@ class InstanceWatch:
             self.log.error("an instance has no agent", instance=row.name, reason=reason)
             try:
                 self.groups.replace(row.name)
-            except (BotoCoreError, ClientError):
+            except Unavailable:
                 self.log.exception("an instance could not be replaced", instance=row.name)
                 done["Failed"] += 1
             else:

@@ -1,23 +1,21 @@
 """Admit jobs that have a key: read the key, decide, send the message, write job and key together.
 
 `joblane.key.decide` decides; `joblane.aws.keyed_jobs` writes, and has the time-lines of the races.
-A write that is refused because the key has changed meanwhile is decided anew, up to `TRIES` times.
+A write that is refused because the key has changed meanwhile is decided again, up to `TRIES` times.
 
 A job of the key that keeps the new one out although it is over leaves the key in the same write,
 as if sequel had come first, and those that get its slot go.
 """
 
-import random
-import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Literal
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
 
-from botocore.exceptions import BotoCoreError, ClientError
-
-from joblane.aws.jobs import KeyBusy
+from joblane.aws.jobs import Refused
 from joblane.aws.keyed_jobs import KeyedJobs, KeyWrite, Skip
-from joblane.aws.keys import KeyChanged, StoredKey
+from joblane.aws.keys import StoredKey
+from joblane.contract.problems import TryAgain
+from joblane.errors import Changed, Unavailable
 from joblane.job.head import Head, waits_in_lane
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import NotAllowed, apply, plan
@@ -28,6 +26,7 @@ from joblane.key.decide import Coalesced, Granted, Looked, Queued, Rejected, Rep
 from joblane.key.policy import KeyLimits
 from joblane.key.request import KeyRequest
 from joblane.key.state import Grant, KeyState
+from joblane.service.decide_again import decide_again
 from joblane.service.key_reasons import (
     full,
     refusal,
@@ -39,15 +38,14 @@ from joblane.service.key_release import KeyRelease
 from joblane.service.key_rules import KeyRules
 
 TRIES = 16
-"""Decisions before a caller is asked to come back; docs/decisions/1301 has what 8 led to."""
-
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.6
-"""Bounds of the first pause between two decisions, which doubles, and of the longest one; with full
-jitter they take 3.3 s in all on average."""
+"""Decisions before a caller is asked to come back: with the pauses between them 3.3 s on average.
+docs/decisions/1301 has what 8 led to."""
 
 _QUEUED = {Event.RETRY: Event.RETRY_QUEUED, Event.REPLAY: Event.REPLAY_QUEUED}
 
 Accepted = Granted | Queued | Replaced
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +69,11 @@ class KeyAdmission:
     send: Callable[[Head], None]
     """Sends a job's message."""
     retention: Retention
-    _: KW_ONLY
-    pause: Callable[[float], None] = time.sleep
-    dice: random.Random = field(default_factory=random.Random)
 
     def named(self, head: Head) -> Head:
         """The head of a new job with the name of its key, if it has one.
 
-        A job whose deadline has passed has none: it is not admitted. Raises Problem 400 as
+        A job whose deadline has passed has none: it is not admitted. Raises Invalid as
         `KeyRules.of_new`.
         """
         request = self.rules.of_new(head)
@@ -91,55 +86,58 @@ class KeyAdmission:
         is taken before the job is written, what was stored stays until it expires: a concurrent
         request with the same Idempotency-Key may need it.
 
-        Raises Problem 409 if the key is full, KeyBusy, and Refused if the job that it resubmits is
-        deleted.
+        Raises Conflict if the key is full, TryAgain if it changes on every try, and Refused if the
+        job that it resubmits is deleted.
         """
         request = self.rules.of_stored(head)
         kept: Head | None = None
         sent = False
         doubted: set[str] = set()
-        for seen in self._reads(head, request, now_ms):
+
+        def once() -> Submitted:
+            nonlocal kept, sent
+            seen = self._read(head, request, now_ms)
             if head.job_id in (*seen.state.active, *seen.state.queued):
                 there = self.jobs.get(head.job_id)
                 if there is not None:  # written by a concurrent request with the same key
                     return Submitted(there)
             looked = self._look(seen.state, request.limits, doubted)
-            if looked is None:
-                continue
             decision = decide.admit(looked.state, head.job_id, request.limits, looked.started)
             if isinstance(decision, Rejected):
                 raise refusal(request, decision)
             if isinstance(decision, Coalesced):
-                if (there := self._standing(decision)) is None:
-                    doubted.add(decision.job_id)
-                    continue
-                return Submitted(there, "coalesced")
+                return Submitted(self._standing(decision, doubted), "coalesced")
             kept = kept or keep(head)
             new = _placed(kept, decision, request)
             if new.state is State.PENDING and not sent:
                 self.send(new)
                 sent = True
             skip = self._skip(decision, head.job_id, request, now_ms)
-            if (done := self._put(new, KeyWrite(seen, decision.state, now_ms), skip)) is not None:
-                self._let_go(request, decision.state, looked.granted, now_ms)
-                return done
-        raise _busy(request)
+            stored = self.jobs.put_keyed(new, KeyWrite(seen, decision.state, now_ms), skip)
+            self._let_go(request, decision.state, looked.granted, now_ms)
+            if skip is None:
+                return Submitted(stored)
+            return Submitted(stored, "replaced", skip.job_id)
+
+        return _decided(request, once)
 
     def wake(self, head: Head, now_ms: int) -> Head:
         """Admit a scheduled job whose `run_at` has come: to pending, waiting or skipped.
 
         The message of a pending job is sent by the caller: the row is due in the index `wake`
-        until then. Raises KeyBusy, and NotAllowed and Refused as moves do.
+        until then. Raises TryAgain if the key changes on every try, and NotAllowed and Refused as
+        moves do.
         """
+        known = self._of_stored(head)
         doubted: set[str] = set()
-        for seen, request in self._stored(head, now_ms):
+
+        def once() -> Head:
+            seen = self._read(head, known, now_ms)
+            request = self.rules.with_latest(known, seen)
             looked = self._look(seen.state, request.limits, doubted)
-            if looked is None:
-                continue
             decision = decide.admit(looked.state, head.job_id, request.limits, looked.started)
-            if isinstance(decision, Coalesced) and self._standing(decision) is None:
-                doubted.add(decision.job_id)
-                continue
+            if isinstance(decision, Coalesced):
+                self._standing(decision, doubted)
             if isinstance(decision, Coalesced | Rejected):
                 step = plan(head, Event.SKIP, now_ms, skipped_when_due(request, decision))
                 expires_at = self.retention.expires_at(step.state, now_ms)
@@ -152,13 +150,11 @@ class KeyAdmission:
                 why = f"{due}{waits_for_slot(request, decision.state, head.job_id)}"
                 after = _moved(head, Event.QUEUE, why, decision, now_ms)
             skip = self._skip(decision, head.job_id, request, now_ms)
-            try:
-                self.jobs.move_keyed(head, after, KeyWrite(seen, decision.state, now_ms), skip)
-            except KeyChanged:
-                continue
+            self.jobs.move_keyed(head, after, KeyWrite(seen, decision.state, now_ms), skip)
             self._let_go(request, decision.state, looked.granted, now_ms)
             return after
-        raise _busy(self.rules.of_stored(head))
+
+        return _decided(known, once)
 
     def restart(self, head: Head, event: Event, why: str, now_ms: int) -> Head:
         """Admit an ended job again that is retried or replayed: to pending or waiting.
@@ -169,13 +165,16 @@ class KeyAdmission:
                                          pending, due      ------>  sends the message
 
         The message of a pending job is sent by the caller, as after `wake`. Raises NotAllowed if
-        the key is full, KeyBusy, and NotAllowed and Refused as moves do.
+        the key is full, TryAgain if it changes on every try, and NotAllowed and Refused as moves
+        do.
         """
         plan(head, event, now_ms, why)
-        for seen, request in self._stored(head, now_ms):
+        known = self._of_stored(head)
+
+        def once() -> Head:
+            seen = self._read(head, known, now_ms)
+            request = self.rules.with_latest(known, seen)
             looked = self._look_again(seen.state, head.job_id, request.limits)
-            if looked is None:
-                continue
             decision = decide.readmit(looked.state, head.job_id, request.limits, looked.started)
             if isinstance(decision, Rejected):
                 raise NotAllowed(full(request, decision.state))
@@ -185,51 +184,40 @@ class KeyAdmission:
                 waits = waits_for_slot(request, decision.state, head.job_id)
                 after = _moved(head, _QUEUED[event], f"{why}; {waits}", decision, now_ms)
                 after = replace(after, queued_after=decision.state.grants)
-            try:
-                self.jobs.move_keyed(head, after, KeyWrite(seen, decision.state, now_ms))
-            except KeyChanged:
-                continue
+            self.jobs.move_keyed(head, after, KeyWrite(seen, decision.state, now_ms))
             self._let_go(request, decision.state, looked.granted, now_ms)
             return after
-        raise _busy(self.rules.of_stored(head))
 
-    def _reads(self, head: Head, request: KeyRequest, now_ms: int) -> Iterator[StoredKey]:
-        """Read a key again and again, with pauses."""
-        for number in range(TRIES):
-            if number:
-                bound_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (number - 1))
-                self.pause(self.dice.uniform(0, bound_s))
-            seen = self.jobs.keys.get(head.tenant, request.name, now_ms)
-            known = request.segments or not seen.segments
-            yield replace(seen, segments=request.text if known else seen.segments)
+        return _decided(known, once)
 
-    def _stored(self, head: Head, now_ms: int) -> Iterator[tuple[StoredKey, KeyRequest]]:
-        """Read the key of a stored job again and again, with what the job asks of it."""
+    def _read(self, head: Head, request: KeyRequest, now_ms: int) -> StoredKey:
+        """Read a key; its segments are those of the job, if they are known."""
+        seen = self.jobs.keys.get(head.tenant, request.name, now_ms)
+        known = request.segments or not seen.segments
+        return replace(seen, segments=request.text if known else seen.segments)
+
+    def _of_stored(self, head: Head) -> KeyRequest:
+        """What a stored job asks of its key."""
         if head.key is None:
             raise ValueError(f"job {head.job_id} has no key")
-        known = self.rules.of_stored(head)
-        for seen in self._reads(head, known, now_ms):
-            yield seen, self.rules.with_latest(known, seen)
+        return self.rules.of_stored(head)
 
-    def _put(self, new: Head, write: KeyWrite, skip: Skip | None) -> Submitted | None:
-        """Write a new job with its key; None if the key has changed since it was read."""
-        try:
-            stored = self.jobs.put_keyed(new, write, skip)
-        except KeyChanged:
-            return None
-        return Submitted(stored) if skip is None else Submitted(stored, "replaced", skip.job_id)
-
-    def _standing(self, decision: Coalesced) -> Head | None:
-        """The job that stands for a new one; None if that is over."""
+    def _standing(self, decision: Coalesced, doubted: set[str]) -> Head:
+        """The job that stands for a new one. Raises Changed if that is over, which is `doubted`."""
         there = self.jobs.get(decision.job_id)
-        return None if there is None or there.ended else there
+        if there is None or there.ended:
+            doubted.add(decision.job_id)
+            raise Changed("the job that would stand for this one is over")
+        return there
 
-    def _look(
-        self, state: KeyState, limits: KeyLimits, doubted: Collection[str] = ()
-    ) -> Looked | None:
-        return decide.look(state, limits, self.jobs.seen, doubted)
+    def _look(self, state: KeyState, limits: KeyLimits, doubted: Collection[str] = ()) -> Looked:
+        """Look at the jobs of a key. Raises Changed if they are not as the key says."""
+        looked = decide.look(state, limits, self.jobs.seen, doubted)
+        if looked is None:
+            raise Changed("the jobs of the key have changed since it was read")
+        return looked
 
-    def _look_again(self, state: KeyState, job_id: str, limits: KeyLimits) -> Looked | None:
+    def _look_again(self, state: KeyState, job_id: str, limits: KeyLimits) -> Looked:
         """The same for a job that is retried: one whose end was not handled has its slot."""
         if job_id in state.active:
             return Looked(state, {})
@@ -249,7 +237,7 @@ class KeyAdmission:
                 continue
             try:
                 self.releases.let_go(request.name, grant, now_ms)
-            except (BotoCoreError, ClientError):
+            except Unavailable:
                 self.releases.log.exception(
                     "a job that got a slot could not be let go; it is when its key is looked at",
                     job_id=grant.job_id,
@@ -270,8 +258,11 @@ def is_admitted_now(head: Head) -> bool:
     return head.key is not None and head.state is State.PENDING
 
 
-def _busy(request: KeyRequest) -> KeyBusy:
-    return KeyBusy(f"key {request.text} is being changed by many requests; try again in a moment")
+def _decided(request: KeyRequest, once: Callable[[], T]) -> T:
+    """Decide until the key does not change before the write."""
+    text = f"key {request.text} is being changed by many requests; try again in a moment"
+    busy = TryAgain(text, retry_after_s=1)
+    return decide_again(once, tries=TRIES, busy=busy, passes=Refused)
 
 
 def _slot(decision: Accepted) -> int | None:

@@ -49,8 +49,7 @@ class KeyClear:
     def clear(self, tenant: str, key: KeyName, why: str, now_ms: int) -> Cleared:
         """Cancel a page of the jobs that wait for a slot of a key, the first ones first.
 
-        A job that gets its slot meanwhile is not cancelled. Raises KeyChanged, ClientError and
-        BotoCoreError as `KeyRelease.release`.
+        A job that gets its slot meanwhile is not cancelled. Raises as `KeyRelease.release`.
         """
         state = self.jobs.keys.get(tenant, key, now_ms).state
         page = state.queued[:PAGE]

@@ -1,9 +1,8 @@
 """What is said about keys: reasons of jobs that wait or are skipped, and refusals."""
 
 import shlex
-from http import HTTPStatus
 
-from joblane.contract.problems import Problem
+from joblane.contract.problems import Conflict, Problem
 from joblane.job.timeline import STEP_REASON_CHARS
 from joblane.key.decide import Coalesced, Rejected
 from joblane.key.request import KeyRequest
@@ -48,10 +47,9 @@ def full(request: KeyRequest, state: KeyState) -> str:
 
 
 def refusal(request: KeyRequest, decision: Rejected) -> Problem:
-    """The answer to a submission whose key is full: 409."""
+    """The answer to a submission whose key is full."""
     state = decision.state
-    return Problem(
-        HTTPStatus.CONFLICT,
+    return Conflict(
         full(request, state),
         members={
             "reason": decision.reason,

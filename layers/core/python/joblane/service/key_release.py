@@ -15,14 +15,12 @@ go that a crash has left behind:
     B pending since its grant  --------------------------------------------------> message
 """
 
-import random
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from joblane.aws.jobs import JobStore, Refused
-from joblane.aws.keys import KeyChanged, KeyStore
+from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import Lanes
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
@@ -30,14 +28,9 @@ from joblane.job.timeline import SAME_ATTEMPT, Step
 from joblane.key.decide import End, release
 from joblane.key.segments import KeyName
 from joblane.key.state import Grant
+from joblane.service.decide_again import decide_again
 from joblane.service.log import Log
 from joblane.service.wake_up import send_wake_up
-
-TRIES = 10
-"""Attempts to write a key whose row other calls write at the same time."""
-
-PAUSE_S = 0.05
-"""Most seconds before such an attempt, times its number."""
 
 GRANTED = "its key has a free slot; waits in its lane for an agent with a free slot"
 """Reason of a job that got a slot."""
@@ -83,20 +76,16 @@ class KeyRelease:
         became pending since and have not started: what a crash has left behind, without an end
         that comes again.
 
-        Safe to repeat. Raises KeyChanged if the row changed on every try, and ClientError and
-        BotoCoreError.
+        Safe to repeat. Raises TryAgain if the row changed on every try, and Unavailable.
         """
         again = again_since_ms is not None
-        for attempt in range(TRIES):
-            time.sleep(random.uniform(0, PAUSE_S * attempt))
+
+        def once() -> PassedOn:
             now_ms = int(self.clock() * 1000)
             seen = self.keys.get(tenant, key, now_ms)
             released = release(seen.state, ends, again=again)
             if released.state is not None:
-                try:
-                    self.keys.write(seen, released.state, now_ms)
-                except KeyChanged:
-                    continue
+                self.keys.write(seen, released.state, now_ms)
             fresh = [grant for grant in released.granted if grant.job_id not in seen.state.active]
             gone = [self.let_go(key, grant, now_ms) for grant in fresh]
             before = set(released.granted).difference(fresh)
@@ -110,7 +99,8 @@ class KeyRelease:
                     granted=[grant.job_id for grant in fresh],
                 )
             return PassedOn(len(fresh), _handovers(ends, gone))
-        raise KeyChanged
+
+        return decide_again(once)
 
     def let_go(self, key: KeyName, grant: Grant, now_ms: int) -> tuple[Head, int] | None:
         """Move a job that got a slot to pending, and send its message.

@@ -26,7 +26,7 @@ class KeyRules:
     def of_new(self, head: Head) -> KeyRequest | None:
         """The key of a job that is being submitted; None for a job without one.
 
-        Raises Problem 400 for a policy that is unknown, for a pointer of it that leads to nothing
+        Raises Invalid for a policy that is unknown, for a pointer of it that leads to nothing
         in the submission, or to no string and no number, for such a pointer of a type into the
         params, and for `concurrency` or `target` where the type has a key.
         """

@@ -18,10 +18,10 @@ A job that was retried after it was read has another slot then, and keeps it (`r
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from joblane.aws.keyed_jobs import KeyedJobs
-from joblane.aws.keys import LOOK_MS, WAIT_SHARDS, KeyChanged, StoredKey
+from joblane.aws.keys import LOOK_MS, WAIT_SHARDS, StoredKey
+from joblane.contract.problems import TryAgain
+from joblane.errors import Unavailable
 from joblane.key.decide import ends_of
 from joblane.service.key_release import KeyRelease
 from joblane.service.log import Log
@@ -44,8 +44,8 @@ class KeyWatch:
     def look(self, now_ms: int, left_s: Callable[[], float]) -> int:
         """Look at a page of each partition while time is left. Returns how many slots were lost.
 
-        A key that cannot be handled is looked at again in a minute. Raises ClientError and
-        BotoCoreError if the index cannot be read.
+        A key that cannot be handled is looked at again in a minute. Raises Unavailable if
+        the index cannot be read.
         """
         lost = 0
         for shard in range(WAIT_SHARDS):
@@ -54,7 +54,7 @@ class KeyWatch:
                     return lost
                 try:
                     lost += self._one(seen, now_ms)
-                except (BotoCoreError, ClientError, KeyChanged):
+                except (Unavailable, TryAgain):
                     self.log.exception(
                         "a key could not be looked at", tenant=seen.tenant, key=seen.name.encode()
                     )

@@ -3,13 +3,12 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
 from itertools import pairwise
 
 from joblane.aws.jobs import JobStore
 from joblane.aws.keys import KeyStore, StoredKey
 from joblane.contract.keys import SHOWN_QUEUED, KeyDetail, KeyHolder, KeyView, KeyWaiter
-from joblane.contract.problems import Problem
+from joblane.contract.problems import NotFound
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.job.lifecycle import ENDED, State
@@ -50,7 +49,7 @@ class KeyReader:
         return [_view(key)] if key.version and not key.state.idle else []
 
     def detail(self, tenant: str, name: KeyName) -> KeyDetail:
-        """Read a key and its jobs. Raises Problem 404 for one that was not in use for a day.
+        """Read a key and its jobs. Raises NotFound for one that was not in use for a day.
 
         Three requests at most, however many jobs wait.
         """
@@ -69,10 +68,10 @@ class KeyReader:
         )
 
     def require(self, tenant: str, name: KeyName) -> StoredKey:
-        """Read a key. Raises Problem 404 if it has no row."""
+        """Read a key. Raises NotFound if it has no row."""
         key = self.keys.get(tenant, name, self.now_ms())
         if not key.version:
-            raise Problem(HTTPStatus.NOT_FOUND, "no job has or had this key within a day")
+            raise NotFound("no job has or had this key within a day")
         return key
 
 

@@ -18,8 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from botocore.exceptions import BotoCoreError, ClientError
-
+from joblane.errors import Unavailable
 from joblane.job.lifecycle import State
 from joblane.queue.activity import Change
 from joblane.service.log import Log
@@ -91,5 +90,5 @@ class Kick:
         self.last_s = now
         try:
             self.start()
-        except (BotoCoreError, ClientError):
+        except Unavailable:
             self.log.exception("the scaler could not be called; it is called every minute anyway")

@@ -8,13 +8,11 @@ the limits are exceeded by at most what all functions together accept within som
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from http import HTTPStatus
-
-from botocore.exceptions import BotoCoreError, ClientError
 
 from joblane.aws.usage import UsageStore
-from joblane.contract.problems import Problem
+from joblane.contract.problems import LimitReached, Problem
 from joblane.deployment.limits import Limits
+from joblane.errors import Unavailable
 from joblane.formats.times import rfc3339
 from joblane.queue.usage import Excess, Figures, excess, room
 from joblane.service.log import Log
@@ -78,7 +76,7 @@ class LimitCheck:
         return accepted, self._refused(tenant, reached, jobs - accepted, now_ms)
 
     def require(self, tenant: str, jobs: int = 1) -> None:
-        """Raise Problem 429 unless so many more jobs are accepted, all of them."""
+        """Raise LimitReached unless so many more jobs are accepted, all of them."""
         limits, now_ms = self.limits.of(tenant), self.now_ms()
         if room(limits, self._read(tenant, now_ms, READ_AGAIN_MS).expected, now_ms) < jobs:
             known = self._read(tenant, now_ms, FRESH_MS).expected
@@ -107,7 +105,7 @@ class LimitCheck:
             return known
         try:
             accounts, _ = self.usage.accounts(tenant)
-        except (BotoCoreError, ClientError):
+        except Unavailable:
             self.log.exception("limits are not checked: the figures cannot be read", tenant=tenant)
             accounts = None
         figures = Figures() if accounts is None else accounts.figures.present
@@ -116,10 +114,9 @@ class LimitCheck:
 
 
 def over_limit(reached: Excess, now_ms: int) -> Problem:
-    """The answer to a tenant that has reached a limit: 429, with when to try again."""
+    """The answer to a tenant that has reached a limit, with when to try again."""
     until = rfc3339(reached.until_ms)
-    return Problem(
-        HTTPStatus.TOO_MANY_REQUESTS,
+    return LimitReached(
         f"{reached.sentence()}; try again at {until}",
         retry_after_s=max(1, -(-(reached.until_ms - now_ms) // 1000)),
         members={

@@ -56,7 +56,7 @@ class Notifications:
         """The message of a record, after its tenant; None if nobody is to be notified.
 
         Reads the submission if it is not in the row. Raises KeyError, ValueError and TypeError for
-        a record that cannot be read, and ClientError and BotoCoreError.
+        a record that cannot be read, and Unavailable.
         """
         change = read_change(record)
         if change is None:
@@ -69,7 +69,7 @@ class Notifications:
         return head.tenant, delivery.model_dump_json(exclude_none=False)
 
     def send(self, messages: Iterable[tuple[str, str]]) -> None:
-        """Send messages. Raises ClientError, BotoCoreError and NotSent."""
+        """Send messages. Raises Unavailable and NotSent."""
         self.queue.send(list(messages))
 
     def _is_outdated(self, at: float) -> bool:

@@ -15,15 +15,13 @@ function that is killed between the delivery and the deletion delivers again.
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import KW_ONLY, dataclass, field
-from threading import Lock
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from joblane.aws.notify_queue import NotifyQueue
 from joblane.contract.job_events import Delivery
+from joblane.errors import Failure, Unavailable
 from joblane.notify.schedule import wait_s
 from joblane.service.log import Log
 
@@ -31,15 +29,17 @@ AT_ONCE = 10
 """Deliveries of a batch at the same time: all of them."""
 
 
-class NotDelivered(Exception):
+class NotDelivered(Failure):
     """A notification that the receiver does not have; the text is for an operator."""
+
+    retryable = True
 
 
 class Channel(Protocol):
     """A way to deliver."""
 
     def deliver(self, delivery: Delivery, attempt: int) -> None:
-        """Deliver one notification. Raises NotDelivered, ClientError and BotoCoreError."""
+        """Deliver one notification. Raises NotDelivered, Unavailable."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Notifier:
     """Delivers notifications."""
 
     queue: NotifyQueue
-    channels: Mapping[str, Callable[[], Channel]]
-    """Each way to deliver, by the field of `notify`, made when it is first used."""
+    channels: Mapping[str, Channel]
+    """Each way to deliver, by the field of `notify`."""
     retry_s: Sequence[int]
     """Seconds after each failed attempt."""
     log: Log
@@ -57,8 +57,6 @@ class Notifier:
     """Returns a number from 0 to 1."""
     pool: Callable[[int], Executor] = ThreadPoolExecutor
     """Makes an executor of that many workers."""
-    making: Lock = field(default_factory=Lock)
-    """Held while a channel is made: the sessions of botocore are not thread-safe."""
 
     def handle(self, records: Iterable[Mapping[str, Any]]) -> list[str]:
         """Deliver each record of an SQS event; returns the ids of those that failed."""
@@ -74,10 +72,8 @@ class Notifier:
             delivery = Delivery.decode(record["body"])
             names |= _names(delivery)
             kind = next(k for k in self.channels if getattr(delivery.notify, k) is not None)
-            with self.making:
-                channel = self.channels[kind]()
-            channel.deliver(delivery, attempt)
-        except (NotDelivered, ClientError, BotoCoreError) as error:
+            self.channels[kind].deliver(delivery, attempt)
+        except (NotDelivered, Unavailable) as error:
             self.log.warning("notification not delivered", problem=str(error), **names)
         except Exception:
             # Whatever it was, the other notifications must not wait for it.
@@ -92,7 +88,7 @@ class Notifier:
         """Have the message come back later; if that fails, after the queue's own timeout."""
         try:
             self.queue.hide(receipt, wait_s(attempt, self.retry_s, self.jitter()))
-        except (ClientError, BotoCoreError) as error:
+        except Unavailable as error:
             self.log.warning("notification not put off", problem=str(error), **names)
 
 

@@ -17,7 +17,7 @@ class ToTopic:
     topics: Topics
 
     def deliver(self, delivery: Delivery, _attempt: int) -> None:
-        """Publish one. Raises NotDelivered, ClientError and BotoCoreError."""
+        """Publish one. Raises NotDelivered, Unavailable."""
         _require(self.rules, delivery)
         event = delivery.event
         attributes = {"event": event.event, "tenant": event.tenant, "state": event.state}
@@ -36,7 +36,7 @@ class ToBus:
     bus: EventBus
 
     def deliver(self, delivery: Delivery, _attempt: int) -> None:
-        """Put one. Raises NotDelivered, ClientError and BotoCoreError."""
+        """Put one. Raises NotDelivered, Unavailable."""
         _require(self.rules, delivery)
         problem = self.bus.put(SOURCE, DETAIL_TYPE, delivery.event.model_dump_json())
         if problem is not None:

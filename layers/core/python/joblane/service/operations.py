@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.lanes import Lanes
+from joblane.contract.problems import TryAgain
+from joblane.errors import Failure
 from joblane.job.head import Head
 from joblane.job.lifecycle import ENDED, Event, State
 from joblane.job.message import Command
 from joblane.job.moves import NotAllowed, plan
 from joblane.job.retention import Retention
+from joblane.service.decide_again import decide_again
 from joblane.service.wake_up import send_wake_up
 
 if TYPE_CHECKING:  # most functions restart no job
@@ -19,12 +22,11 @@ if TYPE_CHECKING:  # most functions restart no job
 
 T = TypeVar("T")
 
-TRIES = 4
-"""Attempts to apply a decision when the job changes before the write. A job makes only a few
-transitions, so the second try nearly always succeeds."""
+BUSY = "the job is being changed by other requests; try again"
+"""Text for the caller when it changed on every try."""
 
 
-class Gone(Exception):
+class Gone(Failure):
     """The job was deleted meanwhile."""
 
 
@@ -69,7 +71,7 @@ class Operations:
         """Make a transition; if the job changes meanwhile, decide again on the changed job.
 
         `exact` makes it from the state of `head` or not at all. Raises NotAllowed and Gone,
-        and Refused if the job changed on every try.
+        TryAgain if the job changed on every try, and Refused with `exact`.
         """
         return _repeated(lambda seen: self.move(seen, event, why, now_ms), head, exact=exact)
 
@@ -157,7 +159,7 @@ class Operations:
 
         A member of a group is retried together with its group (`GroupRestart.one`).
 
-        Raises NotAllowed, Refused and Gone as `decide`, KeyBusy, and GroupChanged.
+        Raises what `decide` raises, and TryAgain if the key or the group changed on every try.
         """
         if head.member_of is not None and event is Event.RETRY:
             if self.groups is None:
@@ -208,11 +210,13 @@ def unless_gone(call: Callable[[], T]) -> T:
 
 def _repeated(call: Callable[[Head], T], head: Head, *, exact: bool) -> T:
     """Call with the job as it was last seen, until it did not change before the write."""
-    for _ in range(0 if exact else TRIES - 1):
+
+    def once() -> T:
+        nonlocal head
         try:
-            return call(head)
+            return unless_gone(lambda: call(head))
         except Refused as refusal:
-            if refusal.head is None:
-                raise Gone from refusal
-            head = refusal.head
-    return unless_gone(lambda: call(head))
+            head = refusal.head or head
+            raise
+
+    return once() if exact else decide_again(once, busy=TryAgain(BUSY, retry_after_s=1))

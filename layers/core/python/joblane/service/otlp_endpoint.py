@@ -16,6 +16,8 @@ from urllib.parse import unquote
 from urllib3 import BaseHTTPResponse, PoolManager, Timeout
 from urllib3.exceptions import HTTPError
 
+from joblane.errors import Failure
+
 TIMEOUT_S = 10.0
 """Time limit of each step of a request: the connection, and each wait for the answer."""
 
@@ -37,8 +39,10 @@ _REFUSES_HEADERS = frozenset({401, 403})
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 
 
-class NotExported(Exception):
+class NotExported(Failure):
     """The endpoint does not have the spans, and may take them later; the text says why."""
+
+    retryable = True
 
     def __init__(self, problem: str, after_s: int | None = None) -> None:
         super().__init__(problem)
@@ -46,7 +50,7 @@ class NotExported(Exception):
         """Seconds after which it wants to be asked again; None if it did not say."""
 
 
-class Refused(Exception):
+class SpansRefused(Failure):
     """The endpoint does not take this request, now or later as it is; the text says why."""
 
 
@@ -69,7 +73,7 @@ class Endpoint:
     def post(self, body: bytes) -> bytes:
         """Send an export request in protobuf; returns the answer's body.
 
-        Raises NotExported and Refused.
+        Raises NotExported and SpansRefused.
         """
         headers, fresh = self._headers()
         answer = self._once(body, headers)
@@ -84,7 +88,7 @@ class Endpoint:
         problem = f"the endpoint answers {answer.status}"
         if answer.status in RETRIABLE:
             raise NotExported(problem, after_s(answer.headers.get("Retry-After"), self.clock()))
-        raise Refused(problem)
+        raise SpansRefused(problem)
 
     def _once(self, body: bytes, headers: Mapping[str, str]) -> "_Answer":
         try:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from joblane.condition.names import Address
+from joblane.errors import Failure
 from joblane.formats.addresses import is_public
 
 IpAddress = IPv4Address | IPv6Address
@@ -32,11 +33,11 @@ addresses: never allowed."""
 _STATUS = re.compile(rb"(?:\A|\r?\n\r?\n)HTTP/1\.[01] ([1-5][0-9]{2})(?: [^\r\n]*)?\r?\n")
 
 
-class NotAllowed(Exception):
+class HostForbidden(Failure):
     """The deployment does not allow this host or its addresses; the text says so."""
 
 
-class InvalidHost(NotAllowed):
+class InvalidHost(HostForbidden):
     """The host is no name that DNS can express."""
 
 
@@ -61,7 +62,7 @@ class Guard:
     def addresses(self, address: Address) -> list[str]:
         """Return the addresses of a host that may be connected to.
 
-        Raises OSError when the name does not resolve, NotAllowed when all are forbidden. A host
+        Raises OSError when the name does not resolve, HostForbidden when all are forbidden. A host
         that is forbidden whatever it resolves to is not resolved: a look-up reaches its domain's
         servers.
         """
@@ -74,7 +75,7 @@ class Guard:
                 raise InvalidHost("its host is not a valid name") from None
             fine = [text for text in found if self._may(text, listed=listed)]
         if not fine:
-            raise NotAllowed("this deployment does not allow its host or its address")
+            raise HostForbidden("this deployment does not allow its host or its address")
         return fine
 
     def _may(self, address: str, *, listed: bool) -> bool:
@@ -112,7 +113,7 @@ class Deadline:
 
 
 def connect(guard: Guard, address: Address, deadline: Deadline) -> socket.socket:
-    """Connect to the first address that accepts. Raises OSError, NotAllowed."""
+    """Connect to the first address that accepts. Raises OSError, HostForbidden."""
     addresses = guard.addresses(address)
     for text in addresses[:-1]:
         try:

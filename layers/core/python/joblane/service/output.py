@@ -13,11 +13,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from joblane.aws.jobs import JobStore
 from joblane.aws.output_store import OutputStore
 from joblane.contract.sse import end_event, position_event, reconnect_after, record_event
+from joblane.errors import Unavailable
 from joblane.job.head import Head
 from joblane.job.output import Cursor
 from joblane.service.log import Log
@@ -112,7 +111,7 @@ class JobOutput:
         """
         try:
             return self._events(head, start, limit)
-        except (ClientError, BotoCoreError) as error:
+        except Unavailable as error:
             self.log.error("aws call failed", error=str(error))  # noqa: TRY400 - no traceback
             return reconnect_after(TROUBLE_MS)
 
@@ -130,7 +129,7 @@ class JobOutput:
             self.sleep(min(wait_s, left_s))
             fresh = self.jobs.get(head.job_id)
             if fresh is None:
-                break  # deleted: the next request is answered 404
+                break  # deleted: the next request does not find it
             head = fresh
         events = [record_event(entry.record, entry.cursor) for entry in page.entries]
         if page.complete:

@@ -2,14 +2,13 @@
 
 import re
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import NamedTuple, Self
 from urllib.parse import unquote
 
 from joblane.aws.bounded import Unreadable
 from joblane.aws.output_file_store import OutputFileStore
 from joblane.contract.output_files import ListedFile, OutputPage
-from joblane.contract.problems import Problem
+from joblane.contract.problems import NotFound
 from joblane.files.models import Manifest, OutputSummary
 from joblane.job.head import Head
 
@@ -48,7 +47,7 @@ class OutputFiles:
         """A page of files by path, and where the next one begins, for its `next`.
 
         A list that is begun goes on with its attempt while a newer one ends. With `links`, each
-        file has a URL as of `link`. Raises Problem 404 if the files have expired.
+        file has a URL as of `link`. Raises NotFound if the files have expired.
         """
         if at is None:
             if head.output_files is None:
@@ -72,7 +71,7 @@ class OutputFiles:
         """A URL for the download of a file, for some minutes.
 
         `path` is as API Gateway hands it on: decoded, but for `%25` (docs/decisions/1306). A path
-        with a question mark, which would end it, comes encoded once more. Raises Problem 404.
+        with a question mark, which would end it, comes encoded once more. Raises NotFound.
         """
         once = path.replace("%25", "%")
         if head.output_files is not None:
@@ -81,16 +80,16 @@ class OutputFiles:
             for name in (once, unquote(once)):
                 if name in there:
                     return self.store.link(head.tenant, head.job_id, epoch, name)
-        raise Problem(HTTPStatus.NOT_FOUND, "the job has no such output file")
+        raise NotFound("the job has no such output file")
 
     def _manifest(self, head: Head, epoch: int) -> Manifest:
         try:
             manifest = self.store.manifest(head.tenant, head.job_id, epoch)
         except Unreadable as damaged:
             why = f"the list of the job's output files cannot be read: {damaged}"
-            raise Problem(HTTPStatus.NOT_FOUND, why) from None
+            raise NotFound(why) from None
         if manifest is None:
-            raise Problem(HTTPStatus.NOT_FOUND, "the output files of the job have expired")
+            raise NotFound("the output files of the job have expired")
         return manifest
 
 

@@ -35,7 +35,7 @@ class QueueRouter:
     """Queues whose filters have failed in this process, each logged once."""
 
     def route(self, by: Principal, spec: Submission, now_ms: int) -> str:
-        """Return the queue of a job. Raises Problem 400 if the tenant may use none of them."""
+        """Return the queue of a job. Raises Invalid if the tenant may use none of them."""
         choice = self._choose(by, spec, now_ms)
         if choice.queue is None:
             raise wrong("queue", self._refusal(by.tenant, spec.queue))
@@ -63,7 +63,7 @@ class QueueRouter:
         )
 
     def require(self, tenant: str, queue: str) -> None:
-        """Raise Problem 400 for a queue that the tenant may not use."""
+        """Raise Invalid for a queue that the tenant may not use."""
         if queue not in open_queues(self.queues, tenant):
             raise wrong("queue", self._refusal(tenant, queue))
 

@@ -9,15 +9,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from http import HTTPStatus
-
-from botocore.exceptions import BotoCoreError, ClientError
 
 from joblane.aws.counters import CounterStore
 from joblane.aws.lanes import Lanes
 from joblane.aws.message_ages import Age, MessageAges
-from joblane.aws.settings import SettingsChanged, SettingsStore
-from joblane.contract.problems import Problem
+from joblane.aws.settings import SettingsStore
+from joblane.contract.problems import Forbidden, NotFound, VersionChanged
 from joblane.contract.queues import (
     LaneView,
     QueueView,
@@ -27,6 +24,7 @@ from joblane.contract.queues import (
     settings_view,
 )
 from joblane.deployment.names import LANES, PLATFORM, Lane
+from joblane.errors import Changed, Unavailable
 from joblane.formats.times import rfc3339
 from joblane.queue.access import may_change, open_queues
 from joblane.queue.activity import Tally, oldest_minute
@@ -82,7 +80,7 @@ class QueueStatistics:
     def _ages(self) -> Mapping[str, Age]:
         try:
             return self.oldest.ages()
-        except (ClientError, BotoCoreError):
+        except Unavailable:
             self.log.exception("ages of messages are unknown")
             return {}
 
@@ -119,13 +117,13 @@ class Queues:
         return self._views(tenant, open_queues(self.tenants, tenant))
 
     def one(self, tenant: str, queue: str) -> QueueView:
-        """Show one queue. Raises Problem 404."""
+        """Show one queue. Raises NotFound."""
         self.require(tenant, queue)
         (view,) = self._views(tenant, [queue])
         return view
 
     def settings(self, tenant: str, queue: str) -> SettingsView:
-        """Show a queue's settings. Raises Problem 404."""
+        """Show a queue's settings. Raises NotFound."""
         self.require(tenant, queue)
         return self._view(self.store.get(queue), tenant, queue)
 
@@ -135,7 +133,7 @@ class Queues:
         """Replace a queue's settings of `version`, or of any version if that is None.
 
         `cluster_threads` is shared out at once, so that agents apply the new limit with their
-        next read. Raises Problem 403, 404 and 412.
+        next read. Raises Forbidden, NotFound and VersionChanged.
         """
         self.require_change(tenant, queue)
         over = self.store.get(queue).version if version is None else version
@@ -152,24 +150,22 @@ class Queues:
         )
         try:
             self.store.put(queue, after, over=over)
-        except SettingsChanged:
-            raise Problem(
-                HTTPStatus.PRECONDITION_FAILED,
+        except Changed:
+            raise VersionChanged(
                 "the settings have changed since you read them; read them again and decide again",
             ) from None
         return self._view(after, tenant, queue)
 
     def require(self, tenant: str, queue: str) -> None:
-        """Raise Problem 404 for a queue that the tenant may not use."""
+        """Raise NotFound for a queue that the tenant may not use."""
         if queue not in open_queues(self.tenants, tenant):
-            raise Problem(HTTPStatus.NOT_FOUND, "there is no such queue")
+            raise NotFound("there is no such queue")
 
     def require_change(self, tenant: str, queue: str) -> None:
-        """Raise Problem 404 as `require`, and 403 for a queue that is not the tenant's alone."""
+        """Raise NotFound as `require`, and Forbidden for a queue that is not the tenant's alone."""
         self.require(tenant, queue)
         if not may_change(self.tenants[queue], tenant):
-            raise Problem(
-                HTTPStatus.FORBIDDEN,
+            raise Forbidden(
                 f"this needs the role {PLATFORM}: other tenants may use the queue {queue}, too",
             )
 

@@ -21,23 +21,20 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import TYPE_CHECKING
-
-from botocore.exceptions import BotoCoreError, ClientError
 
 from joblane.aws.job_items import WAKE_SHARDS
-from joblane.aws.jobs import GroupChanged, JobStore, KeyBusy, Refused
+from joblane.aws.jobs import JobStore
+from joblane.contract.problems import TryAgain
+from joblane.errors import Changed, Unavailable
 from joblane.job.head import Head, waits_in_lane
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import Due, NotAllowed, due
+from joblane.service.assigned import AssignedJobs
+from joblane.service.due_targets import DueTargets
+from joblane.service.group_watch import GroupWatch
+from joblane.service.key_admission import KeyAdmission
 from joblane.service.log import Log
 from joblane.service.operations import Gone, Operations
-
-if TYPE_CHECKING:
-    from joblane.service.assigned import AssignedJobs
-    from joblane.service.due_targets import DueTargets
-    from joblane.service.group_watch import GroupWatch
-    from joblane.service.key_admission import KeyAdmission
 
 PAGE = 100
 """Jobs per page: the maximum of one BatchGetItem."""
@@ -87,14 +84,10 @@ class Requeue:
 
     jobs: JobStore
     operations: Operations
-    assigned: "Callable[[], AssignedJobs]"
-    """Returns what ends jobs whose only agent is silent or lost, which most runs do not need."""
-    keyed: "Callable[[], KeyAdmission]"
-    """Returns what admits scheduled jobs with a key, which most runs do not need."""
-    targets: "Callable[[], DueTargets]"
-    """Returns what moves scheduled jobs with a target, which most runs do not need."""
-    groups: "Callable[[], GroupWatch]"
-    """Returns what watches groups, which most runs do not need."""
+    assigned: AssignedJobs
+    keyed: KeyAdmission
+    targets: DueTargets
+    groups: GroupWatch
     look_at_keys: Callable[[int, Callable[[], float]], int]
     """Looks at keys at a Unix time in ms for as many seconds as the second one returns; returns how
     many jobs were over and had not left them."""
@@ -110,14 +103,14 @@ class Requeue:
         """Handle all due jobs; `left_s` returns how many seconds are left.
 
         Returns the counts of `COUNTED`. Starts with a different shard every minute, so that
-        the last one varies. Raises ClientError and BotoCoreError when the index
+        the last one varies. Raises Unavailable when the index
         cannot be read.
         """
         done: Counter[str] = Counter()
         try:
             if shared := self.share(int(self.clock() * 1000)):
                 done["Shared"] = shared
-        except (BotoCoreError, ClientError):
+        except Unavailable:
             self.log.exception("limits could not be shared out; next try in a minute")
             done["Failed"] += 1
         self._look_at_keys(left_s, done)
@@ -134,7 +127,7 @@ class Requeue:
                 int(self.clock() * 1000), lambda: min(left_s() - RESERVE_S, end_s - self.clock())
             )
             done.update({"Lost": lost} if lost else {})
-        except (BotoCoreError, ClientError):
+        except Unavailable:
             self.log.exception("keys could not be looked at; next try in a minute")
             done["Failed"] += 1
 
@@ -156,9 +149,9 @@ class Requeue:
             if what in (Due.CHOOSE, Due.WATCH):
                 return self._of_agents(head, what, now_ms, left_s)
             return self._do(head, what, now_ms)
-        except (Gone, Refused, NotAllowed, GroupChanged):
+        except (Gone, Changed, NotAllowed):
             return "Superseded"
-        except (BotoCoreError, ClientError, KeyBusy):
+        except (Unavailable, TryAgain):
             self.log.exception(
                 "a due job could not be handled", job_id=head.job_id, trace_id=head.trace_id
             )
@@ -170,7 +163,7 @@ class Requeue:
             why = f"its run_at has come; {waits_in_lane(head.spec)}"
             head = self.operations.move(head, Event.WAKE, why, now_ms)
         else:
-            head = self.keyed().wake(head, now_ms)
+            head = self.keyed.wake(head, now_ms)
         if head.state is not State.PENDING:
             return "Queued" if head.state is State.WAITING else "Skipped"
         self.operations.send(head, now_ms)
@@ -205,13 +198,13 @@ class Requeue:
             return min(left_s() - RESERVE_S, end_s - self.clock())
 
         if what is Due.CHOOSE:
-            return "Woken" if self.targets().wake(head, now_ms, left) else "Skipped"
-        self.groups().look(head, now_ms, left)
+            return "Woken" if self.targets.wake(head, now_ms, left) else "Skipped"
+        self.groups.look(head, now_ms, left)
         return "Rearmed"
 
     def _rearm(self, head: Head, what: Due, now_ms: int) -> str:
         """Set when a job is looked at next; first end one whose only agent is silent or lost."""
-        if what is Due.JUDGE and self.assigned().ended(head, now_ms):
+        if what is Due.JUDGE and self.assigned.ended(head, now_ms):
             return "Expired"
         self.jobs.rearm(head, now_ms)
         return "Rearmed"

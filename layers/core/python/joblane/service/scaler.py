@@ -21,11 +21,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, replace
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from joblane.aws.groups import ScalingActivity
 from joblane.aws.metrics import Metrics
 from joblane.deployment.names import fleet_name
+from joblane.errors import Unavailable
 from joblane.fleet.absence import BootFailure, absent
 from joblane.fleet.capacity import FleetLoad, FleetPlan, GroupState, fleet_load, queue_load
 from joblane.fleet.record import SHORT_AFTER_MS, STUCK_AFTER_MS, FleetRecord, to_write
@@ -132,7 +131,7 @@ class Scaler:
                     self._name_surplus(plan, group, load, record, done)
                 if to_write(before, record):
                     self.sources.records.write(plan.name, record)
-            except (ClientError, BotoCoreError):
+            except Unavailable:
                 done["Failed"] += 1
                 self.log.exception(
                     "a fleet could not be sized; next try in a minute", fleet=plan.name
@@ -235,7 +234,7 @@ class Scaler:
                 after = _blind(known, before, Blindness(reason))
                 if to_write(before, after):
                     self.sources.records.write(plan.name, after)
-            except (ClientError, BotoCoreError):
+            except Unavailable:
                 self.log.exception("the record of a fleet cannot be written", fleet=plan.name)
         for plan in self.plans:
             self.metrics.emit(self._of(plan.name), {"ScalerBlind": 1})

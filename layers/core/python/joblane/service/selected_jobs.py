@@ -13,16 +13,16 @@ left out:
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import BotoCoreError, ClientError
-
-from joblane.aws.jobs import GroupChanged, KeyBusy, Refused
+from joblane.contract.problems import TryAgain
 from joblane.contract.queries import SelectJobs
+from joblane.errors import Unavailable
 from joblane.job.head import Head
 from joblane.job.lifecycle import OPEN, RETRIABLE, Event, State
 from joblane.job.moves import NotAllowed
-from joblane.service.bulk import BulkResult, not_now
+from joblane.service.bulk import BulkResult, not_now, why_not
 from joblane.service.group_cancel import AT_ONCE
 from joblane.service.operations import Gone, Operations
 from joblane.service.search import JobSearch
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from joblane.service.groups import Groups
 
 Change = Callable[[Head], object]
-"""Changes one job. Raises NotAllowed, KeyBusy, Refused and Gone."""
+"""Changes one job. Raises NotAllowed, TryAgain, Refused and Gone."""
 
 PageChange = Callable[[Head, int | None], "Swept"]
-"""Changes a page of members of a group. Raises NotAllowed, GroupChanged and Gone."""
+"""Changes a page of members of a group. Raises NotAllowed, TryAgain and Gone."""
 
 
 @dataclass(frozen=True)
@@ -118,10 +118,11 @@ class SelectedJobs:
         free = [head for head in heads if head.key is None]
         keyed = [head for head in heads if head.key is not None]
         with self.pool(AT_ONCE) as pool:
-            results = [*pool.map(lambda head: _try(head, one), free)]
-        results += [_try(head, one) for head in keyed]
-        refused = {head.job_id: why for head, why in results if why}
-        done = sum(why is None for _, why in results)
+            results = [*pool.map(lambda head: why_not(partial(one, head)), free)]
+        results += [why_not(partial(one, head)) for head in keyed]
+        told = zip((*free, *keyed), results, strict=True)
+        refused = {head.job_id: why for head, why in told if why}
+        done = results.count(None)
         return BulkResult(len(heads), done, refused, following)
 
 
@@ -137,26 +138,12 @@ def _of_group(
     """Change a page of members; `following` is where to continue after the group."""
     try:
         swept = members(head, page)
-    except (NotAllowed, GroupChanged) as refusal:
-        said = str(refusal) or "the group is being changed by other requests; try again"
-        return BulkResult(1, 0, {head.job_id: said}, following)
+    except (NotAllowed, TryAgain) as refusal:
+        return BulkResult(1, 0, {head.job_id: str(refusal)}, following)
     except Gone:
         return BulkResult(1, 0, {}, following)
-    except (ClientError, BotoCoreError) as error:
+    except Unavailable as error:
         return BulkResult(1, 0, {head.job_id: not_now(error)}, following)
     if swept.following is not None:
         following = f"{head.job_id}:{swept.following}"
     return BulkResult(swept.examined, swept.done, swept.refused, following)
-
-
-def _try(head: Head, one: Change) -> tuple[Head, str | None]:
-    """Change a job. Returns it with why it was not; empty if it has changed meanwhile."""
-    try:
-        one(head)
-    except (NotAllowed, KeyBusy) as refusal:
-        return head, str(refusal)
-    except (Gone, Refused):
-        return head, ""
-    except (ClientError, BotoCoreError) as error:
-        return head, not_now(error)
-    return head, None

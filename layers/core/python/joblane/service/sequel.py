@@ -8,22 +8,20 @@ notifies with the same ids.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from botocore.exceptions import BotoCoreError, ClientError
-
-from joblane.aws.job_ends import read_end
-from joblane.aws.jobs import GroupChanged
-from joblane.aws.keys import KeyChanged
+from joblane.aws.job_ends import KeyedEnd, read_end
+from joblane.errors import Failure
 from joblane.key.decide import End
 from joblane.key.segments import KeyName
 from joblane.service.group_settlement import Settlement
 from joblane.service.key_release import Handover, KeyRelease, PassedOn
 from joblane.service.log import Log
+from joblane.service.put_aside import PutAside
 from joblane.target.group import MemberOf
 
 if TYPE_CHECKING:  # few jobs notify anybody
@@ -32,11 +30,10 @@ if TYPE_CHECKING:  # few jobs notify anybody
 AT_ONCE = 8
 """Keys and groups that are handled at the same time; each waits for AWS most of the time."""
 
+T = TypeVar("T")
+
 Keyed = tuple[str, KeyName]
 """A tenant and the name of one of its keys."""
-
-_AGAIN = (BotoCoreError, ClientError, KeyChanged, GroupChanged)
-"""After these the batch is delivered again."""
 
 
 @dataclass
@@ -57,8 +54,7 @@ class Sequel:
     _: KW_ONLY
     notifications: "Callable[[], Notifications] | None" = None
     """Returns what sends notifications; None if no tenant may ask for any."""
-    put_aside: Callable[[Mapping[str, Any]], None]
-    """Sends the description of what cannot be handled to an operator."""
+    aside: PutAside
     log: Log
     measure: Callable[[Sequence[Handover]], None] = lambda _handovers: None
     """Writes metrics of a batch, once all of it was handled."""
@@ -69,13 +65,12 @@ class Sequel:
         """Handle a batch of stream records; returns how many jobs got a slot.
 
         A record, a key or a group that cannot be handled is put aside, so that it does not block
-        the stream. Raises ClientError, BotoCoreError, KeyChanged and GroupChanged, after all others
-        of the batch, when a table or a lane cannot be reached; Lambda then delivers the batch
-        again.
+        the stream. Raises what is retryable, after all others of the batch; Lambda then delivers
+        the batch again.
         """
         records = list(records)
         ends = self._ends(records)
-        tasks: list[Callable[[], PassedOn | Exception | None]] = []
+        tasks: list[Callable[[], PassedOn | Failure | None]] = []
         tasks += [partial(self._key, *entry) for entry in ends.by_key.items()]
         tasks += [partial(self._group, *entry) for entry in ends.by_group.items()]
         changed = [record for record in records if "notify" in _new_image(record)]
@@ -87,102 +82,69 @@ class Sequel:
         # Also of a batch that comes again: then these jobs have gone, and are not measured twice.
         self.measure([each for key in released for each in key.handovers])
         for result in results:
-            if isinstance(result, Exception):
+            if isinstance(result, Failure):
                 raise result
         return sum(key.granted for key in released)
 
     def _ends(self, records: Iterable[Mapping[str, Any]]) -> _Ends:
         found = _Ends()
-        for record in records:
-            try:
-                ended = read_end(record)
-            except Exception as error:
-                # One record must never block the stream.
-                self.log.exception("stream record put aside")
-                self._unreadable(record, error)
-                continue
+        ends: Iterator[KeyedEnd | MemberOf] = self.aside.read(records, read_end)
+        for ended in ends:
             if isinstance(ended, MemberOf):
                 found.by_group[ended.group_id].add(ended.index)
-            elif ended is not None:
+            else:
                 found.by_key[ended.tenant, ended.key].append(ended.end)
         return found
 
-    def _key(self, key: Keyed, ends: list[End]) -> PassedOn | Exception | None:
+    def _key(self, key: Keyed, ends: list[End]) -> PassedOn | Failure | None:
         """Handle the ends of one key. Returns what was done, or why to come again."""
         tenant, name = key
         names = {"key": f"{tenant}#{name.encode()}", "jobs": [end.job_id for end in ends]}
-        try:
-            return self.keys.release(tenant, name, ends)
-        except _AGAIN as error:
-            self.log.exception("jobs of a key ended, which will be handled again", **names)
-            return error
-        except Exception as error:
-            # One key must never block those of others.
-            self.log.exception("ends of jobs put aside", **names)
-            self._put_aside(f"a key cannot be handled: {type(error).__name__}", **names)
-            return None
+        return self._handled("key", names, lambda: self.keys.release(tenant, name, ends))
 
-    def _group(self, group_id: str, members: set[int]) -> Exception | None:
+    def _group(self, group_id: str, members: set[int]) -> Failure | None:
         """Handle the ends of members of one group. Returns why to come again, else None."""
         names = {"group": group_id, "members": sorted(members)}
+        done = self._handled("group", names, lambda: self.groups.settle(group_id, members))
+        return done if isinstance(done, Failure) else None
+
+    def _handled(
+        self, what: str, names: Mapping[str, Any], handle: Callable[[], T]
+    ) -> T | Failure | None:
+        """Handle one key or group, which must never block those of others.
+
+        Returns why to come again, or None if it is put aside.
+        """
         try:
-            self.groups.settle(group_id, members)
-        except _AGAIN as error:
-            self.log.exception("members of a group ended, which will be handled again", **names)
+            return self.aside.handled(f"a {what} cannot be handled", handle, **names)
+        except Failure as error:
+            self.log.exception("ends of jobs, which will be handled again", **names)
             return error
-        except Exception as error:
-            # One group must never block those of others.
-            self.log.exception("ends of members put aside", **names)
-            self._put_aside(f"a group cannot be handled: {type(error).__name__}", **names)
-        return None
 
     def _notify(
         self, notifications: "Notifications", records: list[Mapping[str, Any]]
-    ) -> Exception | None:
+    ) -> Failure | None:
         """Send the notifications of jobs that changed. Returns why to come again, else None."""
-        from joblane.aws.notify_queue import NotSent  # few jobs notify anybody
-        from joblane.service.notifications import Outdated
+        from joblane.service.notifications import Outdated  # few jobs notify anybody
 
         messages: list[tuple[str, str]] = []
         outdated: Counter[str] = Counter()
         try:
-            for record in records:
-                try:
-                    message = notifications.message(record)
-                except (BotoCoreError, ClientError):
-                    raise
-                except Exception as error:
-                    # One record must never block the stream.
-                    self.log.exception("stream record put aside")
-                    self._unreadable(record, error)
+            found: Iterator[tuple[str, str] | Outdated] = self.aside.read(
+                records, notifications.message
+            )
+            for message in found:
+                if isinstance(message, Outdated):
+                    outdated[message.queue] += 1
                 else:
-                    if isinstance(message, Outdated):
-                        outdated[message.queue] += 1
-                    elif message is not None:
-                        messages.append(message)
+                    messages.append(message)
             notifications.send(messages)
-        except (BotoCoreError, ClientError, NotSent) as error:
+        except Failure as error:
             self.log.exception("notifications not sent, which will be handled again")
             return error
         if outdated:
             self.log.warning("notifications older than the mapping dropped", queues=dict(outdated))
         return None
-
-    def _unreadable(self, record: Mapping[str, Any], error: Exception) -> None:
-        """Put a record aside."""
-        stream = record.get("dynamodb") or {}
-        self._put_aside(
-            f"a stream record cannot be read: {type(error).__name__}",
-            keys=stream.get("Keys"),
-            sequence=stream.get("SequenceNumber"),
-        )
-
-    def _put_aside(self, problem: str, **details: object) -> None:
-        """Describe to an operator what cannot be handled, without the content of jobs."""
-        try:
-            self.put_aside({"source": "sequel", "problem": problem, **details})
-        except (BotoCoreError, ClientError):
-            self.log.exception("could not be put aside; it is in this log only")
 
 
 def _new_image(record: Mapping[str, Any]) -> Mapping[str, Any]:

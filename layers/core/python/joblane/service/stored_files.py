@@ -14,7 +14,7 @@ def find_all(
 ) -> dict[str, StoredFile | None]:
     """Look for files by their digests, with one request for each; None for one that is not there.
 
-    Raises ClientError and BotoCoreError.
+    Raises Unavailable.
     """
     distinct = [*dict.fromkeys(digests)]
     with pool(min(AT_ONCE, len(distinct))) as workers:

@@ -31,17 +31,15 @@ import secrets
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, replace
-from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from joblane.aws.idempotency import IdempotencyStore
-from joblane.aws.jobs import JobStore, KeyBusy, Refused
+from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.lanes import Lanes
 from joblane.aws.payload_store import PayloadLost, PayloadStore
 from joblane.contract.principal import Principal
-from joblane.contract.problems import Problem, parsed, wrong
+from joblane.contract.problems import Conflict, KeyReused, Problem, TryAgain, parsed, wrong
+from joblane.errors import Unavailable
 from joblane.formats.ids import block_of_ids, nth_id
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
@@ -101,9 +99,9 @@ class Submitter:
 
         A request that has made a group and was interrupted goes on with it when it is repeated.
 
-        Raises Problem 429 over a limit of the tenant, before anything that the submission may make
-        slow; 400 for one that is not allowed, 409 and 422 for `key`, 409 if the job's key is full;
-        KeyBusy.
+        Raises LimitReached over a limit of the tenant, before anything that the submission may make
+        slow; Invalid, KeyReused and Conflict for `key`, Conflict if the job's key is full;
+        TryAgain if it changes on every try.
         """
         now_ms = self.now_ms()
         if (closed := self.limits.closed(by.tenant)) is not None and not (
@@ -178,8 +176,8 @@ class Submitter:
         whole (503) leaves messages without jobs, which agents discard, and no job. Jobs with a key
         follow: those of one key one after the other, in the order of the batch.
 
-        Raises Problem 422 for `key`, and 429 if a limit of the tenant leaves no room for any job;
-        if it leaves room for some, these are the first ones.
+        Raises KeyReused for `key`, and LimitReached if a limit of the tenant leaves no room for
+        any job; if it leaves room for some, these are the first ones.
         """
         now_ms = self.now_ms()
         claim = self._claim(key, self._ids(now_ms))
@@ -211,13 +209,12 @@ class Submitter:
         return answers, claim.repeated
 
     def _claim(self, key: IdempotencyKey | None, first_id: str) -> Claim:
-        """Give a request its ids. Raises Problem 422 if its key was used with another one."""
+        """Give a request its ids. Raises KeyReused if its key was used with another one."""
         if key is None:
             return Claim(first_id, same=True, repeated=False)
         claim = self.keys.claim(key, first_id, self.now_ms() // 1000)
         if not claim.same:
-            raise Problem(
-                HTTPStatus.UNPROCESSABLE_ENTITY,
+            raise KeyReused(
                 "this Idempotency-Key was used with another request within a day; "
                 "use a new key for a new request",
             )
@@ -236,8 +233,8 @@ class Submitter:
         deleted = claim.deleted
         if len(heads) < len(ids):  # deleted since the claim was read, or never created
             deleted = self.keys.deleted(key)
-        gone = Problem(HTTPStatus.CONFLICT, "the job that this key made has been deleted")
-        lost = Problem(HTTPStatus.CONFLICT, "the job that stood for this one has been deleted")
+        gone = Conflict("the job that this key made has been deleted")
+        lost = Conflict("the job that stood for this one has been deleted")
         coalesced = {
             job_id: Submitted(others[other], "coalesced") if other in others else lost
             for job_id, other in claim.coalesced.items()
@@ -327,14 +324,14 @@ class Submitter:
             return head if is_admitted_now(head) else self.payloads.keep(head)
         except Problem as problem:
             return problem
-        except (ClientError, BotoCoreError):
+        except Unavailable:
             return _unavailable("was not accepted; submit it again")
 
     def _put_all(self, heads: Sequence[Head]) -> dict[str, Submitted | Problem]:
         def put(head: Head) -> Submitted | Problem:
             try:
                 return Submitted(self.jobs.put_new(head))
-            except (ClientError, BotoCoreError):
+            except Unavailable:
                 return _unavailable(_UNKNOWN)
 
         with self.pool(PUTS_AT_ONCE) as pool:
@@ -360,9 +357,7 @@ class Submitter:
                 return self._admit(head, key, now_ms)
             except Problem as problem:
                 return problem
-            except KeyBusy as busy:
-                return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(busy))
-            except (ClientError, BotoCoreError):
+            except Unavailable:
                 return _unavailable(_UNKNOWN)
 
         by_key: dict[object, list[Head]] = {}
@@ -393,4 +388,4 @@ def _is_group_now(head: Head) -> bool:
 
 
 def _unavailable(detail: str) -> Problem:
-    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, f"the job {detail}")
+    return TryAgain(f"the job {detail}")

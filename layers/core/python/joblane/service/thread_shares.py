@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from joblane.aws.agents import AgentStore
-from joblane.aws.settings import SettingsChanged, SettingsStore
+from joblane.aws.settings import SettingsStore
+from joblane.errors import Changed
 from joblane.job.lease import Heartbeat
 from joblane.queue.shares import Shares, share_out
 
@@ -38,7 +39,7 @@ class ThreadShares:
                 continue
             try:
                 self.settings.put_shares(queue, shares, before.version)
-            except SettingsChanged:
+            except Changed:
                 continue  # by an operator's request, which shares them out as well
             changed += 1
         return changed

@@ -18,13 +18,12 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, Protocol
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from joblane.aws.trace_queue import Batch, TraceQueue
+from joblane.errors import Unavailable
 from joblane.job.spans import Span, spans
 from joblane.notify.schedule import MAX_S, wait_s
 from joblane.service.log import Log
-from joblane.service.otlp_endpoint import Endpoint, NotExported, Refused
+from joblane.service.otlp_endpoint import Endpoint, NotExported, SpansRefused
 
 AT_ONCE: Final = 10
 """Messages of a batch that are exported at the same time: all of them."""
@@ -53,7 +52,7 @@ class Tracer:
     encoding: Callable[[], Encoding]
     """Returns the encoding; called for the first message, since it takes long to load."""
     bury: Callable[[str], None]
-    """Sends a message's body to the dead-letter queue. Raises ClientError and BotoCoreError."""
+    """Sends a message's body to the dead-letter queue. Raises Unavailable."""
     retry_s: Sequence[int]
     """Seconds after each failed attempt."""
     log: Log
@@ -81,7 +80,7 @@ class Tracer:
             found = [span for ended in batch.ended for span in spans(ended)]
             names["spans"] = len(found)
             number, why = encoding.rejected(self.endpoint.post(encoding.encode(found)))
-        except Refused as refusal:
+        except SpansRefused as refusal:
             self.log.warning("spans refused", problem=str(refusal), **names)
             if self._buried(record["body"], names):
                 return None
@@ -103,7 +102,7 @@ class Tracer:
         """Send a message to the dead letters; returns whether it is there."""
         try:
             self.bury(body)
-        except (ClientError, BotoCoreError) as error:
+        except Unavailable as error:
             self.log.warning("message not put aside", problem=str(error), **names)
             return False
         return True
@@ -122,5 +121,5 @@ class Tracer:
             later = min(MAX_S, round(after_s * (1 + spread / 5)))
         try:
             self.queue.hide(receipt, later)
-        except (ClientError, BotoCoreError) as error:
+        except Unavailable as error:
             self.log.warning("message not put off", problem=str(error), **names)

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from joblane.aws.job_traces import read_ended
 from joblane.aws.trace_queue import TraceQueue
+from joblane.errors import Unavailable
 from joblane.service.log import Log
 
 
@@ -42,7 +41,7 @@ class Traces:
                 found.append(ended)
         try:
             messages = self.queue.send(found)
-        except (BotoCoreError, ClientError):
+        except Unavailable:
             self.log.exception("spans not sent", ended=len(found))
             return
         if messages:

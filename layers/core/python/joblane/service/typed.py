@@ -14,11 +14,10 @@ A job is pinned to the version that is current when it is submitted:
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from joblane.aws.types import TypeStore
-from joblane.contract.problems import Problem, parsed, wrong
+from joblane.contract.problems import Invalid, parsed, wrong
 from joblane.formats.pointer import PointsNowhere, parse_pointer, resolve
 from joblane.job.built_in import built_in_types
 from joblane.job.spec import Input, Submission
@@ -66,8 +65,8 @@ class TypedAdmission:
         is read once. With `again` the submission is that of a job, so it has its defaults, and its
         items are counted anew.
 
-        Raises Problem 400 naming each wrong field, and 429 if validating the tenant's params takes
-        too long; ClientError and BotoCoreError.
+        Raises Invalid naming each wrong field, LimitReached if validating the tenant's params takes
+        too long, and Unavailable.
         """
         if spec.type is None:
             raise ValueError("the submission has no type")
@@ -80,7 +79,7 @@ class TypedAdmission:
             problems = schema.problems(spec.params, "params")
         if problems:
             detail = "; ".join(f"{p.field}: {p.problem}" for p in problems[:3])
-            raise Problem(HTTPStatus.BAD_REQUEST, detail, problems)
+            raise Invalid(detail, problems)
         command = () if built_in is None else built_in.argv(spec.params)
         if spec.command not in ((), command):  # a job that is read back has it
             raise wrong("command", "must be left out when type is set")
@@ -97,7 +96,7 @@ class TypedAdmission:
     def key(self, tenant: str, name: str, version: int) -> TypeKey | None:
         """Return the key of a version of a type; None for a type without one.
 
-        Raises ClientError and BotoCoreError.
+        Raises Unavailable.
         """
         return self._contract(tenant, name, version).contract.key
 
@@ -158,7 +157,7 @@ def with_defaults(spec: Submission, contract: TypeContract) -> dict[str, Any]:
 
 
 def _changed(spec: Submission, changes: Mapping[str, Any]) -> Submission:
-    """Make the submission with these fields. Raises Problem 400 if they do not fit together."""
+    """Make the submission with these fields. Raises Invalid if they do not fit together."""
     if "env" not in changes:
         return spec.model_copy(update=dict(changes))
     env = {name: text for name, text in changes["env"].items() if name not in spec.secret_env}
@@ -169,7 +168,7 @@ def _changed(spec: Submission, changes: Mapping[str, Any]) -> Submission:
 def _count(contract: TypeContract, params: Mapping[str, Any]) -> int | None:
     """Number of work items in params; None if the submission says it.
 
-    Raises Problem 400 if the pointer of the type finds something else than an array.
+    Raises Invalid if the pointer of the type finds something else than an array.
     """
     if contract.items is None:
         return None

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import KW_ONLY, dataclass
-from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -11,8 +10,8 @@ from joblane.audit.records import Who
 from joblane.aws.bundle_store import BundleStore
 from joblane.aws.keys import KeyStore
 from joblane.aws.signed_uploads import SignedUpload
-from joblane.aws.types import TypeChanged, TypeStore
-from joblane.contract.problems import Problem, wrong
+from joblane.aws.types import TypeStore
+from joblane.contract.problems import Conflict, NotFound, Problem, wrong
 from joblane.contract.types import (
     Pushed,
     TypePage,
@@ -27,14 +26,12 @@ from joblane.job.fields import TypeName
 from joblane.job.type_changes import changes, names_other_keys
 from joblane.job.type_definition import TypeDefinition, TypeVersion
 from joblane.queue.access import open_queues
+from joblane.service.decide_again import decide_again
 from joblane.service.schemas import Compile, SchemaError
 from joblane.service.upload_meter import UploadMeter
 
 MAX_TYPES: Final = 200
 """Types of a tenant. All of them are listed in one answer."""
-
-TRIES: Final = 5
-"""Attempts to write a version that others write at the same time."""
 
 _PAGE: Final = 100
 
@@ -78,7 +75,7 @@ class Types:
         )
 
     def one(self, tenant: str, name: str) -> TypeView:
-        """Show the current version of a type. Raises Problem 404."""
+        """Show the current version of a type. Raises NotFound."""
         for view in built_in_views():
             if view.type == name:
                 return view
@@ -90,40 +87,34 @@ class Types:
     ) -> Pushed:
         """Make a definition the current version of a type, unless it is that already.
 
-        Raises Problem 400 for what is wrong with it, and 409 for a change of the key's segments
+        Raises Invalid for what is wrong with it, and Conflict for a change of the key's segments
         while keys of the type are in use, too many types, and other pushes at the same time.
         """
         self._check(tenant, name, definition)
-        for _ in range(TRIES):
+
+        def once() -> Pushed:
             decision = self._decide(tenant, who, name, definition, migrate=migrate)
-            if decision.new is None:
-                return decision.answer
-            try:
+            if decision.new is not None:
                 self.store.push(tenant, decision.new)
-            except TypeChanged:
-                continue
             return decision.answer
-        raise _busy()
+
+        return decide_again(once, busy=_busy())
 
     def remove(self, tenant: str, name: str) -> None:
         """Remove a type: it takes no more jobs, and those that were accepted run.
 
-        Raises Problem 400 for a built-in type, 404, and 409 for other pushes at the same time.
+        Raises Invalid for a built-in type, NotFound, and Conflict for pushes at the same time.
         """
         self._require_own(name)
-        for _ in range(TRIES):
-            version = self._current(tenant, name).version
-            try:
-                self.store.remove(tenant, name, version)
-            except TypeChanged:
-                continue
-            return
-        raise _busy()
+        decide_again(
+            lambda: self.store.remove(tenant, name, self._current(tenant, name).version),
+            busy=_busy(),
+        )
 
     def upload(self, tenant: str, sha256: str, size: int) -> SignedUpload | None:
         """Sign the upload of a bundle; None if it is there.
 
-        Raises Problem 429 if it is more than the tenant may upload today.
+        Raises LimitReached if it is more than the tenant may upload today.
         """
         if self.bundles.exists(tenant, sha256):
             return None
@@ -134,11 +125,11 @@ class Types:
         number = self.store.latest(tenant, name).current
         found = None if number is None else self.store.version(tenant, name, number)
         if found is None:
-            raise Problem(HTTPStatus.NOT_FOUND, "there is no such type")
+            raise NotFound("there is no such type")
         return found
 
     def _check(self, tenant: str, name: str, definition: TypeDefinition) -> None:
-        """Raise Problem 400 for a definition that no job could be run by."""
+        """Raise Invalid for a definition that no job could be run by."""
         self._require_own(name)
         for field in ("params_schema", "result_schema"):
             schema = getattr(definition, field)
@@ -179,8 +170,7 @@ class Types:
             and self._keys_in_use(tenant, name)
         )
         if in_use and not migrate:
-            raise Problem(
-                HTTPStatus.CONFLICT,
+            raise Conflict(
                 f"the key of {name} changes ({', '.join(changed)}) while keys of it are in use: "
                 "wait until its jobs have ended, or push with --migrate (migrate=true), with which "
                 "jobs with an old key and jobs with a new one may run at once",
@@ -196,7 +186,7 @@ class Types:
     def _require_room(self, tenant: str) -> None:
         if len(self.store.names(tenant)) >= MAX_TYPES:
             problem = f"the tenant has {MAX_TYPES} job types, which is the most; remove some"
-            raise Problem(HTTPStatus.CONFLICT, problem)
+            raise Conflict(problem)
 
     def _keys_in_use(self, tenant: str, name: str) -> bool:
         """Whether a job of the type has a slot of a key, or waits for one."""
@@ -216,7 +206,6 @@ def _pushed(name: str, version: int, change: str, changed: tuple[str, ...] = ())
 
 
 def _busy() -> Problem:
-    return Problem(
-        HTTPStatus.CONFLICT,
+    return Conflict(
         "types of this tenant are being changed by other requests; try again in a moment",
     )

@@ -23,7 +23,7 @@ class UploadMeter:
     """Returns Unix milliseconds."""
 
     def require(self, tenant: str, size: int) -> None:
-        """Count `size` bytes. Raises Problem 429 if they are above `upload_mb_per_day`, all in all.
+        """Count `size` bytes. Raises LimitReached if they are above `upload_mb_per_day` in all.
 
         Two requests of a tenant that together are above it:
 

@@ -9,10 +9,9 @@ whatever schemas and params a tenant sends, others have nineteen twentieths of e
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Final
 
-from joblane.contract.problems import Problem
+from joblane.contract.problems import LimitReached
 
 SLOW_S: Final = 0.02
 """A validation that takes longer counts."""
@@ -37,15 +36,14 @@ class ValidationTime:
 
     @contextmanager
     def measured(self, tenant: str) -> Iterator[None]:
-        """Validate within the bound. Raises Problem 429 once the tenant has reached it."""
+        """Validate within the bound. Raises LimitReached once the tenant has reached it."""
         began = self.monotonic()
         if (window := int(began // WINDOW_S)) != self._window:
             self._window = window
             self._used.clear()
         if self._used.get(tenant, 0.0) >= MOST_S:
             after_s = max(1, int((window + 1) * WINDOW_S - began) + 1)
-            raise Problem(
-                HTTPStatus.TOO_MANY_REQUESTS,
+            raise LimitReached(
                 f"the params of this tenant's types took more than {MOST_S:.0f} s to validate in a "
                 f"minute; submit again after {after_s} s, with smaller params or a type whose "
                 "schema is simpler",

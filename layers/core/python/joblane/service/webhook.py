@@ -15,7 +15,7 @@ from joblane.notify.addresses import WebhookUrl, parse_url
 from joblane.notify.rules import NotifyRules
 from joblane.notify.signature import lines, sign
 from joblane.service.notifier import NotDelivered
-from joblane.service.outbound import Deadline, Guard, NotAllowed, ask, connect, secured, trouble
+from joblane.service.outbound import Deadline, Guard, HostForbidden, ask, connect, secured, trouble
 
 TIMEOUT_S = 10.0
 """Time limit of a request, from the connection to the status line."""
@@ -73,7 +73,7 @@ class Webhooks:
                     return ask(plain, request, deadline)
                 with secured(plain, url.host) as secure:
                     return ask(secure, request, deadline)
-        except NotAllowed as refusal:
+        except HostForbidden as refusal:
             raise NotDelivered(str(refusal)) from None
         except OSError as error:
             raise NotDelivered(f"the receiver: {trouble(error, self.timeout_s)}") from None

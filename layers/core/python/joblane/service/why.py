@@ -13,8 +13,6 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from joblane.aws.agents import SHARDS, AgentStore
 from joblane.aws.conditions import ConditionStore
 from joblane.aws.fleet_records import FleetRecords
@@ -28,6 +26,7 @@ from joblane.contract.status import DeclaredFleet
 from joblane.contract.why import Why, reason_view
 from joblane.deployment.limits import Limits
 from joblane.deployment.names import LANES, Lane, fleet_name
+from joblane.errors import Unavailable
 from joblane.fleet.record import FleetRecord
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
@@ -180,7 +179,7 @@ class WhyReader:
         """What the scaler decided; None if it cannot be read, which is not all of an answer."""
         try:
             return self.records.read_all(fleets) if fleets else {}
-        except (ClientError, BotoCoreError):
+        except Unavailable:
             self.log.exception("records of fleets are unknown")
             return None
 
@@ -202,7 +201,7 @@ class WhyReader:
     def _messages(self, queue: str, lane: Lane) -> Messages | None:
         try:
             found = self.lanes.lane(queue, lane).lengths()
-        except (ClientError, BotoCoreError):
+        except Unavailable:
             self.log.exception("the length of a lane is unknown")
             return None
         return Messages(found.visible, found.in_flight, found.delayed)

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, StringConstraints
 
 from joblane.deployment.names import AGENT_NAME_PATTERN
+from joblane.errors import Failure
 
 ANY: Final = "_any"
 """Any agent of the queue, by its lane: the same as no target."""
@@ -34,7 +35,7 @@ _MOST_VALUE_CHARS = 255
 _FORMS = "_any, _all, host:NAME, or KEY:VALUE of a label, such as group:web.dev"
 
 
-class TooManyMembers(Exception):
+class TooManyMembers(Failure):
     """More agents match than a group may have members; the text is for the submitter."""
 
 

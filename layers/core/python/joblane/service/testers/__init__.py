@@ -8,6 +8,8 @@ no permissions (docs/decisions/0302). docs/how-to/add-a-condition.md explains ho
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from joblane.errors import Failure
+
 BATCH = 10
 """How many jobs a tester releases per round if it has no better figure: enough to empty a list,
 few enough not to overload a service that has just recovered."""
@@ -23,7 +25,7 @@ class Finding:
     """What the test observed, briefly, for operators."""
 
 
-class BadParameters(Exception):
+class BadParameters(Failure):
     """A condition with this name can never be tested; the text says why.
 
     Its jobs fail with the text as their reason, so it must be a cause that does not

@@ -10,9 +10,9 @@ from joblane.condition.names import Address, http_address, tcp_address
 from joblane.service import outbound
 from joblane.service.outbound import (
     Deadline,
+    HostForbidden,
     InvalidHost,
     IpNetwork,
-    NotAllowed,
     ask,
     connect,
     secured,
@@ -38,7 +38,7 @@ class Guard(outbound.Guard):
             return super().addresses(address)
         except InvalidHost as refusal:
             raise BadParameters(str(refusal)) from None
-        except NotAllowed:
+        except HostForbidden:
             raise BadParameters(
                 "this deployment does not allow conditions to reach its host or its address "
                 "(recovery.allow_hosts and recovery.allow_networks in joblane.toml)"

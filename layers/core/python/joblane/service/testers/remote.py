@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from joblane.aws.functions import CalledFunction, NoAnswer
+from joblane.aws.functions import CalledFunction, FunctionFailed
 from joblane.service.testers import BadParameters, Finding, Tester
 
 
@@ -18,11 +18,11 @@ class RemoteTester(Tester):
     def test(self, parameter: str) -> Finding:
         """Ask the function; a condition with which it fails or is too slow blocks.
 
-        Raises BadParameters, ClientError and BotoCoreError.
+        Raises BadParameters, Unavailable.
         """
         try:
             answer = self.function({"kind": self.kind, "parameter": parameter})
-        except NoAnswer:
+        except FunctionFailed:
             return Finding(0, "could not be tested")
         if "untestable" in answer:
             raise BadParameters(answer["untestable"])
