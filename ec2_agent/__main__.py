@@ -2,10 +2,7 @@
 
 import sys
 
-from ec2_agent.undocumented import leave_out_documentation
+from ec2_agent.command_line import main
 
 if __name__ == "__main__":
-    leave_out_documentation()
-    from ec2_agent.command_line import main
-
     sys.exit(main())

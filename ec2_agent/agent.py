@@ -1,4 +1,4 @@
-"""Runs the parts of an agent, serves messages, and drains.
+"""Runs the parts of an agent, adopts the jobs of an earlier process, and drains.
 
 One event loop makes every decision; calls to AWS and starts of sandboxes run in threads.
 docs/ARCHITECTURE.md says which task runs when, and who owns what.
@@ -8,24 +8,22 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import NoReturn
 
-from ec2_agent.attempt.run import Attempt
-from ec2_agent.calls import AWS_ERRORS, in_thread
+from ec2_agent.attempt.adoption import FoundJob
+from ec2_agent.calls import in_thread
 from ec2_agent.compose import Parts
 from ec2_agent.host import memory
-from ec2_agent.jobs.adoption import FoundJob
-from ec2_agent.lanes.delivery import Delivery, message_of
 from ec2_agent.logging import events
-from ec2_agent.outcomes.judge import StopReason, not_started
+from ec2_agent.messages.delivery import Delivery
+from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.presence.notices import Kind, Notice, watch
 from joblane import __version__
 from joblane.aws.lanes import LaneQueue, Received
 from joblane.fleet.idle import Reason
-from joblane.job.lifecycle import Outcome
 from joblane.job.message import Command
 
 EX_SOFTWARE = 70
@@ -36,9 +34,6 @@ EX_TEMPFAIL = 75
 
 LAUNCHER_GONE_S = 1.0
 """How long an agent without a launcher stays, so that starts under way fail and are recorded."""
-
-CLAIM_AGAIN_S = 5
-"""Seconds for which a message is hidden after its claim failed because of a call to AWS."""
 
 FLUSH_S = 10.0
 """How long a draining agent goes on delivering outcomes."""
@@ -55,7 +50,7 @@ class Agent:
         self._parts = parts
         self._on_ready = on_ready
         self._settings = parts.settings
-        self._work: set[asyncio.Task[object]] = set()
+        self._tasks = parts.desk.tasks
         """Messages being served and jobs being adopted."""
         self._draining = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -78,20 +73,20 @@ class Agent:
         for outcome in await parts.journal.recover():
             parts.flight.add(outcome.delivery)
         # In this order: the heartbeat that announces this process lists the jobs it adopts.
-        parts.adoption.find()
-        for found in parts.adoption.found:
+        all_found = parts.adoption.find()
+        for found in all_found:
             parts.flight.add(found.delivery)
-            parts.slots.take(found.delivery.queue, found.delivery.received.memory_mb)
+            parts.slots.take(found.delivery)
         await parts.lease.begin()
         parts.journal.resume()  # after a heartbeat that lists these jobs as this agent's
         await parts.limits.begin()
         inbox = await parts.inbox.open()
         self._log_ready()
         self._on_ready()
-        for found in parts.adoption.found:
-            self._track(self._adopt(found))
+        for found in all_found:
+            self._tasks.start(self._adopt(found))
         # Beside the heartbeats, which must not wait for SQS.
-        self._track(parts.flight.show_again(inbox.url))
+        self._tasks.start(parts.flight.show_again(inbox.url))
         loops = self._start_loops(inbox)
         draining = asyncio.create_task(self._draining.wait(), name="draining")
         done, _ = await asyncio.wait({*loops, draining}, return_when=asyncio.FIRST_COMPLETED)
@@ -101,7 +96,7 @@ class Agent:
         await self._drain()
         await self._leave()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._parts.targeted.give_back(), FLUSH_S)
+            await asyncio.wait_for(parts.desk.give_back_all(targeted=True), FLUSH_S)
         for task in (*loops, draining):
             task.cancel()
         await asyncio.gather(*loops, draining, return_exceptions=True)
@@ -121,12 +116,12 @@ class Agent:
         queues = ", ".join(settings.descriptor.queues)
         events.agent_ready(settings.name, settings.threads, settings.isolation, queues, __version__)
         if self._parts.standing.cordoned:
-            events.cordoned(len(self._parts.adoption.found))
+            events.cordoned(len(self._parts.roster.found))
 
     def _start_loops(self, inbox: LaneQueue) -> list[asyncio.Task[None]]:
         parts = self._parts
         loops = {
-            "intake": parts.intake.run(self._admit, self._resume),
+            "intake": parts.intake.run(parts.desk),
             "lease": parts.lease.keep(),
             "limits": parts.limits.keep(),
             "flight": parts.flight.keep(),
@@ -135,15 +130,14 @@ class Agent:
             "capacity": parts.capacity.keep(),
             "facts": parts.facts.keep(),
             "published facts": parts.published_facts.keep(),
-            "memory": memory.keep_small(lambda: bool(self._work), self._close_spare),
+            "memory": memory.keep_small(lambda: parts.desk.busy, self._close_spare),
             "inbox": parts.inbox.run(inbox, self._on_command, partial(self._on_job, inbox.url)),
-            "targeted": parts.targeted.keep(),
-            "ahead": parts.ahead.keep(),
+            "desk": parts.desk.keep(),
         }
         if parts.metadata is not None:
             loops["notices"] = watch(parts.metadata, self._on_notice)
         if parts.departure is not None:
-            loops["departure"] = parts.departure.keep(lambda: bool(self._work), self._on_departure)
+            loops["departure"] = parts.departure.keep(self._on_departure)
         return [asyncio.create_task(loop, name=name) for name, loop in loops.items()]
 
     def _close_spare(self) -> None:
@@ -154,18 +148,19 @@ class Agent:
     # Draining.
 
     def _start_draining(self) -> None:
-        self._parts.gates.drain()
+        self._parts.standing.drain()
         self._parts.inbox.drain()
         self._draining.set()
 
     async def _drain(self) -> None:
         """Let jobs end for a while, interrupt the rest, and wait until all is reported."""
         self._start_draining()
-        attempts = self._parts.slots.attempts
+        self._parts.desk.serve()  # gives back what waits, but for targeted jobs
+        attempts = self._parts.roster.attempts
         events.draining(len(attempts))
         hurry = asyncio.create_task(self._hurry.wait())
         polls = asyncio.create_task(self._parts.intake.stop())
-        work = asyncio.create_task(self._work_done())
+        work = asyncio.create_task(self._tasks.done())
         await asyncio.wait(
             {hurry, work}, timeout=self._settings.drain_s, return_when=asyncio.FIRST_COMPLETED
         )
@@ -177,13 +172,8 @@ class Agent:
         ended = asyncio.gather(polls, self._parts.inbox.stop())
         await asyncio.wait((hurry, ended), return_when=asyncio.FIRST_COMPLETED)
         ended.cancel()
-        await self._parts.ahead.give_back()
-        await self._work_done()  # messages of the last polls are being given back
+        await self._tasks.done()  # messages of the last polls are being given back
         hurry.cancel()
-
-    async def _work_done(self) -> None:
-        while self._work:
-            await asyncio.wait(self._work)
 
     async def _leave(self) -> None:
         """Deliver outcomes, give up the lease, and let the Auto Scaling group go on."""
@@ -199,150 +189,25 @@ class Agent:
         if self._scaled_in:
             await self._parts.group.complete_lifecycle_action()
 
-    # Messages and jobs.
-
-    def _admit(self, delivery: Delivery) -> bool:
-        """Take a slot for a message of a lane, let it wait, or give it back.
-
-        Returns False if its tenant runs all the jobs that it may run here.
-        """
-        parts = self._parts
-        self._resume()  # a slot may have become free since the poll was opened
-        if parts.free_slots.by_queue()[delivery.queue] > 0:
-            return self._place(delivery)
-        if not parts.free_slots.may_receive_ahead(delivery.queue) or not parts.ahead.hold(delivery):
-            self._track(parts.flight.give_back(delivery, 0))
-        return True
-
-    def _place(self, delivery: Delivery) -> bool:
-        """Give a message of a lane one of the free slots; see `_admit`."""
-        parts = self._parts
-        if parts.gate.too_large(delivery):
-            self._track(parts.gate.pass_on(delivery))
-        elif parts.lacking.knows(delivery):
-            self._track(parts.lacking.pass_on(delivery))
-        elif parts.tenants.admits(delivery):
-            self._begin(delivery)
-        else:
-            self._track(parts.tenants.wait(delivery))
-            return False
-        return True
-
-    def _resume(self) -> None:
-        """Start what is held.
-
-        Targeted jobs first, then jobs whose tenants have ended others, then what was received
-        ahead.
-        """
-        parts, free = self._parts, self._parts.free_slots
-        while len(parts.targeted) and (d := parts.targeted.next(free.for_targets())) is not None:
-            self._begin(d)
-        while len(parts.tenants) and (d := parts.tenants.next(free.by_queue())) is not None:
-            self._begin(d)
-        while len(parts.ahead) and (d := parts.ahead.next(free.by_queue())) is not None:
-            self._place(d)
-
-    def _begin(self, delivery: Delivery) -> None:
-        parts = self._parts
-        parts.slots.take(delivery.queue, delivery.received.memory_mb)
-        parts.tenants.take(delivery)
-        parts.flight.add(delivery)
-        self._track(self._serve(delivery))
-
-    def _on_job(self, url: str, received: Received) -> None:
-        """Take the message of a targeted job from the inbox: start it, or let it wait."""
-        parts, queue = self._parts, received.job_queue or ""
-        delivery = Delivery(queue, url, None, received, parts.host.clock())
-        if queue not in self._settings.descriptor.queues:
-            events.queue_not_served(message_of(delivery), queue)
-            self._track(parts.flight.delete(delivery))
-        elif parts.gate.too_large(delivery):
-            parts.flight.add(delivery)
-            self._track(self._refuse(delivery))
-        elif parts.targeted.hold(delivery):
-            self._resume()
-        else:
-            self._track(parts.targeted.pass_by(delivery))
-
-    async def _refuse(self, delivery: Delivery) -> None:
-        """Fail a targeted job that asks for more memory than this agent, its only one, gives."""
-        parts, asked = self._parts, delivery.received.memory_mb
-        try:
-            head = await parts.claimer.claim(delivery)
-        except AWS_ERRORS as error:
-            events.claim_failed(message_of(delivery), error)
-            await parts.flight.give_back(delivery, CLAIM_AGAIN_S)
-            return
-        if head is None:
-            return
-        recorder, most = parts.attempts.recorder, parts.slots.memory.most_mb
-        reason = f"asks for {asked} MB of memory; agent {self._settings.name} gives at most {most}"
-        result = not_started(Outcome.PERMANENT, reason, recorder.now_ms())
-        await recorder.record(head, delivery, result)
-
-    def _track(self, work: Coroutine[Any, Any, object]) -> None:
-        task = asyncio.create_task(work)
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
-
-    async def _serve(self, delivery: Delivery) -> None:
-        """Claim the job that a message names once it has memory, and run it."""
-        parts, memory_mb = self._parts, delivery.received.memory_mb
-        try:
-            if not await parts.gate.enter(delivery):
-                return
-            head = await parts.claimer.claim(delivery)
-            if head is not None:
-                more_mb = head.spec.resources.memory - memory_mb
-                memory_mb += more_mb
-                parts.slots.memory.take(more_mb)
-                await self._run(Attempt(parts.attempts, head, delivery))
-        except AWS_ERRORS as error:
-            # The claim may have been written although its answer was lost. The message is received
-            # again, and the next claim is refused if so.
-            events.claim_failed(message_of(delivery), error)
-            await parts.flight.give_back(delivery, CLAIM_AGAIN_S)
-        except Exception as defect:  # noqa: BLE001 - nobody else would let its message go
-            events.claim_broke(message_of(delivery), type(defect).__name__, defect)
-            await parts.flight.give_back(delivery, CLAIM_AGAIN_S)
-        finally:
-            parts.tenants.release(delivery)
-            parts.ahead.freed(delivery.queue)
-            parts.slots.release(delivery.queue, memory_mb)
-
-    async def _run(self, attempt: Attempt) -> None:
-        with self._parts.slots.running(attempt):
-            if not self._parts.lease.held:
-                attempt.abandon()
-            await attempt.run()
+    # Jobs of an earlier process.
 
     async def _adopt(self, found: FoundJob) -> None:
         """Follow a job that an earlier process of this agent started to its end, or end it."""
         parts, delivery = self._parts, found.delivery
-        parts.tenants.take(delivery)
         try:
             reported = found.job_id in parts.journal.job_ids
-            head = (
-                None
-                if reported
-                else await parts.adoption.check(found, self._settings.name, parts.lease)
-            )
+            head = None
+            if not reported:
+                head = await parts.adoption.check(found, self._settings.name, parts.lease)
             if head is None:
                 if not reported:  # otherwise the journal releases the message
                     parts.flight.abandon(delivery)
                 await parts.adoption.end(found, parts.output)
                 return
-            attempt = Attempt(parts.attempts, head, delivery, found.job)
-            attempt.renew(parts.lease.until)
-            with parts.slots.running(attempt):  # listed here before the list of found jobs drops it
-                parts.adoption.done(found)
-                if head.cancel_requested is not None:  # while no agent read the inbox
-                    attempt.request_stop(StopReason.COMMAND)
-                await self._run(attempt)
+            await parts.runner.adopt(head, found)
         finally:
-            parts.adoption.done(found)
-            parts.tenants.release(delivery)
-            parts.slots.release(delivery.queue, delivery.received.memory_mb)
+            parts.roster.drop_found(found)
+            parts.slots.release(delivery)
         await in_thread(parts.host.launcher.remove_leftovers, "leftovers")
 
     # Signals, notices, commands.
@@ -366,6 +231,12 @@ class Agent:
         self._scaled_in = True
         self._start_draining()
 
+    def _on_job(self, url: str, received: Received) -> None:
+        """Take the message of a targeted job from the inbox."""
+        parts = self._parts
+        queue = received.job_queue or ""
+        parts.desk.receive(Delivery(queue, url, None, received, parts.host.clock()))
+
     def _on_command(self, command: Command) -> None:
         """Act on a command from the inbox; one for a job that does not run here is ignored."""
         match command.command:
@@ -373,10 +244,10 @@ class Agent:
                 events.drain_requested("an operator asked for it")
                 self._start_draining()
             case "cordon":
-                self._parts.gates.cordon(len(self._parts.slots.attempts))
+                self._parts.standing.cordon(len(self._parts.roster.attempts))
             case "uncordon":
-                self._parts.gates.uncordon()
-        for attempt in self._parts.slots.attempts:
+                self._parts.standing.uncordon()
+        for attempt in self._parts.roster.attempts:
             if attempt.head.job_id != command.job_id:
                 continue
             if command.command == "follow":
@@ -393,7 +264,7 @@ class Agent:
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._launcher_pidfd)
         events.launcher_died()
-        self._parts.free_slots.closed = True
+        self._parts.offers.shut = True
         loop.call_later(LAUNCHER_GONE_S, self._hand_over, EX_SOFTWARE)
 
     def _hand_over(self, code: int = EX_TEMPFAIL) -> None:
@@ -403,15 +274,16 @@ class Agent:
         receive them for two minutes.
         """
         parts = self._parts
-        events.handed_over(len(parts.slots.attempts))
-        if len(parts.targeted) or len(parts.ahead):
-            returned = asyncio.gather(parts.targeted.give_back(), parts.ahead.give_back())
-            returned.add_done_callback(lambda _: self._exit(code))
-            asyncio.get_running_loop().call_later(GIVE_BACK_S, self._exit, code)
-        else:
+        events.handed_over(len(parts.roster.attempts))
+        if not len(parts.desk.room):
             self._exit(code)
+        returned = asyncio.gather(
+            parts.desk.give_back_all(targeted=True), parts.desk.give_back_all(targeted=False)
+        )
+        returned.add_done_callback(lambda _: self._exit(code))
+        asyncio.get_running_loop().call_later(GIVE_BACK_S, self._exit, code)
 
     @staticmethod
-    def _exit(code: int) -> None:
+    def _exit(code: int) -> NoReturn:
         logging.shutdown()
         os._exit(code)

@@ -9,9 +9,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ec2_agent.errors import CannotStart
 from ec2_agent.sandbox.model import HostReport
 from ec2_agent.sandbox.probe import probe
-from ec2_agent.settings import PACE, CannotStart, Pace
+from ec2_agent.settings import PACE, Pace
 from ec2_agent.start import Options, run_agent
 from joblane.deployment.names import AGENT_NAME_PATTERN
 from joblane.target.match import parse_labels

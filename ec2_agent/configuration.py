@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ec2_agent.settings import CannotStart
+from ec2_agent.errors import CannotStart
 from ec2_agent.state.settings import StateSettings
 from joblane.target.fact_command import FactCommands
 from joblane.target.match import Labels

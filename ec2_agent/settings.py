@@ -34,10 +34,6 @@ class Pace:
 PACE = Pace()
 
 
-class CannotStart(Exception):
-    """The agent cannot start; the text says why and what to do."""
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """One agent process."""

@@ -17,8 +17,7 @@ from ec2_agent import configuration
 from ec2_agent.agent import Agent
 from ec2_agent.calls import AWS_ERRORS
 from ec2_agent.compose import Host, Parts
-from ec2_agent.disk.space import KEEP_BYTES, KEEP_FILES, DiskSpace
-from ec2_agent.disk.work_disks import WorkDisks
+from ec2_agent.errors import CannotStart
 from ec2_agent.host import memory
 from ec2_agent.host.capacity import raise_descriptor_limit
 from ec2_agent.host.clock import Clock
@@ -26,9 +25,11 @@ from ec2_agent.host.processes import boottime
 from ec2_agent.host.service_manager import notify_ready
 from ec2_agent.jobs.reconnect import ShimUnreachable
 from ec2_agent.logging.standard import begin_log
+from ec2_agent.sandbox.disk.space import KEEP_BYTES, KEEP_FILES, DiskSpace
+from ec2_agent.sandbox.disk.work_disks import WorkDisks
 from ec2_agent.sandbox.launcher import NO_LIMITS, Launcher
 from ec2_agent.sandbox.model import EgressPolicy, Isolation, Limits, SandboxRefused
-from ec2_agent.settings import CannotStart, Pace, Settings
+from ec2_agent.settings import Pace, Settings
 from ec2_agent.shim.pool import Shims
 from ec2_agent.state.client import NotReached, StateRefused
 from ec2_agent.state.files import Files

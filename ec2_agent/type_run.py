@@ -26,13 +26,13 @@ from pydantic import ValidationError
 from ec2_agent.attempt.preparation import sandbox_spec
 from ec2_agent.attempt.typed import find_python
 from ec2_agent.bundles.cache import BundleCache, BundleUnusable
-from ec2_agent.disk.space import DiskSpace
 from ec2_agent.jobs.context import Typed
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.local import LocalJobs
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.outcomes.judge import StopReason, judge
+from ec2_agent.sandbox.disk.space import DiskSpace
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import EgressPolicy, Ending, Isolation, Limits, SandboxRefused, Spec
@@ -227,7 +227,7 @@ def _report(
     if ending is None:
         _tell("its shim was killed")
         return EX_UNAVAILABLE
-    judged = judge(head, ending, stop, int(time.time() * 1000), recovery=True)
+    judged = judge(head, ending, stop, int(time.time() * 1000))
     _tell(f"{judged.outcome}: {judged.reason}")
     if judged.outcome is Outcome.SUCCEEDED:
         text = ending.result

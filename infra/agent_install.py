@@ -24,9 +24,6 @@ WORK_DIR = "/var/lib/joblane-disk"
 JOBS_CGROUP = f"/sys/fs/cgroup/system.slice/{JOBS_UNIT}"
 """Path of the cgroup that systemd gives to the unit of the jobs."""
 
-MAX_USER_DATA_BYTES = 16_384
-"""EC2's limit."""
-
 HOME = "/opt/joblane"
 """Where the agent is installed."""
 

@@ -8,7 +8,7 @@ which tests/infra compares with the template.
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3_assets as s3_assets
 
-from infra.policies import Grant, acknowledge, give
+from infra.policies import Grant, acknowledge, give, table_grant
 from infra.resources import OBJECTS, JoblaneStack
 from infra.secrets import decryption
 from joblane.deployment.names import TENANT_SHARES, fleet_name
@@ -90,11 +90,8 @@ def _calls(stack: JoblaneStack, fleet: str) -> list[Grant]:
         settings = _keys("ForAllValues:StringEquals", *queues, TENANT_SHARES)
         keys = _keys("ForAllValues:StringLike", f"{tenant}#*")
     return [
-        Grant(("dynamodb:GetItem", "dynamodb:UpdateItem"), (resources.table("jobs"),)),
-        Grant(
-            ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem"),
-            (resources.table("agents"),),
-        ),
+        table_grant("GetItem UpdateItem", resources.table("jobs")),
+        table_grant("DeleteItem GetItem PutItem", resources.table("agents")),
         Grant(
             (
                 "sqs:ChangeMessageVisibility",
@@ -115,14 +112,12 @@ def _calls(stack: JoblaneStack, fleet: str) -> list[Grant]:
             (resources.inboxes(),),
             INBOX,
         ),
-        Grant(
-            ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
-            (resources.table("conditions"),),
-            conditions=conditions,
+        table_grant(
+            "GetItem PutItem UpdateItem", resources.table("conditions"), conditions=conditions
         ),
-        Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),), conditions=settings),
+        table_grant("BatchGetItem", resources.table("settings"), conditions=settings),
         # Whether another job waits for the slot of one whose agent was lost.
-        Grant(("dynamodb:GetItem",), (resources.table("keys"),), conditions=keys),
+        table_grant("GetItem", resources.table("keys"), conditions=keys),
         Grant(("states:StartExecution",), (resources.recovery_machine(),)),
         Grant(("lambda:InvokeFunction",), (resources.recovery_function(),)),
         Grant(("sqs:SendMessage",), (resources.dead_letters(),)),

@@ -13,15 +13,15 @@ from constructs import Construct
 from infra.access import issuer_gate, pool_gate
 from infra.assets import Assets
 from infra.console import Console
-from infra.declared import fleets, maxima
+from infra.declared import fleets, maxima, queues, threads
 from infra.domain import MutualTls
 from infra.function import Function, FunctionStack, concurrency
 from infra.iam_api import IamApi
 from infra.identity import IdentityStack
 from infra.notify import notify_rules
-from infra.policies import Grant, acknowledge
+from infra.policies import Grant, acknowledge, sending, table_grant
 from infra.recovery import fleet_queues, policies
-from infra.resources import INBOXES, LANES, OBJECTS
+from infra.resources import LANES, OBJECTS
 from infra.stage import add_stage
 from joblane.config import Config
 from joblane.contract.access import CONSOLE_PATH
@@ -87,13 +87,9 @@ class ApiStack(FunctionStack):
         self._routes(api, functions, stage)
         Console(self, assets, api, stage, self._gate.connect)
         if config.notify_rules is not None:
-            self._publish(url)
-        ssm.StringParameter(
-            self,
-            "Id",
-            parameter_name=api_id_parameter_name(config.name),
-            description="Id of the API of Joblane",
-            string_value=api.api_id,
+            self._publish("Url", api_parameter_name(config.name), "URL of the API of Joblane", url)
+        self._publish(
+            "Id", api_id_parameter_name(config.name), "Id of the API of Joblane", api.api_id
         )
         outputs = {"ApiUrl": f"{url}/", "ApiId": api.api_id}
         if identity is not None:
@@ -105,14 +101,14 @@ class ApiStack(FunctionStack):
         for output, value in outputs.items():
             CfnOutput(self, output, value=value)
 
-    def _publish(self, url: str) -> None:
-        """Store the URL of the API for notifications, which link to it, in another stack."""
+    def _publish(self, construct_id: str, name: str, description: str, value: str) -> None:
+        """Store what other stacks and tools read: the URL is linked to in notifications."""
         ssm.StringParameter(
             self,
-            "Url",
-            parameter_name=api_parameter_name(self.config.name),
-            description="URL of the API of Joblane",
-            string_value=url,
+            construct_id,
+            parameter_name=name,
+            description=description,
+            string_value=value,
         )
 
     def _submission(self) -> Function:
@@ -126,7 +122,7 @@ class ApiStack(FunctionStack):
                 **self._ids(),
             },
             declared={
-                "JOBLANE_QUEUES": self._queues(),
+                "JOBLANE_QUEUES": queues(config),
                 "JOBLANE_MAXIMA": maxima(config),
                 "JOBLANE_FLEET_QUEUES": fleet_queues(config),
                 "JOBLANE_LIMITS": config.limits_by_tenant.compact(*ADMITTED, "input_mb_per_job"),
@@ -138,33 +134,21 @@ class ApiStack(FunctionStack):
                 "JOBLANE_ACCESS": self._gate.access,
             },
             grants=[
-                Grant(
-                    (
-                        "dynamodb:PutItem",
-                        "dynamodb:GetItem",
-                        "dynamodb:BatchGetItem",
-                        "dynamodb:UpdateItem",
-                        "dynamodb:DeleteItem",
-                        "dynamodb:BatchWriteItem",
-                    ),
-                    (resources.table("jobs"),),
+                table_grant(
+                    "PutItem GetItem BatchGetItem UpdateItem DeleteItem BatchWriteItem",
+                    resources.table("jobs"),
                 ),
-                Grant(
-                    ("dynamodb:Query",),
-                    (resources.index("jobs", "by_tenant"), resources.index("jobs", "attention")),
+                table_grant(
+                    "Query",
+                    resources.index("jobs", "by_tenant"),
+                    resources.index("jobs", "attention"),
                 ),
-                Grant(("dynamodb:GetItem", "dynamodb:PutItem"), (resources.table("keys"),)),
-                Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),)),
-                Grant(
-                    ("dynamodb:GetItem",), (resources.table("counters"), resources.table("types"))
-                ),
-                Grant(
-                    ("sqs:SendMessage",),
-                    (resources.lanes(), resources.inboxes()),
-                    f"{LANES} {INBOXES}",
-                ),
-                Grant(("dynamodb:PutItem",), (resources.table("audit"),)),
-                Grant(("dynamodb:Query",), (resources.index("audit", "by_job"),)),
+                table_grant("GetItem PutItem", resources.table("keys")),
+                table_grant("BatchGetItem", resources.table("settings")),
+                table_grant("GetItem", resources.table("counters"), resources.table("types")),
+                sending(resources),
+                table_grant("PutItem", resources.table("audit")),
+                table_grant("Query", resources.index("audit", "by_job")),
                 Grant(
                     ("s3:DeleteObject", "s3:GetObject", "s3:PutObject"),
                     (resources.payloads(),),
@@ -179,17 +163,14 @@ class ApiStack(FunctionStack):
                     (resources.bucket_arn(),),
                     conditions={"StringLike": {"s3:prefix": f"{OUTPUTS}*"}},
                 ),
-                Grant(("dynamodb:BatchWriteItem", "dynamodb:Query"), (resources.table("output"),)),
+                table_grant("BatchWriteItem Query", resources.table("output")),
                 Grant(
                     ("s3:DeleteObject", "s3:GetObject"),
                     (resources.output(), resources.results()),
                     OBJECTS,
                 ),
                 # Heartbeats have the progress of running jobs, and the labels that targets name.
-                Grant(
-                    ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"),
-                    (resources.table("agents"),),
-                ),
+                table_grant("GetItem BatchGetItem Query", resources.table("agents")),
             ],
         )
 
@@ -217,8 +198,8 @@ class ApiStack(FunctionStack):
                 "JOBLANE_POLICIES": policies(config),
                 "JOBLANE_CONCURRENCY": concurrency(config),
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
-                "JOBLANE_QUEUES": self._queues(),
-                "JOBLANE_THREADS": self._threads(),
+                "JOBLANE_QUEUES": queues(config),
+                "JOBLANE_THREADS": threads(config),
                 "JOBLANE_ARCHITECTURES": json.dumps(
                     sorted({fleet.architecture for fleet in config.fleets.values()})
                 ),
@@ -226,62 +207,34 @@ class ApiStack(FunctionStack):
                 "JOBLANE_ACCESS": self._gate.access,
             },
             grants=[
-                Grant(
-                    ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"),
-                    (resources.table("agents"),),
-                ),
-                Grant(
-                    (
-                        "dynamodb:BatchGetItem",
-                        "dynamodb:GetItem",
-                        "dynamodb:PutItem",
-                        "dynamodb:UpdateItem",
-                    ),
-                    (resources.table("types"),),
-                ),
-                Grant(("dynamodb:BatchGetItem",), (resources.table("keys"),)),
-                Grant(("dynamodb:Query",), (resources.index("keys", "by_type"),)),
+                table_grant("BatchGetItem GetItem Query", resources.table("agents")),
+                table_grant("BatchGetItem GetItem PutItem UpdateItem", resources.table("types")),
+                table_grant("BatchGetItem", resources.table("keys")),
+                table_grant("Query", resources.index("keys", "by_type")),
                 # PutObject is that of whoever has a signed upload.
                 Grant(
                     ("s3:GetObject", "s3:PutObject"),
                     (resources.bundles(), resources.files()),
                     OBJECTS,
                 ),
-                Grant(("dynamodb:GetItem", "dynamodb:Query"), (resources.table("counters"),)),
-                Grant(
-                    ("dynamodb:UpdateItem",),
-                    (resources.table("counters"),),
+                table_grant("GetItem Query", resources.table("counters")),
+                table_grant(
+                    "UpdateItem",
+                    resources.table("counters"),
                     conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["uploads/*"]}},
                 ),
-                Grant(("dynamodb:GetItem", "dynamodb:PutItem"), (resources.table("keys"),)),
+                table_grant("GetItem PutItem", resources.table("keys")),
                 Grant(("cloudwatch:GetMetricData",), ("*",)),  # it has no resources
-                Grant(("dynamodb:PutItem", "dynamodb:Query"), (resources.table("audit"),)),
-                Grant(
-                    (
-                        "dynamodb:BatchGetItem",
-                        "dynamodb:DeleteItem",
-                        "dynamodb:PutItem",
-                        "dynamodb:Query",
-                    ),
-                    (resources.table("conditions"),),
+                table_grant("PutItem Query", resources.table("audit")),
+                table_grant("BatchGetItem DeleteItem PutItem Query", resources.table("conditions")),
+                table_grant("BatchGetItem GetItem PutItem", resources.table("settings")),
+                table_grant("GetItem BatchGetItem UpdateItem", resources.table("jobs")),
+                table_grant(
+                    "Query",
+                    resources.index("jobs", "by_tenant"),
+                    resources.index("jobs", "attention"),
                 ),
-                Grant(
-                    ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"),
-                    (resources.table("settings"),),
-                ),
-                Grant(
-                    ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"),
-                    (resources.table("jobs"),),
-                ),
-                Grant(
-                    ("dynamodb:Query",),
-                    (resources.index("jobs", "by_tenant"), resources.index("jobs", "attention")),
-                ),
-                Grant(
-                    ("sqs:SendMessage",),
-                    (resources.lanes(), resources.inboxes()),
-                    f"{LANES} {INBOXES}",
-                ),
+                sending(resources),
                 Grant(("sqs:GetQueueAttributes",), (resources.lanes(),), LANES),
             ],
         )
@@ -295,8 +248,8 @@ class ApiStack(FunctionStack):
             tables=("agents", "conditions", "counters", "jobs", "keys", "settings"),
             environment={"JOBLANE_BUCKET": resources.bucket(), **self._ids()},
             declared={
-                "JOBLANE_QUEUES": self._queues(),
-                "JOBLANE_THREADS": self._threads(),
+                "JOBLANE_QUEUES": queues(config),
+                "JOBLANE_THREADS": threads(config),
                 "JOBLANE_MAXIMA": maxima(config),
                 "JOBLANE_POLICIES": policies(config),
                 "JOBLANE_LIMITS": config.limits_by_tenant.compact(*LIMITS),
@@ -306,17 +259,12 @@ class ApiStack(FunctionStack):
                 "JOBLANE_FLEETS": fleets(config),
             },
             grants=[
-                Grant(("dynamodb:GetItem", "dynamodb:Query"), (resources.table("agents"),)),
+                table_grant("GetItem Query", resources.table("agents")),
                 # PutItem stores hours of counters, which are the same whoever adds them up.
-                Grant(
-                    ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query"),
-                    (resources.table("counters"),),
-                ),
-                Grant(
-                    ("dynamodb:GetItem",), (resources.table("conditions"), resources.table("keys"))
-                ),
-                Grant(("dynamodb:BatchGetItem", "dynamodb:GetItem"), (resources.table("jobs"),)),
-                Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),)),
+                table_grant("GetItem PutItem Query", resources.table("counters")),
+                table_grant("GetItem", resources.table("conditions"), resources.table("keys")),
+                table_grant("BatchGetItem GetItem", resources.table("jobs")),
+                table_grant("BatchGetItem", resources.table("settings")),
                 Grant(("sqs:GetQueueAttributes",), (resources.lanes(),), LANES),
                 # GetObject is that of whoever has a signed download, too.
                 Grant(("s3:GetObject",), (resources.output_files(),), OBJECTS),
@@ -334,14 +282,6 @@ class ApiStack(FunctionStack):
         """Ids that `joblane.aws.lambda_startup` puts into what is declared."""
         ids = self._gate.ids.items()
         return {"JOBLANE_IDS": " ".join(f"{name}={value}" for name, value in ids)} if ids else {}
-
-    def _queues(self) -> str:
-        """JSON of each queue with the tenants that may use it; none means all."""
-        return json.dumps({name: list(queue.tenants) for name, queue in self.config.queues.items()})
-
-    def _threads(self) -> str:
-        """JSON of each queue with what joblane.toml declares as its threads."""
-        return json.dumps({name: queue.threads for name, queue in self.config.queues.items()})
 
     def _routes(
         self,

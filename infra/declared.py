@@ -5,6 +5,16 @@ import json
 from joblane.config import Config
 
 
+def queues(config: Config) -> str:
+    """JSON of each queue with the tenants that may use it; none means all."""
+    return json.dumps({name: list(queue.tenants) for name, queue in config.queues.items()})
+
+
+def threads(config: Config) -> str:
+    """JSON of each queue with what joblane.toml declares as its threads."""
+    return json.dumps({name: queue.threads for name, queue in config.queues.items()})
+
+
 def maxima(config: Config) -> str:
     """JSON of each queue with the maxima of its fleets."""
     return json.dumps(

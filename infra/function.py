@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-from aws_cdk import Duration, RemovalPolicy, Stage
+from aws_cdk import Duration, RemovalPolicy, Stack, Stage
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
@@ -148,6 +148,20 @@ class Function(Construct):
             "AwsSolutions-L1",
             "The runtime is configuration: the layer's wheels must match it, also on a laptop.",
         )
+
+    def consume(self, construct_id: str, queue_arn: str, *, at_once: int) -> None:
+        """Call it with ten messages of a queue at a time, and at most so many calls at once."""
+        mapping = lambda_.EventSourceMapping(
+            Stack.of(self),
+            construct_id,
+            target=self.function,
+            event_source_arn=queue_arn,
+            batch_size=10,
+            max_concurrency=at_once,
+            report_batch_item_failures=True,
+        )
+        # Lambda tests the role before it connects the queue.
+        mapping.node.add_dependency(self)
 
     def keep_failures(self, queue_arn: str, *, retries: int, max_age_s: int) -> None:
         """Send failed asynchronous calls to a queue.

@@ -6,7 +6,6 @@ does not use costs nothing, and goes when joblane.toml does not name it any more
 
 from collections.abc import Sequence
 
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 
 from infra.function import Function, FunctionStack
@@ -54,17 +53,7 @@ def add_notifier(stack: FunctionStack, rules: NotifyRules) -> None:
             *_grants(stack, rules),
         ],
     )
-    mapping = lambda_.EventSourceMapping(
-        stack,
-        "Notifications",
-        target=notifier.function,
-        event_source_arn=queue.queue_arn,
-        batch_size=10,
-        max_concurrency=NOTIFIER_RESERVED,
-        report_batch_item_failures=True,
-    )
-    # Lambda tests the role before it connects the queue.
-    mapping.node.add_dependency(notifier)
+    notifier.consume("Notifications", queue.queue_arn, at_once=NOTIFIER_RESERVED)
 
 
 def _grants(stack: FunctionStack, rules: NotifyRules) -> list[Grant]:

@@ -9,6 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct, IConstruct
 
+from infra.resources import INBOXES, LANES, Resources
 from joblane.config import Config
 
 
@@ -21,6 +22,19 @@ class Grant:
     reason: str = ""
     """Why the resources contain a pattern; of actions that know no resources it is not needed."""
     conditions: Mapping[str, Mapping[str, object]] | None = None
+
+
+def table_grant(
+    actions: str, *arns: str, conditions: Mapping[str, Mapping[str, object]] | None = None
+) -> Grant:
+    """Actions of DynamoDB, as `GetItem PutItem`, on tables or indexes."""
+    return Grant([f"dynamodb:{action}" for action in actions.split()], arns, conditions=conditions)
+
+
+def sending(resources: Resources) -> Grant:
+    """Send messages to every lane and inbox."""
+    arns = (resources.lanes(), resources.inboxes())
+    return Grant(("sqs:SendMessage",), arns, f"{LANES} {INBOXES}")
 
 
 def delivering(queue_arn: str) -> Grant:

@@ -7,7 +7,7 @@ from infra.assets import Assets
 from infra.declared import kicks, metrics
 from infra.function import Function
 from infra.notify import add_notifier
-from infra.policies import Grant
+from infra.policies import Grant, table_grant
 from infra.reserved import SEQUEL_RESERVED
 from infra.resources import INBOXES, LANES
 from infra.sequel import reading
@@ -80,10 +80,7 @@ class ProjectionStack(StreamStack):
             declared={**metrics(self.config), **kicks(self.config), **sample},
             grants=[
                 *stream_grants(stream),
-                Grant(
-                    ("dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"),
-                    (resources.table("counters"),),
-                ),
+                table_grant("GetItem Query UpdateItem", resources.table("counters")),
                 Grant(("sqs:SendMessage",), queues),
                 *([Grant(("lambda:InvokeFunction",), (scaler,))] if self.config.fleets else []),
             ],
@@ -114,16 +111,8 @@ class ProjectionStack(StreamStack):
             reserved=SEQUEL_RESERVED,
             grants=[
                 *stream_grants(stream),
-                Grant(("dynamodb:GetItem", "dynamodb:PutItem"), (resources.table("keys"),)),
-                Grant(
-                    (
-                        "dynamodb:BatchGetItem",
-                        "dynamodb:GetItem",
-                        "dynamodb:PutItem",
-                        "dynamodb:UpdateItem",
-                    ),
-                    (resources.table("jobs"),),
-                ),
+                table_grant("GetItem PutItem", resources.table("keys")),
+                table_grant("BatchGetItem GetItem PutItem UpdateItem", resources.table("jobs")),
                 Grant(("sqs:SendMessage",), (resources.lanes(),), LANES),
                 Grant(("sqs:SendMessage",), (resources.inboxes(),), INBOXES),
                 Grant(("sqs:SendMessage",), (resources.alternate(),)),

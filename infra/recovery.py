@@ -12,7 +12,7 @@ from constructs import Construct
 
 from infra.assets import Assets
 from infra.function import Function, FunctionStack
-from infra.policies import Grant, acknowledge, give, log_group
+from infra.policies import Grant, acknowledge, give, log_group, table_grant
 from infra.recovery_machine import definition
 from infra.reserved import RECOVERY_RESERVED
 from infra.resources import INBOXES, LANES
@@ -69,17 +69,9 @@ class RecoveryStack(FunctionStack):
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
             },
             grants=[
-                Grant(("dynamodb:GetItem", "dynamodb:UpdateItem"), (resources.table("jobs"),)),
-                Grant(
-                    (
-                        "dynamodb:DeleteItem",
-                        "dynamodb:GetItem",
-                        "dynamodb:Query",
-                        "dynamodb:UpdateItem",
-                    ),
-                    (resources.table("conditions"),),
-                ),
-                Grant(("dynamodb:Query",), (resources.table("agents"),)),
+                table_grant("GetItem UpdateItem", resources.table("jobs")),
+                table_grant("DeleteItem GetItem Query UpdateItem", resources.table("conditions")),
+                table_grant("Query", resources.table("agents")),
                 Grant(("sqs:SendMessage",), (resources.lanes(), resources.alternate()), LANES),
                 # Of a job that only one agent may run.
                 Grant(("sqs:SendMessage",), (resources.inboxes(),), INBOXES),

@@ -4,7 +4,6 @@ They are part of the projection stack if joblane.toml names an endpoint, so what
 not use costs nothing, and goes when joblane.toml does not name it any more.
 """
 
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 
 from infra.function import Function, FunctionStack
@@ -47,14 +46,4 @@ def add_tracer(stack: FunctionStack, traces: Traces) -> None:
             *reading(stack, [] if traces.headers is None else [parse(traces.headers)]),
         ],
     )
-    mapping = lambda_.EventSourceMapping(
-        stack,
-        "Spans",
-        target=tracer.function,
-        event_source_arn=queue.queue_arn,
-        batch_size=10,
-        max_concurrency=CALLS_AT_ONCE,
-        report_batch_item_failures=True,
-    )
-    # Lambda tests the role before it connects the queue.
-    mapping.node.add_dependency(tracer)
+    tracer.consume("Spans", queue.queue_arn, at_once=CALLS_AT_ONCE)

@@ -6,19 +6,18 @@ from aws_cdk import Duration
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.assets import Assets
-from infra.declared import fleet_plans, metrics
+from infra.declared import fleet_plans, metrics, queues, threads
 from infra.function import Function, FunctionStack, concurrency
 from infra.lanes import new_queue
-from infra.policies import Grant, acknowledge
+from infra.policies import Grant, acknowledge, sending, table_grant
 from infra.reserved import LETTERS_RESERVED, REQUEUE_RESERVED, SCALER_RESERVED
-from infra.resources import INBOXES, LANES
+from infra.resources import LANES
 from joblane.config import Config
 from joblane.deployment import names
 from joblane.deployment.names import alternate_name, topic_name
@@ -85,51 +84,22 @@ class UpkeepStack(FunctionStack):
             declared={
                 **self._retention,
                 "JOBLANE_CONCURRENCY": concurrency(self.config),
-                "JOBLANE_QUEUES": json.dumps(
-                    {name: list(queue.tenants) for name, queue in self.config.queues.items()}
-                ),
+                "JOBLANE_QUEUES": queues(self.config),
                 "JOBLANE_TENANTS": json.dumps(list(self.config.tenants)),
                 "JOBLANE_LIMITS": self.config.limits_by_tenant.compact("jobs_running"),
             },
             timeout_s=REQUEUE_TIMEOUT_S,
             reserved=REQUEUE_RESERVED,
             grants=[
-                Grant(
-                    ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"),
-                    (resources.table("agents"),),
+                table_grant("BatchGetItem GetItem Query", resources.table("agents")),
+                table_grant("BatchGetItem UpdateItem", resources.table("settings")),
+                table_grant("BatchGetItem GetItem PutItem UpdateItem", resources.table("keys")),
+                table_grant("GetItem", resources.table("types")),
+                table_grant(
+                    "Query", resources.index("jobs", "wake"), resources.index("keys", "waits")
                 ),
-                Grant(
-                    ("dynamodb:BatchGetItem", "dynamodb:UpdateItem"),
-                    (resources.table("settings"),),
-                ),
-                Grant(
-                    (
-                        "dynamodb:BatchGetItem",
-                        "dynamodb:GetItem",
-                        "dynamodb:PutItem",
-                        "dynamodb:UpdateItem",
-                    ),
-                    (resources.table("keys"),),
-                ),
-                Grant(("dynamodb:GetItem",), (resources.table("types"),)),
-                Grant(
-                    ("dynamodb:Query",),
-                    (resources.index("jobs", "wake"), resources.index("keys", "waits")),
-                ),
-                Grant(
-                    (
-                        "dynamodb:GetItem",
-                        "dynamodb:BatchGetItem",
-                        "dynamodb:PutItem",
-                        "dynamodb:UpdateItem",
-                    ),
-                    (resources.table("jobs"),),
-                ),
-                Grant(
-                    ("sqs:SendMessage",),
-                    (resources.lanes(), resources.inboxes()),
-                    f"{LANES} {INBOXES}",
-                ),
+                table_grant("GetItem BatchGetItem PutItem UpdateItem", resources.table("jobs")),
+                sending(resources),
                 Grant(("sqs:SendMessage",), (resources.alternate(),)),
             ],
         )
@@ -149,12 +119,9 @@ class UpkeepStack(FunctionStack):
             environment={},
             declared=self._retention,
             grants=[
-                Grant(
-                    ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:UpdateItem"),
-                    (resources.table("agents"),),
-                ),
-                Grant(("dynamodb:BatchGetItem",), (resources.table("agents"),)),
-                Grant(("dynamodb:GetItem", "dynamodb:UpdateItem"), (resources.table("jobs"),)),
+                table_grant("DeleteItem GetItem UpdateItem", resources.table("agents")),
+                table_grant("BatchGetItem", resources.table("agents")),
+                table_grant("GetItem UpdateItem", resources.table("jobs")),
                 Grant(("sqs:SendMessage",), (resources.lanes(), resources.alternate()), LANES),
                 Grant(
                     ("sqs:DeleteQueue", "sqs:GetQueueAttributes"),
@@ -201,10 +168,7 @@ class UpkeepStack(FunctionStack):
             environment={"JOBLANE_TOPIC": topic.topic_arn},
             declared={},
             grants=[
-                Grant(
-                    ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"),
-                    (resources.table("agents"),),
-                ),
+                table_grant("BatchGetItem GetItem PutItem", resources.table("agents")),
                 Grant(("autoscaling:DescribeAutoScalingGroups",), ("*",)),  # it has no resources
                 Grant(
                     ("autoscaling:SetInstanceHealth",),
@@ -230,23 +194,14 @@ class UpkeepStack(FunctionStack):
             environment={},
             declared={
                 "JOBLANE_FLEET_PLANS": fleet_plans(config),
-                "JOBLANE_THREADS": json.dumps(
-                    {name: queue.threads for name, queue in config.queues.items()}
-                ),
+                "JOBLANE_THREADS": threads(config),
                 **metrics(config),
             },
             reserved=SCALER_RESERVED,
             grants=[
-                Grant(
-                    ("dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"),
-                    (resources.table("agents"),),
-                ),
-                Grant(("dynamodb:BatchGetItem",), (resources.table("settings"),)),
-                Grant(
-                    ("dynamodb:GetItem", "dynamodb:PutItem"),
-                    (resources.table("settings"),),
-                    conditions=records,
-                ),
+                table_grant("PutItem Query UpdateItem", resources.table("agents")),
+                table_grant("BatchGetItem", resources.table("settings")),
+                table_grant("GetItem PutItem", resources.table("settings"), conditions=records),
                 Grant(("sqs:GetQueueAttributes",), (resources.lanes(),), LANES),
                 Grant(
                     (
@@ -321,10 +276,7 @@ class UpkeepStack(FunctionStack):
             timeout_s=DEAD_LETTER_TIMEOUT_S,
             reserved=LETTERS_RESERVED,
             grants=[
-                Grant(
-                    ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
-                    (resources.table("jobs"),),
-                ),
+                table_grant("GetItem PutItem UpdateItem", resources.table("jobs")),
                 Grant(("sqs:SendMessage",), (resources.lanes(),), LANES),
                 Grant(
                     ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"),
@@ -338,12 +290,4 @@ class UpkeepStack(FunctionStack):
             ],
         )
         for name, arn in sources.items():
-            lambda_.EventSourceMapping(
-                self,
-                f"Letters-{name}",
-                target=dead_letter.function,
-                event_source_arn=arn,
-                batch_size=10,
-                max_concurrency=LETTERS_AT_ONCE,
-                report_batch_item_failures=True,
-            )
+            dead_letter.consume(f"Letters-{name}", arn, at_once=LETTERS_AT_ONCE)

@@ -71,8 +71,7 @@ class Prepared:
 class Preparation:
     """Prepares claimed jobs for their start."""
 
-    requirements: Requirements | None
-    """None in a deployment without recovery: nothing is tested."""
+    requirements: Requirements
     payloads: PayloadStore
     secrets: SecretStore
     types: JobTypes
@@ -161,11 +160,11 @@ class Preparation:
         One that cannot be tested counts as one that does not hold: recovery tests it again.
         """
         names = tuple(scoped(name, head.tenant) for name in head.spec.requires)
-        requirements = self.requirements
-        if not names or requirements is None:
+        if not names:
             return
+        first_blocking = partial(self.requirements.first_blocking, names)
         try:
-            blocking = await in_thread(lambda: requirements.first_blocking(names), "requires")
+            blocking = await in_thread(first_blocking, "requires")
         except (FunctionFailed, *AWS_ERRORS) as error:
             events.conditions_not_tested(head, error)
             blocking = Blocking(names[0], "could not be tested", untestable=False)

@@ -11,13 +11,13 @@ from ec2_agent.attempt.outputs import OutputFiles
 from ec2_agent.attempt.preparation import NotStarted, Preparation
 from ec2_agent.attempt.shipping import OutputShipper
 from ec2_agent.calls import AWS_ERRORS, in_thread
+from ec2_agent.host.lacking import LackingHost
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.start import JobStarter, LeaseOver, ShimLost
-from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.lanes.flight import Flight
-from ec2_agent.lanes.hiding import LACKING
-from ec2_agent.lanes.lacking import LackingHost
 from ec2_agent.logging import events
+from ec2_agent.messages.delivery import Delivery
+from ec2_agent.messages.flight import Flight
+from ec2_agent.messages.hiding import LACKING
 from ec2_agent.outcomes.journal import OutcomeRecorder
 from ec2_agent.outcomes.judge import (
     FAILURE_CHARS,
@@ -65,8 +65,6 @@ class AttemptParts:
     results: ResultStore
     files: OutputFiles
     flight: Flight
-    recovery: bool
-    """Whether jobs can wait for conditions; without it exit code 75 is a failure like any other."""
     lacking: LackingHost
 
 
@@ -200,7 +198,7 @@ class Attempt:
                 Outcome.LOST, "its shim was killed", now_ms, stored_bytes=job.directory.log_bytes
             )
             if ending is None
-            else judge(head, ending, self._stop, now_ms, recovery=self.parts.recovery)
+            else judge(head, ending, self._stop, now_ms)
         )
         collected = await self.parts.files.collect(
             head, job, result, lambda: not self._abandoned, self._note

@@ -18,7 +18,7 @@ import json
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from ec2_agent.aws_calls.credentials import CurrentKeys
 from ec2_agent.aws_calls.endpoint import Endpoint, NotDirect
@@ -49,27 +49,8 @@ class NotMade(Exception):
     """The call must be repeated through botocore; it may have been made. The text says why."""
 
 
-class Direct(Protocol):
-    """Direct calls to one service."""
-
-    async def call(
-        self,
-        operation: str,
-        request: Mapping[str, Any],
-        read: Callable[[Any], T],
-        wait_s: float = 0,
-    ) -> T:
-        """Make a call that may be made twice.
-
-        `request` has botocore's parameters, `read` gives the result of an answer, and `wait_s` is
-        how long the call itself waits. Raises NotMade, also when `read` raises KeyError,
-        TypeError, ValueError or AttributeError.
-        """
-        ...
-
-
 class DirectCalls:
-    """See Direct."""
+    """Direct calls to one service."""
 
     def __init__(
         self,
@@ -102,7 +83,12 @@ class DirectCalls:
         read: Callable[[Any], T],
         wait_s: float = 0,
     ) -> T:
-        """See Direct."""
+        """Make a call that may be made twice.
+
+        `request` has botocore's parameters, `read` gives the result of an answer, and `wait_s` is
+        how long the call itself waits. Raises NotMade, also when `read` raises KeyError,
+        TypeError, ValueError or AttributeError.
+        """
         service = self._service or await self._open()
         if self._monotonic() < self._rests_until:
             raise NotMade("direct calls rest")
@@ -215,8 +201,8 @@ _ENCODE = json.JSONEncoder(separators=(",", ":"), default=_blob).encode
 
 
 async def made(
-    direct: "Direct | None",
-    directly: Callable[["Direct"], Awaitable[T]],
+    direct: DirectCalls | None,
+    directly: Callable[[DirectCalls], Awaitable[T]],
     through_botocore: Callable[[], T],
     name: str,
 ) -> T:

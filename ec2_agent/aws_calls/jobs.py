@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ec2_agent.aws_calls.direct import Direct, made
+from ec2_agent.aws_calls.direct import DirectCalls, made
 from ec2_agent.calls import in_thread
 from joblane.aws.jobs import JobStore
 from joblane.aws.table import Row, decoded
@@ -16,7 +16,7 @@ from joblane.job.timeline import Step
 class JobCalls:
     """Claims jobs, and ends their attempts. Methods raise Refused, ClientError, BotoCoreError."""
 
-    def __init__(self, store: JobStore, direct: Direct | None = None) -> None:
+    def __init__(self, store: JobStore, direct: DirectCalls | None = None) -> None:
         """Without `direct` every call is made through botocore."""
         self.store = store
         """For all other calls, which block."""
@@ -29,7 +29,7 @@ class JobCalls:
         """
         store = self.store
 
-        async def directly(direct: Direct) -> Head:
+        async def directly(direct: DirectCalls) -> Head:
             request = store.claim_request(job_id, agent, now_ms)
             row = await direct.call("UpdateItem", request, _row)
             if "spec" in row:
@@ -43,7 +43,7 @@ class JobCalls:
     async def settle(self, head: Head, step: Step, facts: AttemptFacts) -> None:
         """End an attempt: see `JobClaims.settle`."""
 
-        async def directly(direct: Direct) -> None:
+        async def directly(direct: DirectCalls) -> None:
             request = self.store.settle_request(head, step, facts)
             await direct.call("UpdateItem", request, _nothing)
 

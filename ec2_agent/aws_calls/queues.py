@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from ec2_agent.aws_calls.direct import Direct, made
+from ec2_agent.aws_calls.direct import DirectCalls, made
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from joblane.aws.lanes import BATCH, LaneQueue, Received, not_deleted, received
 
@@ -24,7 +24,9 @@ waits for it; a busy agent ends several jobs in this time."""
 class QueueCalls:
     """One queue. Methods raise ClientError and BotoCoreError."""
 
-    def __init__(self, queue: LaneQueue, window_s: float = 0, direct: Direct | None = None) -> None:
+    def __init__(
+        self, queue: LaneQueue, window_s: float = 0, direct: DirectCalls | None = None
+    ) -> None:
         """Delete what is to be deleted within `window_s` together; 0: each message at once.
 
         Without `direct` every call is made through botocore.
@@ -49,7 +51,7 @@ class QueueCalls:
         """
         queue = self._queue
 
-        def directly(direct: Direct) -> Awaitable[list[Received]]:
+        def directly(direct: DirectCalls) -> Awaitable[list[Received]]:
             request = queue.receive_request(most, wait_s)
             return direct.call("ReceiveMessage", request, _checked, wait_s)
 
@@ -118,7 +120,7 @@ class QueueCalls:
         """See `LaneQueue.delete_batch`; a message that is deleted twice is no error."""
         queue = self._queue
 
-        def directly(direct: Direct) -> Awaitable[dict[str, ClientError]]:
+        def directly(direct: DirectCalls) -> Awaitable[dict[str, ClientError]]:
             request = queue.delete_request(receipts)
             return direct.call("DeleteMessageBatch", request, partial(not_deleted, receipts))
 
@@ -141,7 +143,9 @@ QueueAt = Callable[[str], QueueCalls]
 class Queues:
     """All queues of one agent."""
 
-    def __init__(self, sqs: "SQSClient", window_s: float = 0, direct: Direct | None = None) -> None:
+    def __init__(
+        self, sqs: "SQSClient", window_s: float = 0, direct: DirectCalls | None = None
+    ) -> None:
         """See `QueueCalls`."""
         self._sqs = sqs
         self._direct = direct

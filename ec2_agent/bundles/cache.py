@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import IO
 
 from ec2_agent.bundles.unpack import BadBundle, Contents, unpack
-from ec2_agent.disk.space import MIB, DiskSpace
 from ec2_agent.host.processes import boot_id
+from ec2_agent.sandbox.disk.space import MIB, DiskSpace
 from ec2_agent.sandbox.model import DiskShort
 from joblane.aws.download import Download, ObjectGone
 

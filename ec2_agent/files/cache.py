@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ec2_agent.disk.space import DiskSpace
 from ec2_agent.files.transfers import Proceed, Stopped, acquire
 from ec2_agent.host.processes import boot_id
+from ec2_agent.sandbox.disk.space import DiskSpace
 from joblane.aws.download import Download, ObjectGone
 from joblane.job.fields import MAX_FILE_BYTES
 

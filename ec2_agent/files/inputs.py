@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Self
 
-from ec2_agent.disk.space import DiskSpace
 from ec2_agent.files import stdin
 from ec2_agent.files.cache import FileCache, FileUnusable
 from ec2_agent.files.staging import Stage, Stages
 from ec2_agent.files.transfers import Proceed, Transfers
+from ec2_agent.sandbox.disk.space import DiskSpace
 from joblane.formats.text import shortened
 from joblane.job.head import Head
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ec2_agent.disk.space import LOW_BYTES, LOW_FILES
 from ec2_agent.logging import events
+from ec2_agent.sandbox.disk.space import LOW_BYTES, LOW_FILES
 
 CHECK_S = 1.0
 """Seconds between two checks while the agent takes no jobs for lack of capacity."""

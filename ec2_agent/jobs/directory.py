@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from ec2_agent.lanes.delivery import Delivery, encode_delivery
+from ec2_agent.messages.delivery import Delivery, encode_delivery
 from ec2_agent.shim import files
 from ec2_agent.shim.log import Reader
 from joblane.job.head import Head

@@ -12,7 +12,7 @@ from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.context import Typed
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.start import JobStarter
-from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.messages.delivery import Delivery
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Spec
@@ -48,7 +48,6 @@ class LocalJobs:
             self.shims,
             self.jobs,
             lambda: boottime() + LEASE_S,
-            recovery=True,
             capacity=Capacity(self.jobs, 1, lambda: 1, lambda: none, time.monotonic, lambda: None),
             limits=Limits(),
         )

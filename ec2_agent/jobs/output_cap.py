@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ec2_agent.disk.space import KEEP_BYTES
+from ec2_agent.sandbox.disk.space import KEEP_BYTES
 from ec2_agent.shim.log import CAP_BYTES, CAP_MARK
 
 MB = 1 << 20

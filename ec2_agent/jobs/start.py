@@ -20,8 +20,8 @@ from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.output_cap import output_cap
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
-from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.logging import events
+from ec2_agent.messages.delivery import Delivery
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import DiskShort, HostShort, Spec, refusal
@@ -56,8 +56,6 @@ class JobStarter:
     """The directory that holds the job directories."""
     lease_until: Callable[[], float]
     """Up to when the lease is safe, in seconds of CLOCK_BOOTTIME."""
-    recovery: bool
-    """Whether jobs may name conditions."""
     capacity: Capacity
     limits: Limits
     """Of all tenants."""
@@ -157,12 +155,11 @@ class JobStarter:
                 raise refusal(failed.errno, str(failed)) from failed
             late = None if spec.timeout_s is None else spec.timeout_s + spec.grace_s + LATE_S
             kill_at = None if late is None else time.monotonic() + late
-            waits = {"tenant": head.tenant, "requires": head.spec.requires}
             per_job_mb = self.limits.of(head.tenant).output_mb_per_job
             order = {
                 "until": until(),
                 "kill_at": kill_at,
-                "waits": waits if self.recovery else None,
+                "waits": {"tenant": head.tenant, "requires": head.spec.requires},
                 "output": fields_of(output_cap(head.output_bytes, per_job_mb)),
                 "context": job_context(head),
                 "heartbeat_s": head.spec.heartbeat_timeout_s,

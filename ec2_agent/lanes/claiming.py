@@ -2,19 +2,20 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ec2_agent.aws_calls.jobs import JobCalls
 from ec2_agent.calls import in_thread
-from ec2_agent.lanes.delivery import Delivery, read_message
 from ec2_agent.lanes.disposal import Action, Disposal, dispose_missing, dispose_refused
-from ec2_agent.lanes.flight import Flight
 from ec2_agent.lanes.overtaking import is_overtaken, overtaken
 from ec2_agent.logging import events
+from ec2_agent.messages.delivery import Delivery, read_message
+from ec2_agent.messages.flight import Flight
 from ec2_agent.outcomes.judge import AttemptResult, cancelled
 from ec2_agent.outcomes.record import transition_of
+from ec2_agent.presence.roster import Roster
 from ec2_agent.settings import Settings
 from joblane.aws.agents import AgentStore
 from joblane.aws.jobs import Refused
@@ -37,19 +38,16 @@ class Claimer:
     jobs: JobCalls
     agents: AgentStore
     keys: KeyStore
-    conditions: ConditionSupervisor | None
-    """None in a deployment without recovery: no job is ever blocked there."""
+    conditions: ConditionSupervisor
     flight: Flight
     clock: Callable[[], float]
     """Unix seconds."""
     dice: random.Random
     """For the jitter of retries."""
-    own_jobs: Callable[[], Iterable[str]] | None = None
-    """Ids of this agent's jobs, one for each claim under way; see `Slots.job_ids`."""
+    roster: Roster
+    """This agent's jobs."""
 
     def __post_init__(self) -> None:
-        self.claiming: list[str] = []
-        """Ids of the jobs that are being claimed now."""
         self._last_ms = 0
 
     async def claim(self, delivery: Delivery) -> Head | None:
@@ -63,11 +61,8 @@ class Claimer:
             events.message_not_ours(error)
             await self.flight.move_to_dead_letters(delivery, str(error))
             return None
-        self.claiming.append(message.job_id)
-        try:
+        with self.roster.claims(message.job_id):
             return await self._claim(delivery, message.job_id)
-        finally:
-            self.claiming.remove(message.job_id)
 
     async def _claim(self, delivery: Delivery, job_id: str) -> Head | None:
         refusal = Refused(None)
@@ -110,9 +105,9 @@ class Claimer:
         if head.state is not State.ACTIVE or name is None:
             return None
         row = await in_thread(lambda: self.agents.get(name), "read holder")
-        if row is None or name != self.settings.name or self.own_jobs is None:
+        if row is None or name != self.settings.name:
             return row
-        jobs = list(self.own_jobs())
+        jobs = self.roster.job_ids()
         with suppress(ValueError):
             jobs.remove(head.job_id)  # this claim, which lists it as well
         return replace(row, beat_ms=max(row.beat_ms, now_ms), jobs=tuple(jobs))
@@ -155,11 +150,11 @@ class Claimer:
 
     async def _join(self, delivery: Delivery, head: Head) -> None:
         """Put a blocked job into its condition's list; its agent may have died before it did."""
-        condition, conditions = head.condition, self.conditions
-        if condition is None or conditions is None:
-            raise ValueError(f"job {head.job_id} is blocked, but this deployment has no recovery")
+        condition = head.condition
+        if condition is None:
+            raise ValueError(f"job {head.job_id} is blocked, and its row names no condition")
         now_ms = self._now_ms()
-        why = await in_thread(lambda: conditions.join(condition, head, now_ms), "join")
+        why = await in_thread(lambda: self.conditions.join(condition, head, now_ms), "join")
         if why is not None:
             await in_thread(lambda: self.jobs.store.note_untested(head, why), "note")
         await self.flight.delete(delivery)

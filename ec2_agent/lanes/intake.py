@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 from ec2_agent.aws_calls.queues import QueueAt
 from ec2_agent.calls import AWS_ERRORS
-from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.polling import (
     EMPTY_AFTER_S,
     MOST_A_FETCH,
@@ -18,6 +18,7 @@ from ec2_agent.lanes.polling import (
     serving_order,
 )
 from ec2_agent.logging import events
+from ec2_agent.messages.delivery import Delivery
 from joblane.aws.lanes import Received
 from joblane.deployment.descriptor import Descriptor
 
@@ -33,6 +34,16 @@ PAUSE_S = 2.0
 FULL_PAUSE_S = 0.25
 """Before a lane is polled again that brought nothing but messages of tenants at their limit. Lower
 lanes are served meanwhile, and a backlog of such messages costs four polls a second."""
+
+
+class Desk(Protocol):
+    """Serves messages: see `ec2_agent.serving.desk`."""
+
+    def receive(self, delivery: Delivery) -> bool:
+        """Serve a message that has come; False if its tenant runs all that it may run here."""
+
+    def serve(self) -> None:
+        """Serve what waits: something may have become free."""
 
 
 @dataclass(eq=False)
@@ -75,17 +86,11 @@ class Intake:
         late = self.monotonic() - STALLED_S
         return any(poll.since <= late for poll in self._open.values())
 
-    async def run(
-        self, admit: Callable[[Delivery], bool], resume: Callable[[], None] = lambda: None
-    ) -> None:
-        """Poll until stopped; pass each message to `admit`.
-
-        `admit` returns False for a message whose tenant is at its limit. `resume` is called before
-        slots are given to new messages.
-        """
+    async def run(self, desk: Desk) -> None:
+        """Poll until stopped; pass each message to the desk, which serves what waits first."""
         while not self._stopped:
             self.changed.clear()
-            resume()
+            desk.serve()
             decision = next_fetch(
                 serving_order(tuple(self.descriptor.queues), self._fetches),
                 self.wanted(),
@@ -96,7 +101,7 @@ class Intake:
             if isinstance(decision, Fetch):
                 known_s = EMPTY_AFTER_S if decision.lane in self._empty else 0.0
                 self._open[decision.lane] = Poll(self.monotonic() - known_s, decision.most)
-                task = asyncio.create_task(self._poll(decision, admit))
+                task = asyncio.create_task(self._poll(decision, desk))
                 self._polls.add(task)
                 task.add_done_callback(self._polls.discard)
                 continue
@@ -110,7 +115,7 @@ class Intake:
         if self._polls:
             await asyncio.wait(self._polls)
 
-    async def _poll(self, fetch: Fetch, admit: Callable[[Delivery], bool]) -> None:
+    async def _poll(self, fetch: Fetch, desk: Desk) -> None:
         lane = self.queue_at(self.descriptor.lane_url(*fetch.lane))
         messages: list[Received] = []
         # Many at once, to find those of other tenants between them.
@@ -123,7 +128,7 @@ class Intake:
                 self._empty.discard(fetch.lane)
             else:
                 self._empty.add(fetch.lane)
-            if messages and not self._admit_all(fetch.lane, lane.url, messages, admit):
+            if messages and not self._pass_on(fetch.lane, lane.url, messages, desk):
                 await asyncio.sleep(FULL_PAUSE_S)
         except AWS_ERRORS as error:
             self.failed += 1
@@ -134,18 +139,18 @@ class Intake:
             del self._open[fetch.lane]
         self.changed.set()
 
-    def _admit_all(
+    def _pass_on(
         self,
         lane: LaneKey,
         url: str,
         messages: Iterable[Received],
-        admit: Callable[[Delivery], bool],
+        desk: Desk,
     ) -> bool:
         """Pass on what a poll brought. Returns whether a tenant below its limit had a message."""
         self._fetches += 1
         dead_letter_url = self.descriptor.dead_letter_url
         admitted = [
-            admit(Delivery(lane[0], url, dead_letter_url, message, self.clock()))
+            desk.receive(Delivery(lane[0], url, dead_letter_url, message, self.clock()))
             for message in messages
         ]
         if any(admitted):

@@ -121,19 +121,9 @@ def capacity_available() -> None:
     """After `no_capacity`."""
 
 
-@event(INFO, "job {job_id}: waits for {memory_mb} MB of memory; {has}")
-def waits_for_memory(job: Traced, memory_mb: int, has: str) -> None:
-    """Its message is held until running jobs end, or returned to its lane for another agent."""
-
-
-@event(INFO, "job {job_id}: waits because tenant {tenant} may run {limit} jobs at once; {has}")
-def waits_for_tenant(job: Traced, tenant: str, limit: int, has: str) -> None:
-    """Its message is held until one of the tenant's jobs ends, or returned for another agent."""
-
-
 @event(INFO, "job {job_id}: {why}")
-def waits_for_slot(job: Traced, why: str) -> None:
-    """It has this agent as target; its message is held until it may start."""
+def job_waits(job: Traced, why: str) -> None:
+    """Its message has been held for a while, or is returned to its lane for another agent."""
 
 
 @event(WARNING, "job {job_id}: not started, returned to its lane: {why}")

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Protocol
 
-from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.logging import events
+from ec2_agent.messages.delivery import Delivery
 from ec2_agent.outcomes.judge import AttemptResult
 from ec2_agent.outcomes.record import OutcomeRecord, Transition, decide
 from ec2_agent.retry import Backoff, aws_backoff

@@ -60,29 +60,23 @@ class AttemptResult:
         return 0 if self.ending is None else self.ending.output_bytes
 
 
-def judge(
-    head: Head, ending: Ending, stop: StopReason | None, at_ms: int, *, recovery: bool
-) -> AttemptResult:
-    """Judge an attempt by how its process ended, and by the reason for which it was stopped.
-
-    Without `recovery` jobs cannot wait for conditions: exit code 75 is a failure like any other.
-    """
+def judge(head: Head, ending: Ending, stop: StopReason | None, at_ms: int) -> AttemptResult:
+    """Judge an attempt by how its process ended, and by the reason for which it was stopped."""
     wall = f"{ending.usage.wall_s:.1f} s"
     if stop is not None and ending.stopped:
         outcome, reason = _stopped(head, stop, at_ms, f"ended after {wall}")
         return AttemptResult(outcome, reason, at_ms, ending=ending, records=ending.records)
     named = ending.condition
     names = (named, *head.spec.requires, default_condition(head.queue))
-    condition = scoped(next(name for name in names if name), head.tenant) if recovery else None
+    condition = scoped(next(name for name in names if name), head.tenant)
     outcome = outcome_of(
         exit_code=ending.exit_code,
         timed_out=ending.timed_out or ending.silent,
         oom_killed=ending.oom_killed,
-        condition=condition,
     )
     blocked_by = condition if outcome is Outcome.BLOCKED else None
     match outcome:
-        case Outcome.BLOCKED if condition is not None:
+        case Outcome.BLOCKED:
             says = "the job named what it waits for:" if named else "waits for"
             reason = f"exit code 75: {says} {unscoped(condition)}"
         case Outcome.TIMED_OUT if ending.silent:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ec2_agent.fields import fields_of, known
-from ec2_agent.lanes.delivery import Delivery, decode_delivery, encode_delivery
+from ec2_agent.messages.delivery import Delivery, decode_delivery, encode_delivery
 from ec2_agent.outcomes.judge import AttemptResult, cancelled
 from ec2_agent.sandbox.model import Usage
 from joblane.aws.job_items import from_item, stored_spec, to_item

@@ -9,8 +9,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from ec2_agent.aws_calls.jobs import JobCalls
 from ec2_agent.calls import in_thread
-from ec2_agent.lanes.flight import Flight
 from ec2_agent.logging import events
+from ec2_agent.messages.flight import Flight
 from ec2_agent.outcomes.journal import Undelivered
 from ec2_agent.outcomes.record import OutcomeRecord, Transition
 from joblane.aws.jobs import Refused
@@ -39,7 +39,7 @@ class Report:
     """
 
     jobs: JobCalls
-    conditions: ConditionSupervisor | None
+    conditions: ConditionSupervisor
     flight: Flight
 
     async def settle(self, outcome: OutcomeRecord) -> Transition | None:
@@ -72,12 +72,12 @@ class Report:
 
     async def _write(self, head: Head, transition: Transition) -> None:
         jobs, step, facts = self.jobs, transition.step, transition.facts
-        condition, conditions = transition.condition, self.conditions
-        if condition is not None and conditions is not None:
+        condition = transition.condition
+        if condition is not None:
             blocked = await _call(
                 in_thread(partial(jobs.store.block, head, step, condition, facts), "block")
             )
-            join = partial(conditions.join, condition, blocked, step.at_ms)
+            join = partial(self.conditions.join, condition, blocked, step.at_ms)
             why = await _call(in_thread(join, "join"))
             if why is not None:
                 note = partial(jobs.store.note_untested, blocked, why)

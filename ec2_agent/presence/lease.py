@@ -11,17 +11,19 @@ cannot reach AWS must therefore have killed its jobs before that, by the boot cl
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.logging import events
+from ec2_agent.presence.roster import Roster
 from ec2_agent.presence.standing import Standing
 from ec2_agent.settings import PACE, Pace, Settings
 from joblane import __version__
 from joblane.aws.agents import AgentStore
-from joblane.job.lease import Heartbeat, JobProgress, bounded
+from joblane.job.lease import Heartbeat, bounded
 
 
 def lease_lost(renewed: float, now: float, pace: Pace = PACE) -> bool:
@@ -32,6 +34,17 @@ def lease_lost(renewed: float, now: float, pace: Pace = PACE) -> bool:
     return now - renewed >= pace.holds_s
 
 
+class Load(NamedTuple):
+    """What an agent has in use, for its heartbeat."""
+
+    taken: Mapping[str, int] = {}
+    """Slots in use by queue (`Heartbeat.taken`)."""
+    left: int = 0
+    """How many more jobs the agent would take now (`Heartbeat.left`)."""
+    trouble: str | None = None
+    """Why the agent takes no jobs, or which outcomes wait; None if nothing is wrong."""
+
+
 @dataclass
 class Lease:
     """The lease of one agent."""
@@ -40,31 +53,17 @@ class Lease:
     store: AgentStore
     clock: Callable[[], float]
     """Unix seconds."""
-    monotonic: Callable[[], float]
+    boottime: Callable[[], float]
     """Seconds of the boot clock, which is never set and counts while the machine sleeps."""
-    running: Callable[[], Iterable[str]]
-    """Ids of this agent's jobs."""
-    progress: Callable[[], Iterable[JobProgress]]
-    """What its running jobs reported last."""
-    trouble: Callable[[], str | None]
-    """Why the agent takes no jobs, or which outcomes wait; None if nothing is wrong."""
-    on_lost: Callable[[], None]
-    """Called when the lease is lost, at every heartbeat that fails."""
-    on_renewed: Callable[[float], None]
-    """Called after every successful heartbeat with the time up to which jobs may run."""
+    roster: Roster
+    """The agent's jobs: they are killed when the lease is lost, and renewed with it."""
     standing: Standing
     """Whether it takes new jobs."""
-    tenants: Callable[[], Mapping[str, str]] = dict
-    """Tenant of each job, where known (`Heartbeat.tenants`)."""
-    left: Callable[[], int] = lambda: 0
-    """How many more jobs the agent would take now (`Heartbeat.left`)."""
-    taken: Callable[[], Mapping[str, int]] = dict
-    """Slots in use by queue (`Heartbeat.taken`)."""
+    load: Callable[[], Load] = Load
 
     def __post_init__(self) -> None:
-        self._renewed = self.monotonic()
+        self._renewed = self.boottime()
         self._given_up = False
-        self._due = asyncio.Event()
         self._writing = asyncio.Lock()
         self._ended = False
         self.surplus_ms: int | None = None
@@ -87,11 +86,11 @@ class Lease:
         await self._beat()
 
     async def keep(self) -> None:
-        """Send a heartbeat every `Pace.heartbeat_s`, and when `beat_soon` asks, until cancelled."""
+        """Send a heartbeat every `Pace.heartbeat_s`, and at news of standing, until cancelled."""
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._due.wait(), self.settings.pace.heartbeat_s)
-            self._due.clear()
+                await asyncio.wait_for(self.standing.news.wait(), self.settings.pace.heartbeat_s)
+            self.standing.news.clear()
             # First: after a long stop of this process or its machine, other agents may have
             # taken the jobs over, and a successful heartbeat does not bring them back.
             self._check()
@@ -104,12 +103,12 @@ class Lease:
                 self._given_up = self._lost()
 
     def _lost(self) -> bool:
-        return lease_lost(self._renewed, self.monotonic(), self.settings.pace)
+        return lease_lost(self._renewed, self.boottime(), self.settings.pace)
 
     def _check(self) -> None:
         if self._lost():
             self._given_up = True
-            self.on_lost()
+            self.roster.abandon_all()
 
     async def announce(self) -> None:
         """Send a heartbeat now; returns when it is written. Raises AWS's errors."""
@@ -118,11 +117,7 @@ class Lease:
     def forget_surplus(self) -> None:
         """Have the next heartbeat say that this agent stays, until it is named again."""
         self._forgotten_ms, self.surplus_ms = self.surplus_ms, None
-        self.beat_soon()
-
-    def beat_soon(self) -> None:
-        """Send the next heartbeat now: readers are to see a change."""
-        self._due.set()
+        self.standing.news.set()
 
     async def end(self) -> None:
         """Give up the lease: this agent has no jobs any more."""
@@ -139,30 +134,31 @@ class Lease:
                 await self._write()
 
     async def _write(self) -> None:
-        sent = self.monotonic()
-        of_jobs, taken = self.tenants(), self.taken()
+        sent = self.boottime()
+        roster, load = self.roster, self.load()
+        of_jobs = roster.tenants()
         # Those of one tenant in a row, which takes the least room, and the unknown ones last.
-        jobs = sorted(self.running(), key=lambda job: (job not in of_jobs, of_jobs.get(job, "")))
+        jobs = sorted(roster.job_ids(), key=lambda job: (job not in of_jobs, of_jobs.get(job, "")))
         beat_ms = int(self.clock() * 1000)
         row = Heartbeat(
             name=self.settings.name,
             since_ms=self.settings.since_ms,
             beat_ms=beat_ms,
             threads=self.settings.threads,
-            running=sum(taken.values()),
+            running=sum(load.taken.values()),
             jobs=tuple(jobs),
             tenants=tuple(of_jobs[job] for job in jobs if job in of_jobs),
             queues=tuple(self.settings.descriptor.queues),
             isolation=self.settings.isolation,
             version=__version__,
-            trouble=self.trouble(),
+            trouble=load.trouble,
             lease_s=self.settings.pace.lease_s,
-            progress=bounded(self.progress()),
+            progress=bounded(roster.progress()),
             labels=self.settings.labels,
             mode=self.standing.mode,
             uncordoned_ms=self.standing.uncordoned_ms(beat_ms),
-            left=self.left(),
-            taken=taken,
+            left=load.left,
+            taken=load.taken,
             surplus_ms=self.surplus_ms,
         )
         named_ms = await in_thread(lambda: self.store.beat(row), "heartbeat")
@@ -172,4 +168,4 @@ class Lease:
             self.surplus_ms = named_ms
             events.named_surplus()
         self.standing.announced(row)
-        self.on_renewed(self.until)
+        self.roster.renew_all(self.until)

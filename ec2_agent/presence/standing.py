@@ -16,6 +16,7 @@ An agent that was uncordoned is like a new one for those who share limits out: i
 heartbeat that says so, and takes no job before.
 """
 
+import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -27,10 +28,10 @@ from joblane.job.lease import Heartbeat, Mode
 class Standing:
     """Whether one agent takes new jobs."""
 
-    def __init__(self, directory: Path, on_open: Callable[[], None]) -> None:
-        """`directory` is the agent's own; `on_open` is called when a cordon has ended."""
+    def __init__(self, directory: Path, on_change: Callable[[], None]) -> None:
+        """`directory` is the agent's own; `on_change` is called when jobs are taken, or no more."""
         self._file = directory / "cordoned"
-        self._on_open = on_open
+        self._on_change = on_change
         self._uncordoned_ms: int | None = None
         self.draining = False
         """Whether its process ends."""
@@ -38,6 +39,8 @@ class Standing:
         """Whether it is about to end its instance, and takes jobs again if it may not."""
         self.cordoned = self._file.exists()
         self._announced = not self.cordoned
+        self.news = asyncio.Event()
+        """Set when the next heartbeat is to follow at once: readers are to see a change."""
 
     @property
     def mode(self) -> Mode | None:
@@ -62,20 +65,40 @@ class Standing:
         """
         return self.draining or self.cordoned or not self._announced
 
-    def cordon(self) -> None:
-        """Take no new jobs until `uncordon`, in later processes as well."""
-        self.cordoned, self._announced = True, False
-        self._store(self._file.touch)
+    def cordon(self, jobs: int) -> None:
+        """Take no new jobs until `uncordon`, in later processes as well; `jobs` run on."""
+        if not self.cordoned:
+            self.cordoned, self._announced = True, False
+            self._store(self._file.touch)
+            events.cordoned(jobs)
+        self._tell()
 
     def uncordon(self) -> None:
-        """End the cordon; jobs are taken once a heartbeat has said so."""
-        self.cordoned = False
-        self._store(lambda: self._file.unlink(missing_ok=True))
+        """End the cordon; jobs are taken once a heartbeat has said so. A drain goes on."""
+        if self.cordoned:
+            self.cordoned = False
+            self._store(lambda: self._file.unlink(missing_ok=True))
+            events.uncordoned()
+            self._tell()
+
+    def drain(self) -> None:
+        """Take no new jobs any more."""
+        self.draining = True
+        self._tell()
+
+    def leave(self) -> None:
+        """Take no new jobs unless `stay` follows."""
+        self.leaving = True
+        self._tell()
 
     def stay(self) -> None:
         """Leave no more: jobs are taken again at once, since its share of limits was kept."""
         self.leaving = False
-        self._on_open()
+        self._tell()
+
+    def _tell(self) -> None:
+        self._on_change()
+        self.news.set()
 
     def uncordoned_ms(self, beat_ms: int) -> int | None:
         """When the last cordon ended, as a heartbeat of `beat_ms` is to say; None: there was none.
@@ -89,7 +112,7 @@ class Standing:
         if self.cordoned or self._announced or row.mode == "cordoned":
             return  # nothing new, or an operator was faster
         self._uncordoned_ms, self._announced = row.uncordoned_ms, True
-        self._on_open()
+        self._on_change()
 
     def since_ms(self, started_ms: int) -> int:
         """From when an agent that started at `started_ms` counts where limits are shared out."""

@@ -1,8 +1,9 @@
 """The `trouble` of a heartbeat: why the agent takes no jobs, or not all; which outcomes wait."""
 
+from typing import Protocol
+
 from ec2_agent.host.capacity import Capacity
 from ec2_agent.outcomes.journal import Journal
-from ec2_agent.state.supervisor import StateSupervisor
 from joblane.formats.times import rfc3339
 from joblane.job.lease import NO_EGRESS
 
@@ -13,8 +14,15 @@ MOST = 500
 """Characters."""
 
 
+class StateService(Protocol):
+    """What is asked of the state service's supervisor."""
+
+    trouble: str | None
+    """Why it takes no records; None if it does."""
+
+
 def describe_trouble(
-    supervisor: StateSupervisor,
+    state: StateService,
     capacity: Capacity,
     journal: Journal,
     egress_lacks: str | None = None,
@@ -24,7 +32,7 @@ def describe_trouble(
     `egress_lacks` is what the host lacks for jobs with network egress.
     """
     problems = []
-    if (reason := supervisor.trouble or capacity.why) is not None:
+    if (reason := state.trouble or capacity.why) is not None:
         problems.append(f"takes no jobs: {reason}")
     if journal.waiting and journal.oldest_s >= WAITING_S:
         what = f"{journal.waiting} outcome(s) wait since {rfc3339(journal.since_ms or 0)}"

@@ -14,7 +14,7 @@ import sys
 import threading
 from pathlib import Path
 
-from ec2_agent.disk.work_disks import WorkDisks
+from ec2_agent.sandbox.disk.work_disks import WorkDisks
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import EgressPolicy, Ending, Limits, SandboxRefused, Spec
 from ec2_agent.sandbox.probe import probe

@@ -11,8 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from ec2_agent.disk.model import Disk
-from ec2_agent.disk.work_disks import WorkDisks
 from ec2_agent.host.processes import pid_of
 from ec2_agent.sandbox import (
     cgroup,
@@ -26,6 +24,8 @@ from ec2_agent.sandbox import (
     wire,
 )
 from ec2_agent.sandbox.command import Command, check_texts, ended_early
+from ec2_agent.sandbox.disk.model import Disk
+from ec2_agent.sandbox.disk.work_disks import WorkDisks
 from ec2_agent.sandbox.egress import Egress, host_resolvers
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.model import (

@@ -5,8 +5,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from ec2_agent.disk.work_disks import find
 from ec2_agent.sandbox import cgroup, egress_modules, nft
+from ec2_agent.sandbox.disk.work_disks import find
 from ec2_agent.sandbox.launcher import NO_LIMITS, Launcher
 from ec2_agent.sandbox.model import Feature, HostReport, Isolation, SandboxRefused, Spec
 

@@ -82,21 +82,21 @@ def receive_raw(sock: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:
     return body, fds
 
 
-def receive_answer(sock: socket.socket, flags: int = 0) -> bytes:
+def receive_answer(sock: socket.socket) -> bytes:
     """Return one message of a slot; the kernel drops any descriptors.
 
     A peer that ended before it read its last message is an error, which the kernel reports once
     and before the messages that the peer had sent.
     """
     try:
-        return sock.recv(PACKET, flags)
+        return sock.recv(PACKET)
     except ConnectionResetError:
-        return sock.recv(PACKET, flags)
+        return sock.recv(PACKET)
 
 
-def receive(sock: socket.socket, flags: int = 0) -> "tuple[tuple[Any, ...], list[int]]":
+def receive(sock: socket.socket) -> "tuple[tuple[Any, ...], list[int]]":
     """Return one message of the trusted side; an empty tuple is the end of the stream."""
-    body, fds = receive_raw(sock, flags)
+    body, fds = receive_raw(sock)
     return (marshal.loads(body) if body else ()), fds  # noqa: S302 - trusted side
 
 

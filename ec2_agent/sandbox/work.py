@@ -58,8 +58,8 @@ def prepare(asked: Asked, owner: int, tmp_mb: int) -> tuple[int, ...]:
 
     Everything belongs to `owner` afterwards, or to whom it did if that is below 0. A lock on the
     directory says that it is used, for as long as this process or a holder of the descriptor lives
-    (`ec2_agent/disk/quota.py`). Raises OSError with what is to be changed if the files do not fit:
-    without a disk, into `tmp_mb`.
+    (`ec2_agent/sandbox/disk/quota.py`). Raises OSError with what is to be changed if the files do
+    not fit: without a disk, into `tmp_mb`.
     """
     if asked.stage >= 0:
         umask = os.umask(0)  # so that modes are as given: a later chmod would need CAP_FOWNER

@@ -184,8 +184,3 @@ def _deeper(value: object, levels: int) -> bool:
     elif not isinstance(value, list):
         return False
     return levels == 0 or any(_deeper(entry, levels - 1) for entry in value)
-
-
-def no_recovery(_: str) -> None:
-    """Refuse a condition, in a deployment without recovery."""
-    raise ValueError("this deployment has no recovery: jobs cannot wait for conditions")

@@ -40,7 +40,7 @@ from ec2_agent.shim.end_files import EndFiles
 from ec2_agent.shim.held_work import CHECK_S, HeldWork
 from ec2_agent.shim.line import Line
 from ec2_agent.shim.log import Cutter, Writer
-from ec2_agent.shim.operations import Operations, no_recovery
+from ec2_agent.shim.operations import Operations
 from joblane.condition.names import named_by_job
 
 READ_BYTES = 64 * 1024
@@ -63,7 +63,6 @@ EMPTY_S = 5.0
 
 TYPE_CHECKING = False  # see sandbox/wire.py
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 
@@ -97,9 +96,7 @@ class Shim:
         self._pipes = {out: ("stdout", Cutter()), err: ("stderr", Cutter())}
         for fd in self._pipes:
             os.set_blocking(fd, False)
-        check: Callable[[str], object] = no_recovery
-        if (waits := order["waits"]) is not None:
-            check = functools.partial(named_by_job, **waits)
+        check = functools.partial(named_by_job, **order["waits"])
         self._said = Operations(check, order["context"], params)
         line_sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, line)
         self._line = Line(line_sock, self._said, time.monotonic())

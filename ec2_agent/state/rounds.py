@@ -28,12 +28,9 @@ HUNG_S = 10.0
 class Rounds:
     """Works on one backend; one thread at a time."""
 
-    def __init__(
-        self, backend: "Backend", sync_interval: float, clock: "Callable[[], float]" = time.time
-    ) -> None:
+    def __init__(self, backend: "Backend", sync_interval: float) -> None:
         self._backend = backend
         self._sync_interval = sync_interval
-        self._clock = clock
         self._began: float | None = None
         self._trouble: StateRefused | None = None
         self._checked = self._tidied = self._synced = time.monotonic()
@@ -72,7 +69,7 @@ class Rounds:
             self._call_backend(self._backend.check)
             self._checked = now
         if now - self._tidied >= TIDY_S:
-            self._call_backend(lambda: self._backend.tidy(self._clock()))
+            self._call_backend(lambda: self._backend.tidy(time.time()))
             self._tidied = now
 
     def close(self) -> None:
@@ -93,7 +90,7 @@ class Rounds:
     def _write(self, requests: "list[tuple[T, Request]]") -> "Iterator[tuple[T, bytes]]":
         if not requests:
             return
-        now = self._clock()
+        now = time.time()
         writes = [
             prepared(Verb(request.op), record, now)
             for _, request in requests
@@ -112,7 +109,7 @@ class Rounds:
             yield peer, frame({"id": request.id, "results": own})
 
     def _read(self, request: Request) -> bytes:
-        now = self._clock()
+        now = time.time()
         try:
             if request.op == "get":
                 found = self._backend.get(request.kind, request.ids, now)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ec2_agent.settings import CannotStart
+from ec2_agent.errors import CannotStart
 from ec2_agent.state import events
 from ec2_agent.state.client import NotReached, StateClient, StateRefused
 from ec2_agent.state.files import EX_CANTCREAT, Files

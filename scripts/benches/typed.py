@@ -24,9 +24,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from ec2_agent.attempt.typed import find_python
 from ec2_agent.bundles.cache import BundleCache
-from ec2_agent.disk.space import DiskSpace
 from ec2_agent.jobs.context import Typed
 from ec2_agent.jobs.local import LocalJobs
+from ec2_agent.sandbox.disk.space import DiskSpace
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Limits, Spec
 from ec2_agent.sandbox.probe import probe

@@ -8,7 +8,6 @@ from typing import Literal
 from joblane.config import Config
 from joblane.deployment.metrics import OF_FLEETS, OF_QUEUES
 from scripts.costs import prices
-from scripts.costs.output import Output, output
 from scripts.costs.prices import DAYS, GB, HOURS, Price
 from scripts.costs.resources import Resources
 from scripts.costs.usage import (
@@ -25,6 +24,7 @@ from scripts.costs.usage import (
     TOKENS,
     Agent,
     counter_reads,
+    output,
     projector_calls,
 )
 
@@ -32,6 +32,10 @@ Group = Literal["always", "instances", "jobs", "output"]
 
 START_S = 0.2
 """Seconds that a job takes of its slot beside its own (docs/PERFORMANCE.md: 205 ms)."""
+
+
+USED_BY_AGENTS = ("jobs", "agents", "settings", "output")
+"""Tables that an agent uses all the time."""
 
 
 class UnknownPriceError(Exception):
@@ -72,6 +76,10 @@ class Line:
         return self.price.of(self.count)
 
 
+Part = tuple[str, float, Price]
+"""A line without its group: what, how many of the price's unit, the price of one."""
+
+
 @dataclass(frozen=True)
 class Month:
     """A deployment under a load."""
@@ -82,7 +90,13 @@ class Month:
 
     def lines(self) -> list[Line]:
         """Return every line, those that are always there first."""
-        return [*self._always(), *self._instances(), *self._jobs(), *self._output()]
+        groups: dict[Group, Iterator[Part]] = {
+            "always": self._always(),
+            "instances": self._instances(),
+            "jobs": self._jobs(),
+            "output": self._output(),
+        }
+        return [Line(group, *part) for group, parts in groups.items() for part in parts]
 
     def instances(self) -> dict[str, int]:
         """Return the instances of each fleet: `min_size`, or more where the load needs them.
@@ -109,24 +123,21 @@ class Month:
         )
         return slots < self.load.running
 
-    def _always(self) -> Iterator[Line]:
+    def _always(self) -> Iterator[Part]:
         has, queues = self.resources, len(self.config.queues)
-        yield Line("always", "machine clients", has.machines, prices.MACHINE_CLIENT)
-        yield Line("always", "alarms", has.alarms, prices.ALARM)
-        yield Line("always", "composite alarms", has.composite_alarms, prices.COMPOSITE_ALARM)
-        yield Line("always", "dashboards", has.dashboards, prices.DASHBOARD)
-        yield Line("always", "custom metrics", self._metrics(), prices.METRIC)
-        polls = has.letter_readers * LETTER_POLLS
-        yield Line("always", "polls of queues by Lambda", polls, prices.SQS_REQUEST)
+        yield "machine clients", has.machines, prices.MACHINE_CLIENT
+        yield "alarms", has.alarms, prices.ALARM
+        yield "composite alarms", has.composite_alarms, prices.COMPOSITE_ALARM
+        yield "dashboards", has.dashboards, prices.DASHBOARD
+        yield "custom metrics", self._metrics(), prices.METRIC
+        yield "polls of queues by Lambda", has.letter_readers * LETTER_POLLS, prices.SQS_REQUEST
         for name, calls in has.scheduled.items():
-            yield from self._function("always", name, calls)
+            yield from self._function(name, calls)
         reads = MINUTES * (REQUEUE_READ_UNITS + (queues + 1) / 2)
-        yield Line("always", "read units of requeue", reads, prices.READ_UNIT)
-        callers = sum(
-            len(has.tables[name]) for name, calls in has.scheduled.items() if calls >= KEY_REQUESTS
-        )
-        keys = KEY_REQUESTS * callers
-        yield Line("always", "KMS requests of their tables", keys, prices.KMS_REQUEST)
+        yield "read units of requeue", reads, prices.READ_UNIT
+        often = [name for name, calls in has.scheduled.items() if calls >= KEY_REQUESTS]
+        keys = KEY_REQUESTS * sum(len(has.tables[name]) for name in often)
+        yield "KMS requests of their tables", keys, prices.KMS_REQUEST
 
     def _metrics(self) -> int:
         """Custom metrics: those of logs, and those of each queue and fleet."""
@@ -136,8 +147,9 @@ class Month:
             found += len(OF_FLEETS) * len(self.config.fleets)
         return found
 
-    def _instances(self) -> Iterator[Line]:
-        keyed = len(self.resources.keyed_tables & self._agents_tables())
+    def _instances(self) -> Iterator[Part]:
+        used = {f"{self.config.name}-{table}" for table in USED_BY_AGENTS}
+        keyed = len(self.resources.keyed_tables & used)
         for name, count in self.instances().items():
             if not count:
                 continue
@@ -149,87 +161,70 @@ class Month:
                     f"fleets.{name}.instance_types: {kind} has no price; "
                     "add its family to LARGE in scripts/costs/prices.py"
                 )
-            hours, agent = count * HOURS, Agent(len(fleet.queues))
-            of = f"of {name}"
-            yield Line("instances", f"{count} x {kind} {of}", hours, price)
-            volumes = count * self.resources.volume_gb
-            yield Line("instances", f"volumes {of}", volumes, prices.VOLUME_GB)
-            yield Line("instances", f"addresses {of}", hours, prices.PUBLIC_IPV4)
-            polls = count * agent.sqs_requests
-            yield Line("instances", f"polls of lanes and inboxes {of}", polls, prices.SQS_REQUEST)
-            beats = count * agent.write_units
-            yield Line("instances", f"heartbeats {of}", beats, prices.WRITE_UNIT)
-            facts = count * agent.fact_write_units
-            yield Line("instances", f"facts {of}", facts, prices.WRITE_UNIT)
-            reads = count * agent.read_units
-            yield Line("instances", f"reads of settings {of}", reads, prices.READ_UNIT)
-            keys = count * keyed * KEY_REQUESTS
-            yield Line("instances", f"KMS requests of tables {of}", keys, prices.KMS_REQUEST)
+            agent = Agent(len(fleet.queues))
+            each: tuple[Part, ...] = (
+                (f"{count} x {kind}", HOURS, price),
+                ("volumes", self.resources.volume_gb, prices.VOLUME_GB),
+                ("addresses", HOURS, prices.PUBLIC_IPV4),
+                ("polls of lanes and inboxes", agent.sqs_requests, prices.SQS_REQUEST),
+                ("heartbeats", agent.write_units, prices.WRITE_UNIT),
+                ("facts", agent.fact_write_units, prices.WRITE_UNIT),
+                ("reads of settings", agent.read_units, prices.READ_UNIT),
+                ("KMS requests of tables", keyed * KEY_REQUESTS, prices.KMS_REQUEST),
+            )
+            for what, of_one, price_of_one in each:
+                yield f"{what} of {name}", count * of_one, price_of_one
 
-    def _jobs(self) -> Iterator[Line]:
+    def _jobs(self) -> Iterator[Part]:
         load, has = self.load, self.resources
         jobs = load.jobs
         if not jobs:
             return
-        yield Line("jobs", "API requests", jobs, prices.API_REQUEST)
-        yield Line("jobs", "access log", jobs * ACCESS_LOG_BYTES / GB, prices.LOG_GB)
-        yield from self._function("jobs", "submission", jobs)
-        yield Line("jobs", "write units", jobs * JOB.write_units, prices.WRITE_UNIT)
+        yield "API requests", jobs, prices.API_REQUEST
+        yield "access log", jobs * ACCESS_LOG_BYTES / GB, prices.LOG_GB
+        yield from self._function("submission", jobs)
+        yield "write units", jobs * JOB.write_units, prices.WRITE_UNIT
         requests = jobs * JOB.sqs_requests
-        yield Line("jobs", "SQS requests", requests, prices.SQS_REQUEST)
-        yield Line("jobs", "surcharge of fair queues", requests, prices.FAIR_QUEUE_REQUEST)
+        yield "SQS requests", requests, prices.SQS_REQUEST
+        yield "surcharge of fair queues", requests, prices.FAIR_QUEUE_REQUEST
         extensions = jobs * JOB.extensions(load.seconds_a_job)
-        yield Line("jobs", "SQS requests while jobs run", extensions, prices.SQS_REQUEST)
+        yield "SQS requests while jobs run", extensions, prices.SQS_REQUEST
         calls = projector_calls(jobs * JOB.changes, has.batch, has.window_s)
-        yield from self._function("jobs", "projector", calls)
-        yield Line("jobs", "write units of counters", calls * 3, prices.WRITE_UNIT)
-        yield Line("jobs", "read units of counters", counter_reads(calls), prices.READ_UNIT)
-        yield from self._traces(min(calls, jobs))
+        yield from self._function("projector", calls)
+        yield "write units of counters", calls * 3, prices.WRITE_UNIT
+        yield "read units of counters", counter_reads(calls), prices.READ_UNIT
+        if self.config.observability.traces is not None:
+            # A message for each call of the projector with a job that has ended: sent, received and
+            # deleted by itself, with a call of its own, since messages that are spread evenly are
+            # seconds apart. A sample has fewer jobs, and hardly fewer messages.
+            yield "SQS requests of traces", 3 * min(calls, jobs), prices.SQS_REQUEST
+            yield from self._function("tracer", min(calls, jobs))
         callers = len(has.tables["submission"]) + len(has.tables["projector"])
-        yield Line("jobs", "KMS requests of tables", callers * KEY_REQUESTS, prices.KMS_REQUEST)
-        tokens = TOKENS * has.machines
-        yield Line("jobs", "tokens of machines, one an hour", tokens, prices.MACHINE_TOKEN)
+        yield "KMS requests of tables", callers * KEY_REQUESTS, prices.KMS_REQUEST
+        yield "tokens of machines, one an hour", TOKENS * has.machines, prices.MACHINE_TOKEN
         kept = load.jobs_a_day * self.config.retention.completed_days * JOB.bytes / GB
-        yield Line("jobs", "jobs kept", kept, prices.TABLE_GB)
-        yield Line("jobs", "their backup", kept, prices.BACKUP_GB)
+        yield "jobs kept", kept, prices.TABLE_GB
+        yield "their backup", kept, prices.BACKUP_GB
 
-    def _traces(self, most: float) -> Iterator[Line]:
-        """Lines of spans: a message for each call of the projector with a job that has ended.
-
-        Each is sent, received and deleted by itself, and has a call of its own, since messages that
-        are spread evenly are seconds apart. A sample has fewer jobs, and hardly fewer messages.
-        """
-        if self.config.observability.traces is None:
-            return
-        yield Line("jobs", "SQS requests of traces", 3 * most, prices.SQS_REQUEST)
-        yield from self._function("jobs", "tracer", most)
-
-    def _output(self) -> Iterator[Line]:
+    def _output(self) -> Iterator[Part]:
         load, days = self.load, self.config.retention.logs_days
-        used: Output = output(load.output_bytes_a_job, load.seconds_a_job, days)
+        used = output(load.output_bytes_a_job, load.seconds_a_job, days)
         if not load.jobs or not used.write_units:
             return
-        yield Line("output", "write units", load.jobs * used.write_units, prices.WRITE_UNIT)
+        yield "write units", load.jobs * used.write_units, prices.WRITE_UNIT
         kept = load.jobs_a_day * days / GB
-        yield Line("output", "kept in the table", kept * used.table_bytes, prices.TABLE_GB)
+        yield "kept in the table", kept * used.table_bytes, prices.TABLE_GB
         if used.puts:
-            yield Line("output", "S3 PUT", load.jobs * used.puts, prices.S3_PUT)
-            yield Line("output", "kept in S3", kept * used.object_bytes, prices.S3_GB)
+            yield "S3 PUT", load.jobs * used.puts, prices.S3_PUT
+            yield "kept in S3", kept * used.object_bytes, prices.S3_GB
 
-    def _function(self, group: Group, name: str, calls: float) -> Iterator[Line]:
+    def _function(self, name: str, calls: float) -> Iterator[Part]:
         """Lines of a function's calls."""
-        functions = self.config.functions
         duration = calls * CALL_S.get(name, OTHER_CALL_S) * self.resources.memory_gb
         logs = calls * LOG_BYTES.get(name, OTHER_LOG_BYTES) / GB
-        days = self.config.retention.logs_days
-        yield Line(group, f"calls of {name}", calls, prices.LAMBDA_CALL)
-        price = prices.LAMBDA_GB_S[functions.architecture]
-        yield Line(group, f"duration of {name}", duration, price)
-        yield Line(group, f"log of {name}", logs, prices.LOG_GB)
-        yield Line(group, f"log of {name}, kept", logs * days / DAYS, prices.LOG_GB_MONTH)
-
-    def _agents_tables(self) -> frozenset[str]:
-        """Tables that an agent uses all the time."""
-        return frozenset(
-            f"{self.config.name}-{table}" for table in ("jobs", "agents", "settings", "output")
-        )
+        yield f"calls of {name}", calls, prices.LAMBDA_CALL
+        price = prices.LAMBDA_GB_S[self.config.functions.architecture]
+        yield f"duration of {name}", duration, price
+        yield f"log of {name}", logs, prices.LOG_GB
+        months = self.config.retention.logs_days / DAYS
+        yield f"log of {name}, kept", logs * months, prices.LOG_GB_MONTH

@@ -1,14 +1,19 @@
 """The bill of a month as text, and as the tables of docs/explanation/costs.md."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from infra.console_files import read_console, render_index
 from joblane.config import Config
+from joblane.contract import routes
+from joblane.contract.public_routes import CONSOLE_ROUTES, PUBLIC_ROUTES
+from joblane.contract.route import Rate
 from scripts.costs import prices
 from scripts.costs.month import Group, Line, Load, Month
-from scripts.costs.public import public
+from scripts.costs.prices import GB, SECONDS
 from scripts.costs.resources import Resources
+from scripts.costs.usage import ACCESS_LOG_BYTES, LOG_BYTES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "explanation" / "costs.md"
@@ -32,6 +37,54 @@ _WHOLE = 10
 IDLE = Load(0, 0, 0)
 MILLION = Load(1e6 / prices.DAYS, 1, 0)
 """A million jobs a month, spread evenly, without output."""
+
+
+PUBLIC_CALL_S = 0.01
+"""Assumed seconds of a call: none of these routes asks AWS anything."""
+
+PUBLIC_CALL_GB = 0.5
+"""Memory of the function admin. That of the console has a quarter of it, and no log."""
+
+SMALL_BYTES = 1024
+"""An answer of these routes with its headers, but for files."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """A route without a token, and its largest answer: what strangers can make a deployment pay.
+
+    It answers as many requests as its rate allows, all month, with the largest body that it has and
+    without compression, since whoever asks decides that. What API Gateway refuses above the rate
+    costs nothing.
+    """
+
+    key: str
+    rate: Rate
+    answer_bytes: int
+
+    @property
+    def requests(self) -> float:
+        """Requests of a month that are answered, at most."""
+        return self.rate.per_second * SECONDS
+
+    @property
+    def for_requests(self) -> float:
+        """Dollars for a month of them: API Gateway, Lambda and both logs."""
+        logged = ACCESS_LOG_BYTES
+        if self.key not in CONSOLE_ROUTES:
+            logged += LOG_BYTES["submission"]
+        each = (
+            prices.API_REQUEST.of(1),
+            prices.LAMBDA_CALL.of(1),
+            prices.LAMBDA_GB_S["arm64"].of(PUBLIC_CALL_S * PUBLIC_CALL_GB),
+            prices.LOG_GB.of(logged / GB),
+        )
+        return self.requests * sum(each)
+
+    @property
+    def for_transfer(self) -> float:
+        """Dollars for what their answers send to the internet."""
+        return prices.TRANSFER_GB.of(self.requests * self.answer_bytes / GB)
 
 
 def text(month: Month) -> str:
@@ -96,8 +149,21 @@ def _outputs(config: Config, resources: Resources) -> str:
     return "\n".join(rows)
 
 
+def public() -> Iterator[Route]:
+    """Yield the routes without a token."""
+    files = read_console(ROOT / "console")
+    contract = Path(routes.__file__).with_name("openapi.json")
+    largest = {
+        "GET /v1/openapi.json": contract.stat().st_size,
+        "GET /console": len(render_index(files, version="0" * 16)),
+        "GET /console/{path+}": max(map(len, files.values())),
+    }
+    for key, rate in PUBLIC_ROUTES.items():
+        yield Route(key, rate, SMALL_BYTES + largest.get(key, 0))
+
+
 def _public() -> str:
-    found = [*public(ROOT)]
+    found = [*public()]
     rows = [
         "| route | a second | bytes of an answer | requests | transfer |",
         "|---|---|---|---|---|",

@@ -9,12 +9,15 @@ from functools import cached_property
 from typing import Any
 
 import joblane
-from joblane import AsyncClient, JoblaneError
+from joblane import AsyncClient, AsyncJobRef, JoblaneError
 from joblane.client import errors as client_errors
 from joblane.client.calls import ApiCall, ApiStream
 from scripts.docs.schema import attribute_docstrings, escape
 
 _WIDTH = 95
+
+_ASYNC = (AsyncClient, AsyncJobRef)
+"""They have the calls of `Client` and `JobRef`."""
 
 
 def names() -> str:
@@ -56,7 +59,7 @@ def _class(name: str, owner: type) -> Iterator[str]:
             if (member.startswith("_") and member != "__init__") or member in seen:
                 continue
             seen.add(member)
-            if owner is not AsyncClient or not isinstance(value, ApiCall | ApiStream):
+            if owner not in _ASYNC or not isinstance(value, ApiCall | ApiStream):
                 yield from _member(name, member, value)
 
 
@@ -85,14 +88,16 @@ def _member(owner: str, name: str, value: Any) -> Iterator[str]:
     returns = "" if source.returns is None else ast.unparse(source.returns).strip("'\"")
     if is_call:
         returns = re.sub(r"^Call\[(.*)\]$", r"\1", returns).replace("Stream[", "Iterator[")
-        returns = re.sub(r"\bJ\b", "JobRef", returns).replace("Entries", "list[dict[str, Any]]")
+        returns = re.sub(r"\bT\b", "R", re.sub(r"\bJ\b", "JobRef", returns)).replace(
+            "Entries", "list[dict[str, Any]]"
+        )
     if is_property:
         yield f"\n#### `{call}`\n\nA property: `{returns}`.\n"
     else:
         source.args.args = source.args.args[1:]  # self or cls
         start = "await " if isinstance(source, ast.AsyncFunctionDef) else ""
-        shown = "" if name == "__init__" else f" -> {returns}"
-        signature = f"{start}{call}({ast.unparse(source.args)}){shown}"
+        answer = "" if name == "__init__" else f" -> {returns}"
+        signature = f"{start}{call}({ast.unparse(source.args)}){answer}"
         yield f"\n#### `{call}`\n\n```python\n{_wrapped(signature)}\n```\n"
     yield _doc(wrapped)
 

@@ -1,4 +1,4 @@
-"""How MiniStack starts Lambda workers: few at once, from shared layers, and forked.
+"""The layers of MiniStack's Lambda workers, which share them.
 
 Imported by launcher.py in MiniStack's own virtual environment.
 """
@@ -6,12 +6,7 @@ Imported by launcher.py in MiniStack's own virtual environment.
 import hashlib
 import importlib
 import io
-import json
 import os
-import signal
-import socket
-import subprocess
-import sys
 import tempfile
 import threading
 import zipfile
@@ -19,62 +14,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-SERVER = Path(__file__).with_name("worker_server.py")
-NUMBER_BYTES = 4
-
 
 def _module(name: str) -> Any:
     return importlib.import_module(f"ministack.{name}")
-
-
-def limit_worker_starts(most: int) -> None:
-    """Start few Lambda workers at once; other calls wait for a free worker or for their start.
-
-    MiniStack starts one for each call that finds none free. A start is CPU time only, so eight at
-    once all take as long as eight in turn, and no worker is free before the last one has started.
-    The limit does not cover a worker whose process has ended: its next call starts that again.
-    """
-    runtime, service = _module("core.lambda_runtime"), _module("services.lambda_svc")
-    acquire, release = runtime.acquire_worker, runtime.release_worker
-    spawn = runtime.ensure_spawned
-    changed = threading.Condition()
-    starting = 0
-
-    def acquire_in_turn(*function: object, **options: object) -> tuple[Any, str]:
-        nonlocal starting
-        with changed:
-            while starting >= most:
-                # A function may have less than no worker: this takes a free one and makes none.
-                worker, reason = acquire(*function, **{**options, "max_concurrency": -1})
-                if worker is not None:
-                    return worker, reason
-                changed.wait()
-            worker, reason = acquire(*function, **options)
-            if reason != "spawn":
-                return worker, reason
-            starting += 1
-        try:
-            spawn(worker)
-        except Exception:  # noqa: BLE001 - its call reports it, and starts it again before, as Lambda
-            worker.kill()
-        finally:
-            with changed:
-                starting -= 1
-                changed.notify_all()
-        return worker, reason
-
-    def release_and_notify(worker: object) -> None:
-        release(worker)
-        with changed:
-            changed.notify_all()
-
-    for module in (runtime, service):
-        for name, replacement in (
-            ("acquire_worker", acquire_in_turn),
-            ("release_worker", release_and_notify),
-        ):
-            getattr(module, name)  # AttributeError when it was removed
-            setattr(module, name, replacement)
 
 
 def reference(folder: Path) -> bytes:
@@ -142,89 +84,3 @@ def share_layers() -> None:
     runtime.zipfile.ZipFile  # noqa: B018 - AttributeError when it was removed
     runtime.zipfile = SimpleNamespace(**{**vars(zipfile), "ZipFile": Linked})
     service._resolve_layer_zip = resolve_once
-
-
-class Forked:
-    """What MiniStack uses of `subprocess.Popen`, for a worker that a server has forked."""
-
-    def __init__(self, server: socket.socket, *asked: object) -> None:
-        """Send what is asked, see worker_server.py."""
-        given, stdin = os.pipe()
-        stdout, out = os.pipe()
-        stderr, err = os.pipe()
-        self.stdin = os.fdopen(stdin, "w", buffering=1)
-        self.stdout, self.stderr = os.fdopen(stdout), os.fdopen(stderr)
-        self._connection, theirs = socket.socketpair()
-        socket.send_fds(server, [json.dumps(asked).encode()], [given, out, err, theirs.fileno()])
-        theirs.close()
-        for stream in (given, out, err):
-            os.close(stream)
-        number = self._connection.recv(NUMBER_BYTES, socket.MSG_WAITALL)
-        if not number:
-            raise OSError("what forks workers has ended")
-        self.pid = int.from_bytes(number, sys.byteorder)
-
-    def poll(self) -> int | None:
-        """Return 0 when it has ended, however it did, and None while it runs."""
-        try:
-            return self.wait(0)
-        except subprocess.TimeoutExpired:
-            return None
-
-    def wait(self, timeout: float) -> int:
-        """Wait for its end. Raises TimeoutExpired."""
-        self._connection.settimeout(timeout)
-        try:
-            self._connection.recv(1)
-        except OSError:
-            raise subprocess.TimeoutExpired("a worker", timeout) from None
-        return 0
-
-    def terminate(self) -> None:
-        """Ask it to end."""
-        os.kill(self.pid, signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End it."""
-        os.kill(self.pid, signal.SIGKILL)
-
-
-class Servers:
-    """One server for each set of layers."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._servers: dict[tuple[str, ...], socket.socket] = {}
-
-    def popen(self, command: list[str], **options: Any) -> Any:
-        """Start a worker; one without layers, or of another runtime, as MiniStack does."""
-        environment = options.get("env") or {}
-        links = environment.get("_LAMBDA_LAYERS_DIRS")
-        if command[0] != sys.executable or not links:
-            return subprocess.Popen(command, **options)
-        layers = tuple(str(Path(link).resolve()) for link in links.split(os.pathsep))
-        with self._lock:
-            if layers not in self._servers:
-                self._servers[layers] = self._started(layers, environment)
-        return Forked(self._servers[layers], environment, options["cwd"], command[1])
-
-    @staticmethod
-    def _started(layers: tuple[str, ...], environment: dict[str, str]) -> socket.socket:
-        """Start a server, with nothing of one function in its environment."""
-        kept = {k: v for k, v in environment.items() if not k.startswith(("AWS_", "_"))}
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            subprocess.Popen(
-                [sys.executable, "-P", SERVER, str(theirs.fileno()), *layers],
-                stdin=subprocess.DEVNULL,
-                env=kept,
-                pass_fds=[theirs.fileno()],
-            )
-        return ours
-
-
-def fork_workers() -> None:
-    """Fork workers from processes that have imported their layers."""
-    runtime = _module("core.lambda_runtime")
-    runtime.subprocess.Popen  # noqa: B018 - AttributeError when it was removed
-    runtime.subprocess = SimpleNamespace(**{**vars(subprocess), "Popen": Servers().popen})

@@ -31,7 +31,7 @@ from typing import Any
 # Last, so that nothing of MiniStack is looked for there.
 sys.path.append(str(Path(__file__).parents[2]))
 
-from scripts.local.lambda_workers import fork_workers, limit_worker_starts, share_layers
+from scripts.local.lambda_workers import share_layers
 from scripts.local.scale_in import keep_protection
 from scripts.local.shortcuts import take_shortcuts
 
@@ -52,9 +52,6 @@ LOOK_EVERY_S = 0.05
 
 HEARD_S = 1.0
 """An agent hears of its end by then, at the latest."""
-
-WORKER_STARTS_AT_ONCE = 2
-"""Of Lambda workers of all functions: as many as the machine of the tests has cores."""
 
 
 def _module(name: str) -> Any:
@@ -378,9 +375,7 @@ if __name__ == "__main__":
     keep_protection()
     check_root_key(os.environ["AWS_ACCESS_KEY_ID"])
     randomize_role_keys()
-    limit_worker_starts(WORKER_STARTS_AT_ONCE)
     share_layers()
-    fork_workers()
     watch_permissions(Path(sys.argv.pop()))
     application = _module("app")
     application.app = guard(application.app, os.environ["AWS_SECRET_ACCESS_KEY"])

@@ -156,14 +156,14 @@ class Process:
                 os.killpg(self.pid, signal.SIGKILL)
                 wait_until(lambda: not self.is_alive(), KILL_TIMEOUT_S)
 
-    def last_words(self, lines: int = 3) -> str:
+    def last_words(self) -> str:
         """Return the end of its log in one line, for an error message."""
         try:
             text = Path(self.log).read_text(encoding="utf-8", errors="replace")
         except OSError:
             return "it left no log"
         said = [line.strip() for line in text.splitlines() if line.strip()]
-        return " | ".join(said[-lines:]) or "it said nothing"
+        return " | ".join(said[-3:]) or "it said nothing"
 
 
 def end_shims(run_dir: Path, agent: str = "*") -> None:

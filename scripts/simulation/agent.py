@@ -1,6 +1,7 @@
 """A model of the agent around its real decisions: jobs and polls.
 
-Real are: what to poll, and what a refused claim means. `presence.py` has its lease and its end.
+Real are: what to poll, who is served (the gates), and what a refused claim means. `presence.py` has
+its lease and its end.
 """
 
 from collections import Counter
@@ -9,12 +10,16 @@ from typing import TYPE_CHECKING
 
 from ec2_agent.lanes import polling
 from ec2_agent.lanes.disposal import Action, dispose_refused
-from ec2_agent.lanes.flight import EXTEND_EVERY_S
 from ec2_agent.lanes.intake import PAUSE_S
 from ec2_agent.lanes.polling import Fetch, LaneKey, next_fetch, serving_order
 from ec2_agent.lanes.queue_limits import READ_EVERY_S
+from ec2_agent.messages.flight import EXTEND_EVERY_S
+from ec2_agent.serving.gates import Candidate, Offer, judge
+from ec2_agent.serving.verdict import GiveBack, Verdict
 from joblane.aws.lanes import BATCH
 from joblane.job.lifecycle import State
+from joblane.job.spec import DEFAULT_MEMORY_MB
+from joblane.queue.tenant_shares import Allowance
 from scripts.costs.month import START_S
 from scripts.simulation.job import Job
 from scripts.simulation.lane import Message, Poll
@@ -28,6 +33,9 @@ CLAIM_S = 0.01
 
 TICK_S = 1e-3
 """Least step of an agent's clock: a shorter one would be lost in rounding."""
+
+UNLIMITED = Allowance(1 << 40, 1 << 40)
+"""Of the one tenant that all jobs have."""
 
 DELETE_AGAIN_S = 10.0
 """Pause before a message is deleted again after SQS did not answer."""
@@ -85,7 +93,7 @@ class Agent:
     # What it polls.
 
     def free(self) -> dict[str, int]:
-        """Free slots by queue, as `FreeSlots.by_queue`."""
+        """Free slots by queue, as `Offers.free`."""
         if self.gone or self.presence.closed:
             return dict.fromkeys(self.queues, 0)
         left = self.threads - self.total
@@ -134,8 +142,9 @@ class Agent:
             self._fetches += 1
             self.received += len(messages)
         for message in messages:
-            if self.free()[key[0]] <= 0:
-                poll.lane.hide(message, message.receipt, 0)
+            verdict = self._judge(key[0])
+            if isinstance(verdict, GiveBack):
+                poll.lane.hide(message, message.receipt, verdict.seconds)
             else:
                 self.taken[key[0]] += 1
                 self.total += 1
@@ -145,6 +154,33 @@ class Agent:
                 self._clock.after(CLAIM_S + wait_s, self._claim, attempt)
         self.decide()
         self.presence.look_empty()
+
+    def _judge(self, queue: str) -> Verdict:
+        """Decide over a message, as the desk does: all jobs are alike, and of one tenant."""
+        free = self.free()[queue]
+        taken, most = self.taken[queue], self._caps[queue]
+        offer = Offer(
+            agent=self.name,
+            closed="is closed" if self.presence.closed else "",
+            queues=self.queues,
+            lacks=False,
+            free=free,
+            short="",
+            taken=taken,
+            most=most,
+            running=self.total,
+            threads=self.threads,
+            most_mb=DEFAULT_MEMORY_MB,
+            free_mb=DEFAULT_MEMORY_MB * max(0, self.threads - self.total),
+            total_mb=DEFAULT_MEMORY_MB * self.threads,
+            tenant_running=self.total,
+            tenant=UNLIMITED,
+            tenant_held=0,
+            targeted_held=0,
+            prefetch=0,
+        )
+        candidate = Candidate(queue, "acme", DEFAULT_MEMORY_MB, receives=1, targeted=False)
+        return judge(candidate, offer)
 
     def refused(self, poll: Poll) -> None:
         """A poll failed: pause before the next one of its lane."""

@@ -1,15 +1,15 @@
 """A model of an agent's lease and departure around their real decisions.
 
 Real are: when a lease is lost, since when an agent is idle, whether it leaves and why, and what it
-asks of its group. The order of leaving is that of `ec2_agent/presence/departure.py`.
+asks of its group. The order of leaving is that of `ec2_agent/scale_in/departure.py`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ec2_agent.presence.departure import SETTLE_S
 from ec2_agent.presence.lease import lease_lost
+from ec2_agent.scale_in.departure import SETTLE_S
 from joblane.fleet.idle import (
     Idleness,
     LeavingPolicy,

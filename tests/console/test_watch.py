@@ -1,6 +1,5 @@
 """The watch over the pages notes each thing that they must not do."""
 
-import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -8,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.support.http_server import Quiet, serving
 from tests.support.watch import Watch
 
 POLICY = (
@@ -24,7 +24,7 @@ class Site:
         self.script = SCRIPT
         site = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet, BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 if self.path == "/missing":
                     self.send_error(404)
@@ -37,9 +37,6 @@ class Site:
                 self.end_headers()
                 self.wfile.write((site.script if is_script else page).encode())
 
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.origin = f"http://127.0.0.1:{self.server.server_port}"
 
@@ -47,12 +44,8 @@ class Site:
 @pytest.fixture(name="site")
 def _site() -> Iterator[Site]:
     site = Site()
-    thread = threading.Thread(target=site.server.serve_forever, args=(0.05,))
-    thread.start()
-    yield site
-    site.server.shutdown()
-    thread.join()
-    site.server.server_close()
+    with serving(site.server):
+        yield site
 
 
 @pytest.fixture(name="page")

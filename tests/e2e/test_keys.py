@@ -14,6 +14,7 @@ from scripts.local.cloud import Cloud
 from scripts.local.witness import witness
 from tests.e2e.conftest import Http, Run
 from tests.support.deployed import wait_for
+from tests.support.threads import run_all
 
 SUBMITTERS = 5
 SEED = 4
@@ -41,10 +42,7 @@ def test_of_submissions_at_once_as_many_are_accepted_as_the_key_has_room_for(
         own.close()
 
     threads = [threading.Thread(target=submit) for _ in range(SUBMITTERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_all(threads)
     codes = sorted(answer.status_code for answer in answers)
     assert [202] * 3 + [409] * (SUBMITTERS - 3) == codes
     states = sorted(a.json()["state"] for a in answers if a.status_code == httpx.codes.ACCEPTED)

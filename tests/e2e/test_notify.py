@@ -1,7 +1,6 @@
 """Notifications on the local AWS: signed webhooks, a topic, the bus; repeats and dead letters."""
 
 import json
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -14,6 +13,7 @@ from joblane.deployment.names import notify_dead_name, notify_name
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http
 from tests.support.deployed import submit, until, wait_for
+from tests.support.http_server import Quiet, serving
 
 SECRET = "0123456789abcdef0123456789abcdef"
 TOPIC = "arn:aws:sns:us-east-1:000000000000:joblane-told"
@@ -27,15 +27,12 @@ class Receiver:
         self.requests: list[tuple[dict[str, str], bytes]] = []
         receiver = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet, BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 receiver.requests.append((dict(self.headers), body))
                 self.send_response(receiver.statuses.pop(0) if receiver.statuses else 204)
                 self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
@@ -52,12 +49,8 @@ class Receiver:
 @pytest.fixture(name="receiver")
 def _receiver() -> Iterator[Receiver]:
     receiver = Receiver()
-    thread = threading.Thread(target=receiver.server.serve_forever, args=(0.05,))
-    thread.start()
-    yield receiver
-    receiver.server.shutdown()
-    thread.join(5)
-    receiver.server.server_close()
+    with serving(receiver.server):
+        yield receiver
 
 
 @pytest.fixture(name="secret", scope="module", autouse=True)

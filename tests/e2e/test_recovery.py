@@ -1,7 +1,6 @@
 """Recovery on the deployed stacks: a real HTTP condition that goes down and comes back."""
 
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -29,6 +28,7 @@ from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http
 from tests.sandbox.running import STOPS, go_on, marker
 from tests.support.deployed import submit, until, wait_for
+from tests.support.http_server import Quiet, serving
 
 SCALE = 0.05
 """Of the state machine's waits: the first 10 s take half a second."""
@@ -44,15 +44,12 @@ class Service:
         """How many requests find it well before it is not."""
         service = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet, BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 service.asked += 1
                 well = service.well or service.asked <= service.well_at_first
                 self.send_response(200 if well else 503)
                 self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 
@@ -65,12 +62,8 @@ class Service:
 @pytest.fixture(name="service")
 def _service() -> Iterator[Service]:
     service = Service()
-    thread = threading.Thread(target=service.server.serve_forever, args=(0.05,))
-    thread.start()
-    yield service
-    service.server.shutdown()
-    thread.join()
-    service.server.server_close()
+    with serving(service.server):
+        yield service
 
 
 @pytest.fixture(name="hurry")
@@ -94,7 +87,6 @@ class Blocking:
     def __init__(self, clients: Clients) -> None:
         parameter = clients.make("ssm").get_parameter(Name=descriptor_name(DEPLOYMENT))
         descriptor = Descriptor.model_validate_json(parameter["Parameter"]["Value"])
-        assert descriptor.recovery_arn is not None
         self._lane = LaneQueue(clients.make("sqs"), descriptor.lane_url("default", "default"))
         self._jobs = JobStore(clients.make("dynamodb"), descriptor.jobs_table)
         dynamodb, table = clients.make("dynamodb"), table_name(DEPLOYMENT, "conditions")

@@ -141,7 +141,7 @@ def params(work: JobType[Any, Any], **fields: object) -> Any:
 def test_a_handler_runs_and_its_result_is_what_it_declares(
     client: Client, work: JobType[Any, Any], http: Http
 ):
-    ref = client.create(work, params(work, numbers=[1, 2, 3]), name="typed")
+    ref = client.submit(work, params(work, numbers=[1, 2, 3]), name="typed")
     result = ref.wait(timeout_s=60)
     assert (6, 1, 1) == (result.total, result.version, result.attempt)
     assert result.compiled == "/opt/joblane/type"  # native code of the bundle, not of the host
@@ -154,7 +154,7 @@ def test_a_handler_runs_and_its_result_is_what_it_declares(
 def test_a_large_result_comes_back_whole_and_goes_with_its_job(
     client: Client, work: JobType[Any, Any], clients: Clients
 ):
-    ref = client.create(work, params(work, do="large"))
+    ref = client.submit(work, params(work, do="large"))
     assert "x" * 200_000 == ref.wait(timeout_s=60).text
 
     def stored() -> int:
@@ -180,7 +180,7 @@ def test_a_handler_that_fails_says_why(
     client: Client, work: JobType[Any, Any], do: str, end: tuple[str, int], reason: str
 ):
     with pytest.raises(JobFailedError) as caught:
-        client.create(work, params(work, do=do)).wait(timeout_s=60)
+        client.submit(work, params(work, do=do)).wait(timeout_s=60)
     job = caught.value.job
     assert end == (job["state"], job["attempt"])
     assert reason in job["reason"]
@@ -190,13 +190,13 @@ def test_a_handler_that_fails_says_why(
 def test_a_handler_that_cannot_be_imported_fails_for_good(client: Client):
     fragile = import_module("typedjobs.fragile").fragile
     with pytest.raises(JobFailedError, match="ImportError: not in a sandbox") as caught:
-        client.create(fragile, fragile.params_model()).wait(timeout_s=60)
+        client.submit(fragile, fragile.params_model()).wait(timeout_s=60)
     assert ("failed", 1) == (caught.value.job["state"], caught.value.job["attempt"])
 
 
 @pytest.mark.usefixtures("agent")
 def test_a_handler_can_wait_for_a_condition(client: Client, work: JobType[Any, Any], http: Http):
-    ref = client.create(work, params(work, do="block"))
+    ref = client.submit(work, params(work, do="block"))
     job = wait_for(http, ref.id, "blocked", "failed", "dead", "completed")
     assert ("blocked", "app:typed") == (job["state"], job["condition"])
 
@@ -205,7 +205,7 @@ def test_a_handler_can_wait_for_a_condition(client: Client, work: JobType[Any, A
 def test_progress_is_shown_and_a_cancelled_handler_stops_by_itself(
     client: Client, work: JobType[Any, Any], http: Http
 ):
-    ref = client.create(work, params(work, do="progress"))
+    ref = client.submit(work, params(work, do="progress"))
     ends = time.monotonic() + 30
     while not (shown := http("GET", f"/v1/jobs/{ref.id}").json()["progress"]):
         assert time.monotonic() < ends
@@ -221,7 +221,7 @@ def test_params_that_do_not_fit_are_named_by_field(client: Client, work: JobType
     """A newer program than the type: its model lets pass what the deployed one does not."""
     wrong = params(work).model_construct(do=3, numbers=[1, "confidential"])
     with pytest.raises(RequestError) as caught:
-        client.create(work, wrong)
+        client.submit(work, wrong)
     assert {"params.do", "params.numbers.1"} == {field.field for field in caught.value.fields}
     assert "confidential" not in str(caught.value)
 
@@ -230,13 +230,13 @@ def test_a_job_runs_with_the_version_that_it_was_accepted_with(
     quiet: Cloud, client: Client, work: JobType[Any, Any], push: Run, project: Path
 ):
     """A job waits while a new version is pushed; pushed again, nothing changes."""
-    earlier = client.create(work, params(work))
+    earlier = client.submit(work, params(work))
     (project / "typedjobs/jobs.py").write_text(JOBS.replace("VERSION = 1", "VERSION = 2"))
     pushed = push()
     assert b"fragile updated, version 2" in pushed.stdout, pushed.stderr.decode()
     assert b"work updated, version 2" in pushed.stdout
     assert b"work unchanged, version 2" in push().stdout
-    later = client.create(work, params(work))
+    later = client.submit(work, params(work))
     quiet.start_agent("local", threads=4)
     assert (1, 2) == (earlier.wait(timeout_s=60).version, later.wait(timeout_s=60).version)
 
@@ -249,7 +249,7 @@ def test_a_bundle_for_another_architecture_only(client: Client, push: Run, proje
     assert b"foreign created, version 1" in pushed.stdout, pushed.stderr.decode()
     foreign = reload(import_module("typedjobs.jobs")).work
     with pytest.raises(JobFailedError, match=HERE) as caught:
-        client.create(foreign, params(foreign)).wait(timeout_s=60)
+        client.submit(foreign, params(foreign)).wait(timeout_s=60)
     assert caught.value.job["state"] == "failed"
 
 
@@ -274,5 +274,5 @@ def test_types_are_listed_shown_and_removed(
     assert 66 == joblane("types", "get", "fragile").returncode
     fragile = import_module("typedjobs.fragile").fragile
     with pytest.raises(RequestError) as caught:
-        client.create(fragile, fragile.params_model())
+        client.submit(fragile, fragile.params_model())
     assert "type" in {field.field for field in caught.value.fields}

@@ -309,9 +309,7 @@ def test_the_layer_of_another_python_has_sources_only(arm: Path) -> None:
     assert [] == list(arm.rglob("*.pyc"))
 
 
-def test_a_module_that_cannot_be_compiled_is_named(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_that_cannot_be_compiled_is_named(checkout: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(assets, "_install", install_nothing)
     (checkout / LAYER_SOURCES / "broken.py").write_text("def", encoding="utf-8")
     with pytest.raises(AssetError, match=r"compileall: .*broken.py.*invalid syntax"):
@@ -362,9 +360,7 @@ def test_an_agent_without_its_compiled_part_cannot_be_shipped(checkout: Path) ->
         build_assets(checkout, config, {})
 
 
-def test_the_app_synthesizes_offline(
-    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_app_synthesizes_offline(here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """With the result of another process; end-to-end tests find it in `.build`.
 
     `here` may have fetched wheels before, into uv's cache.

@@ -343,9 +343,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_mistake_names_its_key_and_what_is_allowed(
-    tmp_path: Path, text: str, expected: str
-) -> None:
+def test_a_mistake_names_its_key_and_what_is_allowed(tmp_path: Path, text: str, expected: str):
     (line,) = lines_for(tmp_path, text)
     assert line.startswith(expected) if expected.endswith(" should match") else line == expected
 
@@ -393,9 +391,7 @@ SOFTWARE = GOOD + '[fleets.main]\nqueues = ["default"]\n'
         ('setup = ""', "it is ''"),
     ],
 )
-def test_software_that_no_instance_could_have_is_refused(
-    tmp_path: Path, text: str, expected: str
-) -> None:
+def test_software_that_no_instance_could_have_is_refused(tmp_path: Path, text: str, expected: str):
     (line,) = lines_for(tmp_path, SOFTWARE + text)
     assert expected in line
 

@@ -94,9 +94,7 @@ def test_what_is_declared_is_counted(production: Deployment, laptop: Deployment)
         ("polls of queues by Lambda", {"letter_readers": 99}),
     ],
 )
-def test_more_of_a_resource_costs_more(
-    production: Deployment, what: str, more: dict[str, int]
-) -> None:
+def test_more_of_a_resource_costs_more(production: Deployment, what: str, more: dict[str, int]):
     def dollars(has: Resources) -> float:
         (line,) = (x for x in Month(production.config, has, IDLE).lines() if x.what == what)
         return line.dollars

@@ -110,9 +110,7 @@ FOO = "tenant == 'a' && foo"
         ),
     ],
 )
-def test_a_mistake_names_its_line_and_column_in_the_file(
-    tmp_path: Path, big: str, expected: str
-) -> None:
+def test_a_mistake_names_its_line_and_column_in_the_file(tmp_path: Path, big: str, expected: str):
     text = f"{HEAD}[queues.big]\n{big}\nfilter_order = 1\n"
     assert [expected] == lines_for(tmp_path, text)
     assert [expected] == lines_for(tmp_path, text.replace("\n", "\r\n"))
@@ -184,9 +182,7 @@ def test_the_same_string_elsewhere_is_not_taken_for_it(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_filter_has_an_order_of_its_own_and_a_runtime(
-    tmp_path: Path, queues: str, expected: str
-) -> None:
+def test_a_filter_has_an_order_of_its_own_and_a_runtime(tmp_path: Path, queues: str, expected: str):
     assert [expected] == lines_for(tmp_path, HEAD + queues)
 
 
@@ -199,9 +195,7 @@ TEXTS = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs", "C
 
 
 @given(before=TEXTS, value=TEXTS, offset=st.integers(0, 20))
-def test_each_character_of_a_string_is_found_where_it_stands(
-    before: str, value: str, offset: int
-) -> None:
+def test_each_character_of_a_string_is_found_where_it_stands(before: str, value: str, offset: int):
     """JSON escapes what TOML must have escaped."""
     text = f"a = {json.dumps(before)}\nb.c = {json.dumps(value)} # {json.dumps(value)}\n"
     place = find_string(text, ("b", "c"))

@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from infra.agent_install import MAX_USER_DATA_BYTES, Boot, Setup
+from infra.agent_install import Boot, Setup
 from infra.config import load_config
 from infra.fleet import FleetStack
+from infra.limits import USER_DATA_BYTES
 from joblane.config import Config
 from joblane.config.software import MOST_PACKAGES
 from scripts.smokes.account import DISK_GB, declared
@@ -127,7 +128,7 @@ def test_the_largest_software_fits_the_user_data() -> None:
         packages=("p" * 100,) * MOST_PACKAGES,
         setup=Setup(f"s3://{'b' * 63}/{'0' * 64}.sh", "0" * 64),
     ).user_data()
-    assert len(text.encode()) < MAX_USER_DATA_BYTES
+    assert len(text.encode()) < USER_DATA_BYTES
 
 
 def test_nothing_can_connect_in(production: Deployment) -> None:
@@ -231,9 +232,7 @@ def test_spot_instances_are_those_that_ec2_reclaims_least_and_are_replaced_ahead
     assert group["CapacityRebalance"] is True
 
 
-def test_agents_end_instances_and_the_group_ends_none(
-    production: Deployment, others: Deployment
-) -> None:
+def test_agents_end_instances_and_the_group_ends_none(production: Deployment, others: Deployment):
     group = production.one("AWS::AutoScaling::AutoScalingGroup")
     assert group["NewInstancesProtectedFromScaleIn"] is True
     # Of instances that were started before they were protected.
@@ -284,7 +283,7 @@ def test_nothing_installs_before_the_role_may_and_the_script_is_there(
 
 def test_user_data_is_within_the_limit_and_every_place_has_a_value(production: Deployment) -> None:
     text = user_data(production)
-    assert len(text.encode()) + 100 < MAX_USER_DATA_BYTES
+    assert len(text.encode()) + 100 < USER_DATA_BYTES
     assert not re.search(r"@[A-Z_]+@", text)
 
 

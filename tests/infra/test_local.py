@@ -66,9 +66,7 @@ def listening() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("grace_s", [0, 0.1])
-def test_a_process_that_will_not_end_is_killed_with_its_children(
-    tmp_path: Path, grace_s: float
-) -> None:
+def test_a_process_that_will_not_end_is_killed_with_its_children(tmp_path: Path, grace_s: float):
     process = start(tmp_path, STUBBORN)
     child = int(first_line(process))
     assert process.is_alive()

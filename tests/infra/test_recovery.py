@@ -113,9 +113,7 @@ def test_the_rule_sees_the_failures_of_this_machine_alone(production: Deployment
     assert resolved(arn).endswith(":stateMachine:joblane-recovery")
 
 
-def test_the_function_is_told_what_the_deployment_says(
-    production: Deployment, laptop: Deployment
-) -> None:
+def test_the_function_is_told_what_the_deployment_says(production: Deployment, laptop: Deployment):
     variables, tester = (production.declared(name) for name in ("recovery", "tester"))
     assert variables["JOBLANE_FLEET_QUEUES"] == {"main": ["default"]}
     assert variables["JOBLANE_TENANT_QUEUES"] == {"main": ["default"]}

@@ -170,9 +170,7 @@ def test_a_fleet_receives_from_the_lanes_of_its_queues_alone(large: Deployment, 
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_functions_read_what_is_too_large_for_their_environment(
-    large: Deployment, function: str
-) -> None:
+def test_functions_read_what_is_too_large_for_their_environment(large: Deployment, function: str):
     module = import_module(f"functions.{function}.handler")
     with pytest.MonkeyPatch.context() as patch:
         for name, value in process_environment(large, function).items():

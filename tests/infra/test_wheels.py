@@ -164,9 +164,7 @@ def test_the_client_installs_one_name_and_imports_what_it_declares(
     assert "Usage: joblane" in run(bin_ / "joblane", "--help", cwd=tmp_path)
 
 
-def test_the_client_says_how_to_install_the_agent(
-    client: Wheel, bin_: Path, tmp_path: Path
-) -> None:
+def test_the_client_says_how_to_install_the_agent(client: Wheel, bin_: Path, tmp_path: Path):
     done = subprocess.run(
         [bin_ / "joblane", "agent"], cwd=tmp_path, capture_output=True, text=True, check=False
     )

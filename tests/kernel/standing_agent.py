@@ -14,8 +14,8 @@ import sys
 import time
 from pathlib import Path
 
-from ec2_agent.disk.work_disks import WorkDisks
 from ec2_agent.host.service_manager import notify_ready
+from ec2_agent.sandbox.disk.work_disks import WorkDisks
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import EgressPolicy, Limits, Spec
 from ec2_agent.shim import files

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from ec2_agent.disk.model import inodes_of
-from ec2_agent.disk.space import MIB, DiskSpace
-from ec2_agent.disk.work_disks import WorkDisks, find
+from ec2_agent.sandbox.disk.model import inodes_of
+from ec2_agent.sandbox.disk.space import MIB, DiskSpace
+from ec2_agent.sandbox.disk.work_disks import WorkDisks, find
 from ec2_agent.sandbox.model import DiskShort, Limits, SandboxRefused
 from tests.sandbox.running import (
     REPOSITORY,
@@ -111,9 +111,7 @@ def free_mb(work_dir: Path) -> int:
 
 
 @pytest.mark.parametrize("work_dir", ["xfs", EXT4, LOOP], indirect=True)
-def test_a_job_may_write_what_it_asked_for_and_no_more(
-    launcher: TidyLauncher, work_dir: Path
-) -> None:
+def test_a_job_may_write_what_it_asked_for_and_no_more(launcher: TidyLauncher, work_dir: Path):
     before = free_mb(work_dir)
     script = FILL + "print([fill('/work/x'), fill('/work/y'), fill('/tmp/z')])"
     ran = python(launcher, script, limits=Limits(disk_mb=24, tmp_mb=4))
@@ -217,9 +215,7 @@ def test_input_files_are_charged_to_the_disk(
     assert 14 * MIB <= ast.literal_eval(ran.out.decode())[1] <= 20 * MIB, ran
 
 
-def test_a_disk_stays_while_its_work_directory_is_kept(
-    launcher: TidyLauncher, work_dir: Path
-) -> None:
+def test_a_disk_stays_while_its_work_directory_is_kept(launcher: TidyLauncher, work_dir: Path):
     script = "mkdir -p a/b/c && chmod 1000 a/b/c && chmod 1000 a/b && echo out >f"
     _, work = kept(launcher, script, limits=Limits(disk_mb=24))
     start_agent(work_dir)

@@ -13,7 +13,7 @@ from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.jobs.start import JobStarter
-from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.messages.delivery import Delivery
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Ending, Limits, Spec
 from ec2_agent.shim import files
@@ -38,7 +38,6 @@ def job_starter(
         shims,
         jobs,
         lambda: boottime() + lease_s,
-        recovery=True,
         capacity=capacity,
         limits=TenantLimits(),
         reuse_shims=reuse,

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from ec2_agent.disk.loop import LoopDisks, image_bytes
-from ec2_agent.disk.model import inodes_of
-from ec2_agent.disk.space import MIB, DiskSpace
-from ec2_agent.disk.work_disks import WorkDisks, find
+from ec2_agent.sandbox.disk.loop import LoopDisks, image_bytes
+from ec2_agent.sandbox.disk.model import inodes_of
+from ec2_agent.sandbox.disk.space import MIB, DiskSpace
+from ec2_agent.sandbox.disk.work_disks import WorkDisks, find
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import DiskShort, Limits, SandboxRefused, Spec
 from tests.sandbox.running import (
@@ -220,10 +220,8 @@ def test_a_killed_agent_leaves_no_disk(place: Path) -> None:
     wait_until_free(place)
 
 
-def test_a_host_without_disks_says_what_is_missing(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ec2_agent.disk.loop.MKFS", "mkfs.nothing")
+def test_a_host_without_disks_says_what_is_missing(place: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ec2_agent.sandbox.disk.loop.MKFS", "mkfs.nothing")
     with pytest.raises(SandboxRefused, match="e2fsprogs"):
         find(place)
     with (
@@ -247,7 +245,7 @@ def test_an_image_is_little_larger_than_its_files() -> None:
 EMPTY = f"""
 import os, sys
 sys.path.insert(0, {str(REPOSITORY)!r})
-from ec2_agent.disk.removal import empty
+from ec2_agent.sandbox.disk.removal import empty
 empty(os.open(sys.argv[1], os.O_RDONLY))
 """
 

@@ -24,6 +24,7 @@ from tests.sandbox.running import (
     started,
     strongest,
 )
+from tests.support.threads import run_all
 
 
 @pytest.mark.parametrize("code", [0, 1, 65, 75, 255])
@@ -204,10 +205,7 @@ def test_many_threads_start_jobs_at_once(launcher: Launcher) -> None:
             codes.append(shell(launcher, f"exit {code}").ending.exit_code)  # noqa: PERF401
 
     threads = [threading.Thread(target=work, args=(n * 5,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_all(threads)
     assert sorted(code for code in codes if code is not None) == list(range(40))
 
 

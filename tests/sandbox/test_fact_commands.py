@@ -46,9 +46,7 @@ def test_it_has_no_privileges(launcher: Launcher) -> None:
     assert "read-only" in failure(launcher, "echo x >/usr/x").lower()
 
 
-def test_it_sees_no_variable_of_the_agent(
-    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_sees_no_variable_of_the_agent(launcher: Launcher, monkeypatch: pytest.MonkeyPatch):
     # The shared launcher was started with AWS_SECRET_ACCESS_KEY.
     monkeypatch.setenv("AWS_SESSION_TOKEN", "the agent's own")
     seen = dict(line.split("=", 1) for line in fact(launcher, "env -u _").splitlines())

@@ -26,9 +26,7 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_calls_are_made_in_order_with_what_was_opened_and_the_uid(
-    library: Native, tmp_path: Path
-) -> None:
+def test_calls_are_made_in_order_with_what_was_opened_and_the_uid(library: Native, tmp_path: Path):
     file = tmp_path / "map"
     made = Steps()
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
@@ -52,9 +50,7 @@ def test_a_list_is_for_one_uid_after_another() -> None:
     assert [first, second] == [[200_001, 7, 200_001], [200_002, 7, 200_002]]
 
 
-def test_the_first_call_that_fails_ends_it_and_says_what_it_was(
-    library: Native, tmp_path: Path
-) -> None:
+def test_the_first_call_that_fails_ends_it_and_says_what_it_was(library: Native, tmp_path: Path):
     made = Steps()
     made.add_attempt("chdir", os.fsencode(tmp_path / "not there"))
     made.add("mkdir first", "mkdirat", AT_FDCWD, os.fsencode(tmp_path / "first"), 0o700)

@@ -29,9 +29,7 @@ def hosts(draw: st.DrawFn, trees: tuple[Path, ...]) -> plan.Host:
 
 
 @given(st.data(), programs)
-def test_every_plan_can_be_carried_out_in_order(
-    data: st.DataObject, trees: tuple[Path, ...]
-) -> None:
+def test_every_plan_can_be_carried_out_in_order(data: st.DataObject, trees: tuple[Path, ...]):
     host = data.draw(hosts(trees))
     privileged = data.draw(st.booleans())
     steps = plan.make_plan(host, trees, ("10.0.0.2",), privileged=privileged)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ec2_agent.disk.work_disks import WorkDisks
+from ec2_agent.sandbox.disk.work_disks import WorkDisks
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Limits, Spec
 from ec2_agent.shim import files

@@ -11,18 +11,19 @@ from typing import Any
 
 import pytest
 
+from ec2_agent.attempt.adoption import Adoption
 from ec2_agent.configuration import lock_state_directory
+from ec2_agent.errors import CannotStart
 from ec2_agent.host.processes import boottime, is_running, start_ticks
 from ec2_agent.jobs import reconnect as reconnecting
-from ec2_agent.jobs.adoption import Adoption
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.reconnect import ShimUnreachable, reconnect
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.jobs.start import LeaseOver
+from ec2_agent.presence.roster import Roster
 from ec2_agent.sandbox import uids
 from ec2_agent.sandbox.model import Ending
-from ec2_agent.settings import CannotStart
 from ec2_agent.shim import files
 from tests.sandbox.running import REPOSITORY, STOPS, alive, go_on, marker
 from tests.sandbox.shim_jobs import Room, ended, ended_or_lost, output, records, wait_for
@@ -242,10 +243,9 @@ def find(jobs: Path) -> list[Ending | None]:
     """Find what lies there as an agent that starts does, kill it, and tell of its end."""
 
     async def adopt() -> list[Ending | None]:
-        adoption = Adoption(jobs, NOBODY)
-        adoption.find()
+        adoption = Adoption(jobs, NOBODY, Roster(NOBODY))
         ends = []
-        for found in adoption.found:
+        for found in adoption.find():
             found.job.shim.kill()
             ends.append(await asyncio.wait_for(found.job.end(), 20))
             await found.job.gone(20)

@@ -14,6 +14,7 @@ from ec2_agent.sandbox.model import Spec
 from ec2_agent.sandbox.uids import EACH, FIRST
 from tests.sandbox.running import NO_LIMITS, TidyLauncher, emulated, room, strongest
 from tests.support.depth import budget
+from tests.support.threads import run_all
 
 JOBS = budget(10, 60) if emulated() else budget(300, 2000)
 
@@ -111,10 +112,7 @@ def test_hundreds_of_sandboxes_leave_nothing() -> None:
         _settle(launcher)
         before, held = _state(launcher), _descriptors()
         threads = [threading.Thread(target=work, args=(range(n, JOBS, 2),)) for n in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_all(threads)
         _settle(launcher)
         ends, after = time.monotonic() + SETTLED_S, _state(launcher)
         while after != before and time.monotonic() < ends:  # it takes away cgroups at its leisure

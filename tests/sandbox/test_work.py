@@ -124,9 +124,7 @@ def test_files_that_do_not_fit_are_refused_with_the_limit_to_raise(
         assert shell(launcher, "stat -c %s big", stage=stage).out == b"9437184\n"
 
 
-def test_too_many_files_are_refused_with_the_limit_to_raise(
-    launcher: Launcher, staged: Stage
-) -> None:
+def test_too_many_files_are_refused_with_the_limit_to_raise(launcher: Launcher, staged: Stage):
     for number in range(300):
         staged.add(str(number), b"")
     with staged.opened() as stage, pytest.raises(SandboxRefused, match="raise tmp_mb"):
@@ -162,9 +160,7 @@ def test_a_plan_that_leaves_its_place_is_refused(
         shell(launcher, "true", stage=stage)
 
 
-def test_a_stage_without_the_file_or_with_a_link_is_refused(
-    launcher: Launcher, staged: Stage
-) -> None:
+def test_a_stage_without_the_file_or_with_a_link_is_refused(launcher: Launcher, staged: Stage):
     staged.plan.append(["a", "0644", "0"])
     with staged.opened() as stage:
         with pytest.raises(SandboxRefused, match="input file a: No such file"):

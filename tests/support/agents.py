@@ -17,22 +17,23 @@ from ec2_agent.attempt.typed import JobTypes
 from ec2_agent.aws_calls.jobs import JobCalls
 from ec2_agent.aws_calls.queues import Queues
 from ec2_agent.bundles.cache import BundleCache
-from ec2_agent.disk.space import DiskSpace
 from ec2_agent.facts.known import KnownFacts
 from ec2_agent.files.cache import FileCache
 from ec2_agent.files.inputs import InputFiles
 from ec2_agent.files.staging import Stages
 from ec2_agent.files.transfers import Transfers
 from ec2_agent.host.capacity import Capacity, JobCounts
+from ec2_agent.host.lacking import LackingHost
 from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.start import JobStarter
 from ec2_agent.lanes.claiming import Claimer
-from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.lanes.flight import Flight
-from ec2_agent.lanes.lacking import LackingHost
+from ec2_agent.messages.delivery import Delivery
+from ec2_agent.messages.flight import Flight
 from ec2_agent.outcomes.journal import Journal, OutcomeRecorder, Store
 from ec2_agent.outcomes.record import OutcomeRecord
 from ec2_agent.outcomes.report import Report
+from ec2_agent.presence.roster import Roster
+from ec2_agent.sandbox.disk.space import DiskSpace
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.settings import Settings
 from ec2_agent.shim.pool import Shims
@@ -58,8 +59,8 @@ from joblane.deployment.names import Lane, table_name
 from joblane.job.fields import GRACE_S
 from joblane.job.head import Head
 from joblane.job.lease import Heartbeat
-from joblane.service.condition_supervisor import ConditionSupervisor
 from tests.support.aws import DESCRIPTOR, output_store
+from tests.support.recovery import supervisor
 from tests.support.temporary import temporary_folder
 
 
@@ -133,6 +134,16 @@ def shims() -> Shims:
     return made
 
 
+class Fulfilled(Requirements):
+    """Every condition that a job requires holds."""
+
+    def __init__(self) -> None:
+        """Ask nobody."""
+
+    def first_blocking(self, _conditions: Sequence[str]) -> None:
+        """Name none."""
+
+
 @dataclass
 class Parts:
     """The parts of one agent that claim and run jobs, without its loops."""
@@ -141,8 +152,6 @@ class Parts:
     launcher: Launcher | None = None
     name: str = "agent-1"
     clock: Callable[[], float] = time.time
-    conditions: ConditionSupervisor | None = None
-    requirements: Requirements | None = None
     store: Store | None = None
     """Of the journal; a new one by default."""
     jobs_dir: Path | None = None
@@ -160,11 +169,13 @@ class Parts:
         self.files = FileStore(lambda: self.clients.make("s3"), DESCRIPTOR.bucket)
         # By the clock of SQS in memory, which stamps the messages.
         self.flight = Flight(time.time, Queues(self.sqs).at)
-        self.lacking = LackingHost(self.flight, time.monotonic)
+        self.lacking = LackingHost(time.monotonic)
         calls = JobCalls(self.jobs)
-        report = Report(calls, self.conditions, self.flight)
-        self.journal = Prompt(self.store or DirectStore(), report, self.clock)
+        conditions = supervisor(self.clients)
+        self.report = Report(calls, conditions, self.flight)
+        self.journal = Prompt(self.store or DirectStore(), self.report, self.clock)
         journal, jobs = self.journal, JobCounts(taken=0, started=0)
+        self.roster = Roster(journal)
         # Its clock stands still: a pause after a failed start lasts.
         self.capacity = Capacity(
             Path("/"), 4, lambda: journal.room, lambda: jobs, lambda: 0.0, _nobody
@@ -174,10 +185,11 @@ class Parts:
             calls,
             self.agents,
             KeyStore(dynamodb, table_name(DESCRIPTOR.name, "keys")),
-            self.conditions,
+            conditions,
             self.flight,
             self.clock,
             random.Random(1),
+            self.roster,
         )
 
     def take_up(self) -> int:
@@ -243,10 +255,10 @@ class Parts:
         if self.jobs_dir is None:
             self.jobs_dir = temporary_folder("jobs") / "jobs"
             self.jobs_dir.mkdir(0o700)
-        make, recovery = self.clients.make, self.conditions is not None
+        make = self.clients.make
         parts = AttemptParts(
             Preparation(
-                self.requirements,
+                Fulfilled(),
                 PayloadStore(lambda: make("s3"), DESCRIPTOR.bucket),
                 SecretStore(make("secretsmanager"), make("ssm"), DESCRIPTOR.name),
                 self._types(self.jobs_dir),
@@ -260,7 +272,6 @@ class Parts:
                 shims(),
                 self.jobs_dir,
                 lambda: boottime() + 240,
-                recovery,
                 self.capacity,
                 self.limits,
                 reuse_shims=True,
@@ -275,7 +286,6 @@ class Parts:
                 self.limits,
             ),
             self.flight,
-            recovery,
             self.lacking,
         )
         return Attempt(parts, head, held)

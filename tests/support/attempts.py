@@ -12,7 +12,6 @@ from joblane.job.fields import GRACE_S
 from joblane.job.head import Head, submitted
 from joblane.job.message import Message
 from joblane.job.output import Cursor
-from joblane.service.condition_supervisor import ConditionSupervisor
 from joblane.service.log_pages import log_page
 from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR, Cloud
@@ -22,7 +21,6 @@ from tests.support.jobs import JOB, submission
 def begin(
     aws: Cloud,
     launcher: Launcher,
-    conditions: ConditionSupervisor | None = None,
     clock: Callable[[], float] = time.time,
     grace_s: float = GRACE_S,
     **fields: Any,
@@ -33,7 +31,7 @@ def begin(
         Message(job_id=JOB, tenant="acme")
     )
     aws.jobs.put_new(head)
-    parts = Parts(aws.clients, launcher, conditions=conditions, clock=clock, grace_s=grace_s)
+    parts = Parts(aws.clients, launcher, clock=clock, grace_s=grace_s)
     return parts, parts.begin()
 
 

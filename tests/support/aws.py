@@ -215,3 +215,9 @@ def queue_urls() -> list[str]:
     urls = [DESCRIPTOR.lane_url(queue, lane) for queue in QUEUES for lane in LANES]
     names = (dead_letter_name, alternate_name, notify_name, traces_name, traces_dead_name)
     return [*urls, *(PREFIX + name(NAME) for name in names)]
+
+
+def objects(aws: Cloud) -> list[str]:
+    """Keys of what the bucket has."""
+    answer = aws.clients.make("s3").list_objects_v2(Bucket=DESCRIPTOR.bucket)
+    return [entry["Key"] for entry in answer.get("Contents", [])]

@@ -11,6 +11,8 @@ from typing import Any
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from tests.support.http_server import Quiet, serving
+
 
 @dataclass
 class Answer:
@@ -78,7 +80,7 @@ class Collector:
         self.received: list[Received] = []
         collector = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet, BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
@@ -92,9 +94,6 @@ class Collector:
                     self.send_header(name, str(value))
                 self.end_headers()
                 self.wfile.write(answer.body)
-
-            def log_message(self, *_: object) -> None:
-                pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}/v1/traces"
@@ -117,11 +116,5 @@ class Collector:
 def collecting(*answers: Answer) -> Iterator[Collector]:
     """Receive spans until the end of the block."""
     collector = Collector(*answers)
-    thread = threading.Thread(target=collector.server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
+    with serving(collector.server):
         yield collector
-    finally:
-        collector.server.shutdown()
-        thread.join(5)
-        collector.server.server_close()

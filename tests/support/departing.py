@@ -12,36 +12,24 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from ec2_agent.agent import Agent
-from ec2_agent.host.capacity import Capacity
-from ec2_agent.host.group import Group
-from ec2_agent.jobs.adoption import Adoption
-from ec2_agent.lanes.ahead import Ahead
-from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.lanes.flight import Flight
-from ec2_agent.lanes.intake import Intake
-from ec2_agent.lanes.lacking import LackingHost
-from ec2_agent.lanes.memory import Memory, MemoryGate
-from ec2_agent.lanes.queue_limits import QueueLimits
-from ec2_agent.lanes.targeted import TargetedJobs
-from ec2_agent.lanes.tenants import TenantGate
-from ec2_agent.presence.departure import Departure
-from ec2_agent.presence.gates import Gates
+from ec2_agent.core import Clocks
+from ec2_agent.messages.delivery import Delivery
 from ec2_agent.presence.inbox import Inbox
-from ec2_agent.presence.lease import Lease
 from ec2_agent.presence.notices import Kind, Notice
-from ec2_agent.presence.standing import Standing
 from ec2_agent.retry import AWS_RETRY, Backoff
-from ec2_agent.slots import FreeSlots, Slots, jobs_left
+from ec2_agent.scale_in.departure import Departure
+from ec2_agent.scale_in.group import Group
 from joblane.aws.agents import AgentStore
-from joblane.aws.settings import SettingsStore
-from joblane.deployment.names import table_name
 from joblane.fleet.idle import LeavingPolicy
-from tests.support.agents import Parts, settings
-from tests.support.aws import DESCRIPTOR, NAME
+from joblane.job.head import Head
+from tests.support.agents import settings
+from tests.support.aws import DESCRIPTOR
 from tests.support.leaving_instance import Instance, Lane
+from tests.support.serving import ServingCore
 
 if TYPE_CHECKING:
     from ec2_agent.compose import Parts as AgentParts
+    from ec2_agent.messages.flight import Flight
     from joblane.job.lease import Heartbeat
 
 POLICY = LeavingPolicy(idle_s=105)
@@ -67,6 +55,30 @@ class Agents(AgentStore):
         self.instance.answered()
 
 
+class SleepingJobs:
+    """Runs jobs that only sleep, each in a directory."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.flight: Flight | None = None
+
+    async def run(self, head: Head, delivery: Delivery) -> None:
+        """See Runner."""
+        instance, job_id = self.instance, head.job_id
+        instance.started[job_id] += 1
+        directory = instance.directory / "jobs" / job_id
+        directory.mkdir()
+        instance.running.add(job_id)
+        try:
+            await asyncio.sleep(instance.run_s)
+            assert self.flight is not None
+            await self.flight.delete(delivery)
+            instance.ended[job_id] += 1
+        finally:
+            directory.rmdir()
+            instance.running.remove(job_id)
+
+
 class Process(Agent):
     """A process of the agent. Its jobs sleep, and it holds no sandbox."""
 
@@ -74,22 +86,6 @@ class Process(Agent):
         self.instance = instance
         self.parts = parts = _parts(instance, policy, fleet)
         super().__init__(cast("AgentParts", parts), lambda: None)
-
-    async def _serve(self, delivery: Delivery) -> None:
-        job_id, held = delivery.received.receipt.partition("/")[0], self.parts
-        self.instance.started[job_id] += 1
-        directory = self.instance.directory / "jobs" / job_id
-        directory.mkdir()
-        self.instance.running.add(job_id)
-        try:
-            await asyncio.sleep(self.instance.run_s)
-            await held.flight.delete(delivery)
-            self.instance.ended[job_id] += 1
-        finally:
-            directory.rmdir()
-            self.instance.running.remove(job_id)
-            held.tenants.release(delivery)
-            held.slots.release(delivery.queue, delivery.received.memory_mb)
 
     def notice(self, kind: Kind) -> None:
         """Read a notice."""
@@ -122,15 +118,16 @@ class Process(Agent):
     async def _live(self) -> None:
         parts = self.parts
         await parts.lease.begin()
-        loops = [
-            asyncio.create_task(parts.intake.run(self._admit, self._resume)),
-            asyncio.create_task(parts.lease.keep()),
-            asyncio.create_task(parts.flight.keep()),
-            asyncio.create_task(self._notices()),
+        kept = [
+            parts.intake.run(parts.desk),
+            parts.desk.keep(),
+            parts.lease.keep(),
+            parts.flight.keep(),
+            self._notices(),
         ]
         if parts.departure is not None:
-            leaving = parts.departure.keep(lambda: bool(self._work), self._on_departure)
-            loops.append(asyncio.create_task(leaving))
+            kept.append(parts.departure.keep(self._on_departure))
+        loops = [asyncio.create_task(loop) for loop in kept]
         await self._draining.wait()
         await self._drain()
         await self._leave()
@@ -151,82 +148,42 @@ class Process(Agent):
 def _parts(instance: Instance, policy: LeavingPolicy, fleet: str | None) -> Any:
     """The parts of a process that leaving needs."""
     clients, directory, now = instance.cloud.clients, instance.directory, Instance.now
-    base = Parts(clients, name=instance.name)
     own = replace(
         settings(instance.name), directory=directory, fleet=fleet, leaving=policy, drain_s=60.0
     )
     lanes: dict[str, Any] = {}
-    backoff = partial(Backoff, AWS_RETRY, dice=random.Random(1).random)
-    flight = Flight(now, lambda url: lanes.setdefault(url, Lane(instance, url)), backoff)
-    changed, memory = asyncio.Event(), Memory(None)
-    slots = Slots(
-        base.claimer, base.journal, Adoption(directory / "jobs", base.jobs), changed, memory
-    )
-    capacity = Capacity(directory, 4, lambda: 1000, slots.counts, now, changed.set)
-    dynamodb = clients.make("dynamodb")
-    standing = Standing(directory, changed.set)
-    store = SettingsStore(dynamodb, table_name(NAME, "settings"))
-    limits = QueueLimits(own, store, changed.set, standing.since_ms)
-    agents = Agents(dynamodb, DESCRIPTOR.agents_table)
+    agents = Agents(clients.make("dynamodb"), DESCRIPTOR.agents_table)
     agents.instance = instance
-    lease = Lease(
+    jobs = SleepingJobs(instance)
+    core = ServingCore(
         own,
-        agents,
-        now,
-        now,
-        lambda: instance.running,
-        slots.progress,
-        lambda: None,
-        slots.abandon_all,
-        slots.renew_all,
-        standing,
-        left=partial(jobs_left, capacity, memory),
-        taken=slots.taken_by_queue,
+        clients,
+        jobs,
+        clocks=Clocks(now, instance.monotonic, now),
+        queue_at=lambda url: lanes.setdefault(url, Lane(instance, url)),
+        agents=agents,
+        backoff=partial(Backoff, AWS_RETRY, dice=random.Random(1).random),
     )
-    tenants = TenantGate(instance.name, limits.of_tenant, base.jobs, flight)
-    state = SimpleNamespace(trouble=None)
-    free = FreeSlots(
-        DESCRIPTOR.queues, slots, capacity, limits, lease, cast("Any", state), standing
-    )
-    intake = Intake(DESCRIPTOR, flight._queue_at, free.by_queue, changed, now, instance.monotonic)
-    targeted = TargetedJobs(tenants, base.jobs, flight, lambda _: "", now)
-    gates = Gates(standing, memory, tenants, lease)
-    group = Group(cast("Any", instance), cast("Any", instance), own)
-    departure = Departure(
-        policy,
-        group,
-        gates,
-        intake,
-        free,
-        base.journal,
-        targeted,
-        directory / "jobs",
-        lambda: state.trouble,
-        now,
-    )
-    return SimpleNamespace(
-        settings=own,
-        host=SimpleNamespace(clock=now, changed=changed),
-        flight=flight,
-        gate=MemoryGate(instance.name, memory, base.jobs, flight),
-        lacking=LackingHost(flight, instance.monotonic),
-        slots=slots,
-        lease=lease,
-        inbox=Inbox(clients.make("sqs"), instance.name, now),
-        limits=limits,
-        tenants=tenants,
-        standing=standing,
-        gates=gates,
-        state=state,
-        group=group,
-        departure=departure if fleet is not None else None,
-        free_slots=free,
-        intake=intake,
-        journal=base.journal,
-        targeted=targeted,
-        ahead=Ahead(flight, instance.monotonic),
-        published_facts=SimpleNamespace(end=_nothing),
-    )
+    jobs.flight = core.flight
+    parts: Any = core
+    parts.inbox = Inbox(clients.make("sqs"), instance.name, now)
+    parts.group = Group(cast("Any", instance), cast("Any", instance), own)
+    parts.departure = None
+    if fleet is not None:
+        parts.departure = Departure(
+            policy,
+            parts.group,
+            core.standing,
+            core.lease,
+            core.intake,
+            core.desk,
+            core.journal,
+            directory / "jobs",
+            lambda: core.state.trouble,
+            now,
+        )
+    parts.published_facts = SimpleNamespace(end=_nothing)
+    return parts
 
 
 async def _nothing() -> None:

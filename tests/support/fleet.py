@@ -1,6 +1,7 @@
 """Agents without a process: their heartbeats, their inboxes, and the messages in these."""
 
 import json
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -8,6 +9,20 @@ from joblane.deployment.names import inbox_name
 from joblane.errors import Unavailable
 from joblane.job.lease import Heartbeat
 from tests.support.aws import NAME, PREFIX, Cloud
+
+FLEET: dict[str, Any] = {
+    "name": "main",
+    "queues": ["default"],
+    "instance_types": ["c7g.large"],
+    "architecture": "arm64",
+    "ami": None,
+    "packages": [],
+    "setup": None,
+    "min_size": 0,
+    "max_size": 4,
+    "price_per_hour": {},
+}
+"""As functions have fleets in their environment."""
 
 
 def heartbeat(name: str, now_ms: int, **fields: Any) -> Heartbeat:
@@ -52,3 +67,10 @@ def every_message(aws: Cloud, *names: str) -> list[tuple[str, Any]]:
             ).get("Messages", []):
                 found += [(name, json.loads(message["Body"])) for message in received]
     return found
+
+
+def beat_ago(aws: Cloud, name: str, *, since_s: float = 3600, age_s: float = 0) -> None:
+    """The last heartbeat of an agent without an inbox: so long ago, by the clock of the host."""
+    now = time.time()
+    since_ms, beat_ms = int((now - since_s) * 1000), int((now - age_s) * 1000)
+    aws.agents.beat(Heartbeat(name, since_ms, beat_ms, 4, 0, ("default",), "full", "0"))

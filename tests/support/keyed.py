@@ -12,7 +12,7 @@ from joblane.job.moves import AttemptFacts, plan
 from joblane.job.timeline import Step
 from joblane.service.sequel import Sequel
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud, OneEach
-from tests.support.keys import job, stored
+from tests.support.keys import OTHER, job, put_keyed, stored
 from tests.support.memory import Memory
 from tests.support.stream import JobsStream
 
@@ -73,6 +73,14 @@ class Deployed:
         step = Step(state, NOW_MS + 1, head.attempt, "as the test wants")
         facts = AttemptFacts(Outcome.SUCCEEDED, expires_at=int(NOW) + 999)
         self.aws.jobs.settle(head, step, facts)
+
+    def two_ends(self) -> list[Any]:
+        """Jobs A and D of two keys end, for which B and E wait; returns what the stream has."""
+        put_keyed(self.aws, active="A", queued="B")
+        put_keyed(self.aws, active="D", queued="E", key=OTHER)
+        self.end("A")
+        self.end("D")
+        return self.stream.take()
 
     def cancel(self, letter: str) -> None:
         """Cancel a job that does not run."""

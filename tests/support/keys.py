@@ -9,10 +9,11 @@ from joblane.job.lifecycle import State
 from joblane.key.policy import KeyLimits
 from joblane.key.segments import KeyName
 from joblane.key.state import KeyState
-from tests.support.aws import NAME, Cloud
+from tests.support.aws import DESCRIPTOR, NAME, Cloud
 from tests.support.jobs import JOB, submission
 
 KEY = KeyName.of("command", ["customer", "acme"])
+OTHER = KeyName.of("command", ["customer", "other"])
 START_MS = 1_800_000_000_000
 
 
@@ -59,3 +60,15 @@ def put_keyed(
             head = replace(head, state=State.WAITING, timeline=(step,))
         heads[letter] = aws.jobs.put_new(head)
     return heads
+
+
+def body(**concurrency: object) -> dict[str, object]:
+    """A submission with the key `KEY`."""
+    return {"command": ["a"], "concurrency": {"key": ["customer", "acme"], **concurrency}}
+
+
+def take_messages(aws: Cloud) -> int:
+    """Take the messages of the lane `default`; returns how many there were."""
+    url = DESCRIPTOR.lane_url("default", "default")
+    sqs = aws.clients.make("sqs")
+    return len(sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []))

@@ -9,6 +9,7 @@ from tests.support.dynamodb import Tables
 from tests.support.network import Killed
 from tests.support.promises import Promises
 from tests.support.requests import Api
+from tests.support.simulated_agent import THREADS
 from tests.support.world import CONDITIONS, World
 
 STEPS = 150
@@ -81,6 +82,7 @@ class Life:
             "command": ["true"],
             "priority": dice.choice(["high", "default", "low"]),
             "restartable": dice.random() < 0.7,
+            "resources": {"memory_mb": dice.choice([64, 512, 1024])},
             "retry": {"max_attempts": dice.randint(1, 4), "backoff_s": [dice.choice([0, 30])]},
         }
         if dice.random() < 0.25:
@@ -157,6 +159,11 @@ class Life:
                 dice.choice(busy or world.agents).cut_off = True
             elif chance < 0.15:
                 agent.cut_off = False
+            elif chance < 0.19:
+                what = dice.choice(["cordon", "cordon", "uncordon"])
+                self._ask(world.operator, "POST", f"/v1/agents/{agent.name}/{what}")
+            elif chance < 0.26:
+                world.shares.append((world.clock.now, dice.choice([0, 1, 2, 4])))
         missing = sorted(set(self.names) - {agent.name for agent in world.agents if agent.alive})
         if missing and dice.random() < 0.2:
             world.join(dice.choice(missing))
@@ -169,16 +176,26 @@ class Life:
         for well in world.wells.values():
             well.allow = 10
         self._ask(world.operator, "PUT", "/v1/conditions/app:ledger", {"state": "up"})
+        world.shares.append((world.clock.now, THREADS))
         for agent in world.agents:
             agent.cut_off = False
+        self._open_all()
+
+    def _open_all(self) -> None:
+        """Uncordon all agents, and have one that is not small."""
+        world = self.world
+        for agent in world.agents:
+            if agent.core.standing.cordoned:
+                self._ask(world.operator, "POST", f"/v1/agents/{agent.name}/uncordon")
+        if all(agent.name == world.small for agent in world.agents):
+            world.join(next(name for name in self.names if name != world.small))
 
     def calm_down(self) -> None:
         """End the trouble, and let everything that was accepted come to its end."""
         world = self.world
         self.end_trouble()
         for _ in range(CALM_TICKS):
-            if not world.agents:
-                world.join(self.names[0])
+            self._open_all()
             world.tick()
             self.promises.look()
             if all(head.ended for head in self.promises.seen.values()) and self._idle():

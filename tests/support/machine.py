@@ -11,23 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from infra.recovery_machine import Definition
+from tests.support.clock import Clock
 
 State = dict[str, Any]
 
 
 class Fatal(Exception):
     """Stands for trouble that outlasts all retries of a step."""
-
-
-@dataclass
-class Clock:
-    """Unix seconds that pass only when somebody says so."""
-
-    now: float = 1_000_000.0
-
-    def __call__(self) -> float:
-        """The time."""
-        return self.now
 
 
 @dataclass

@@ -12,12 +12,13 @@ import argparse
 import sys
 from functools import partial
 
-from ec2_agent import compose
+from ec2_agent import core
 from ec2_agent.attempt import shipping
 from ec2_agent.command_line import main
-from ec2_agent.lanes import memory, queue_limits, targeted, tenants
+from ec2_agent.lanes import queue_limits
 from ec2_agent.outcomes import journal
 from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.serving import desk
 from ec2_agent.settings import Pace
 
 if __name__ == "__main__":
@@ -31,13 +32,12 @@ if __name__ == "__main__":
     parser.add_argument("margin_s", type=float)
     asked, options = parser.parse_known_args()
     journal.ROOM = asked.journal_room
-    for waits in (memory, targeted, tenants):
-        setattr(waits, "NOTE_AFTER_S", 0.5)  # noqa: B010 - mypy knows an import
+    setattr(desk, "NOTE_AFTER_S", 0.5)  # noqa: B010 - mypy knows an import
     if asked.memory_mb is not None:
         setattr(Launcher, "memory_mb", asked.memory_mb)  # noqa: B010 - mypy knows a property
     if asked.settings_s is not None:
         read_often = partial(queue_limits.QueueLimits, read_every_s=asked.settings_s)
-        setattr(compose, "QueueLimits", read_often)  # noqa: B010 - mypy knows a class
+        setattr(core, "QueueLimits", read_often)  # noqa: B010 - mypy knows a class
     if asked.unread_s is not None:
         shipping.NEXT_AFTER_S = (asked.unread_s, asked.unread_s, asked.unread_s)
         shipping.LATER_AFTER_S = asked.unread_s

@@ -13,6 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 from urllib.parse import urlsplit
 
+from tests.support.http_server import Quiet
+
 Fault = Literal["refuse", "hang", "error", "throttle", "slow", "cut"]
 FAULTS: tuple[Fault, ...] = ("refuse", "hang", "error", "throttle", "slow", "cut")
 
@@ -82,7 +84,7 @@ def proxy(endpoint: str, seed: int, share: float = SHARE) -> Iterator[Proxy]:
             server.shutdown()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Quiet, BaseHTTPRequestHandler):
     """One connection of a client."""
 
     protocol_version = "HTTP/1.1"
@@ -153,6 +155,3 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             self.connection.close()
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Keep quiet."""

@@ -24,8 +24,9 @@ from joblane.service.condition_supervisor import ConditionSupervisor
 from joblane.service.recover import MAX_STEPS
 from joblane.service.testers import BadParameters, Finding, Tester
 from tests.support.aws import DESCRIPTOR, NAME, PREFIX, Cloud
+from tests.support.clock import Clock
 from tests.support.jobs import JOB, submission
-from tests.support.machine import Clock, Machine
+from tests.support.machine import Machine
 from tests.support.memory import Memory
 
 TABLE = table_name(NAME, "conditions")

@@ -1,5 +1,6 @@
-"""A simulated agent: its lease, claims, messages and journal are the real ones, its jobs are not.
+"""A simulated agent: all of it is real but for its polls and its jobs.
 
+Its core (`ec2_agent.core`) decides who is served and when, claims, holds its lease, and reports.
 Its tasks run on a loop of its own, on the world's clock (`loop.py`).
 """
 
@@ -8,49 +9,34 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ec2_agent.aws_calls.jobs import JobCalls
 from ec2_agent.aws_calls.queues import Queues
 from ec2_agent.calls import AWS_ERRORS, in_thread
-from ec2_agent.jobs.adoption import Adoption
-from ec2_agent.lanes.claiming import Claimer
-from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.lanes.flight import Flight
-from ec2_agent.lanes.memory import Memory
-from ec2_agent.lanes.targeted import TargetedJobs
-from ec2_agent.lanes.tenants import TenantGate
-from ec2_agent.outcomes.journal import Journal, OutcomeRecorder
+from ec2_agent.core import Clocks
+from ec2_agent.messages.delivery import Delivery
 from ec2_agent.outcomes.judge import (
     AttemptResult,
     StopReason,
     blocked_before_start,
     judge,
+    not_started,
 )
-from ec2_agent.outcomes.report import Report
-from ec2_agent.presence.lease import Lease
-from ec2_agent.presence.standing import Standing
 from ec2_agent.retry import AWS_RETRY, Backoff
 from ec2_agent.sandbox.model import Ending, Usage
-from ec2_agent.slots import Slots
-from joblane.aws.agents import AgentStore
-from joblane.aws.jobs import JobStore
-from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import VISIBILITY_S, LaneQueue, Received
 from joblane.condition.blocking import Blocking, decode
 from joblane.condition.names import scoped
-from joblane.deployment.names import LANES, inbox_name, table_name
+from joblane.deployment.names import LANES, inbox_name
 from joblane.job.head import Head
 from joblane.job.lease import LEASE_S, Progress
-from joblane.job.lifecycle import EXIT_BLOCKED, EXIT_PERMANENT
+from joblane.job.lifecycle import EXIT_BLOCKED, EXIT_PERMANENT, Outcome
 from joblane.job.message import Command
-from joblane.queue.tenant_shares import Allowance
 from tests.support.agents import DirectStore, settings
 from tests.support.aws import DESCRIPTOR, NAME, PREFIX
 from tests.support.loop import NO_DELAY, SimLoop
 from tests.support.network import TROUBLE
-from tests.support.recovery import supervisor
+from tests.support.serving import ServingCore
 
 if TYPE_CHECKING:
     from tests.support.world import World
@@ -67,6 +53,18 @@ ENDING = Ending(
 )
 
 THREADS = 4
+
+MEMORY_MB, SMALL_MB = 1536, 600
+"""Memory for the jobs of an agent, and the most for one job on a small one."""
+
+LACKING, LACKING_S = 0.1, 600.0
+"""Share of the attempts for which a host lacks something, and for how long it does."""
+
+CLAIMED_WITHIN_S = 90.0
+"""From a verdict to a job's start, at most: four calls that take `TIMEOUT_S`."""
+
+SHORT_JOBS = 0.2
+"""Share of the looks at a lane before which an agent has just run many short jobs."""
 
 LONGEST_S = 120
 """Longest run of a simulated job; one in eight runs for longer than a lease."""
@@ -94,7 +92,7 @@ class SimAttempt:
         self._reason: StopReason | None = None
         self._abandoned = False
         self._stop = asyncio.Event()
-        self._until = agent.lease.until
+        self._until = agent.core.lease.until
 
     @property
     def runs(self) -> bool:
@@ -122,26 +120,30 @@ class SimAttempt:
     async def run(self) -> None:
         """Run to the end and record the outcome, as Attempt does."""
         agent, world = self._agent, self._agent.world
+        if agent.lacks_something(self.head):
+            why = f"agent {agent.name}: it lacks something"
+            await self._record(not_started(Outcome.INTERRUPTED, why, agent.now_ms()))
+            return
         exit_code = agent.choose_exit_code()
         blocking = await self._test_conditions()
         now = world.clock.now
-        if self._abandoned or (blocking is None and now >= agent.lease.until):
-            agent.flight.abandon(self._delivery)
+        if self._abandoned or (blocking is None and now >= agent.core.lease.until):
+            agent.core.flight.abandon(self._delivery)
             return
         if blocking is not None:
             await self._record(blocked_before_start(blocking, agent.now_ms()))
             return
         self.started = True
-        self._until = agent.lease.until
+        self._until = agent.core.lease.until
         world.started(self.head.job_id, agent)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stop.wait(), self._duration_s())
         runs, self.ended = self.runs, True
         if not runs:
-            agent.flight.abandon(self._delivery)
+            agent.core.flight.abandon(self._delivery)
             return
         ending = replace(ENDING, exit_code=exit_code, stopped=self._stop.is_set())
-        await self._record(judge(self.head, ending, self._reason, agent.now_ms(), recovery=True))
+        await self._record(judge(self.head, ending, self._reason, agent.now_ms()))
 
     def _duration_s(self) -> float:
         dice = self._agent.world.dice
@@ -150,7 +152,7 @@ class SimAttempt:
         return dice.choice([0, 0, dice.uniform(0, LONGEST_S)])
 
     async def _record(self, result: AttemptResult) -> None:
-        await self._agent.recorder.record(self.head, self._delivery, result)
+        await self._agent.core.recorder.record(self.head, self._delivery, result)
 
     async def _test_conditions(self) -> Blocking | None:
         requires = [scoped(name, self.head.tenant) for name in self.head.spec.requires]
@@ -174,46 +176,35 @@ class SimAgent:
         self.cut_off = False
         self._skew_s = skew_s
         self._ready = False
-        self._leaving = False
         self.loop = SimLoop(lambda: world.clock.now, self._delays)
         self._tasks: set[asyncio.Task[None]] = set()
         self._inbox_url = PREFIX + inbox_name(NAME, name)
         world.queues.make(self._inbox_url)
         clients = world.clients(lambda: self.cut_off)
-        dynamodb, self._sqs = clients.make("dynamodb"), clients.make("sqs")
-        jobs = JobStore(dynamodb, DESCRIPTOR.jobs_table)
-        agents = AgentStore(dynamodb, DESCRIPTOR.agents_table)
-        conditions = supervisor(clients)
-        own = replace(settings(name), since_ms=self.now_ms(), threads=THREADS)
-        self.flight = Flight(self.clock, Queues(self._sqs).at, self._backoff)
-        keys = KeyStore(dynamodb, table_name(NAME, "keys"))
-        self._claimer = Claimer(
-            own, JobCalls(jobs), agents, keys, conditions, self.flight, self.clock, world.dice
+        self._sqs = clients.make("sqs")
+        own = replace(
+            settings(name),
+            since_ms=self.now_ms(),
+            threads=THREADS,
+            directory=world.directory_of(name),
+            max_memory_mb=SMALL_MB if name == world.small else None,
         )
-        report = Report(JobCalls(jobs), conditions, self.flight)
-        records = DirectStore(world.records_of(name), lambda: world.clock.now)
-        self._journal = Journal(records, report, self.clock, self._backoff)
-        self.recorder = OutcomeRecorder(self._journal, DESCRIPTOR.retention, self.clock, world.dice)
-        self._freed = asyncio.Event()
-        adoption = Adoption(Path("/nonexistent"), jobs)
-        self._slots = Slots(self._claimer, self._journal, adoption, self._freed, Memory(None))
-        self._claimer.own_jobs = self._slots.job_ids
-        tenants = TenantGate(name, lambda _: Allowance(THREADS, THREADS), jobs, self.flight)
-        self._targeted = TargetedJobs(
-            tenants, jobs, self.flight, lambda _: "busy", lambda: world.clock.now
-        )
-        self.lease = Lease(
+        self.core = ServingCore(
             own,
-            agents,
-            self.clock,
-            lambda: world.clock.now,
-            self._slots.job_ids,
-            self._slots.progress,
-            lambda: None,
-            self._slots.abandon_all,
-            self._slots.renew_all,
-            Standing(Path("/nonexistent"), self._freed.set),
+            clients,
+            self,
+            clocks=Clocks(self.clock, lambda: world.clock.now, lambda: world.clock.now),
+            rng=world.dice,
+            memory_mb=MEMORY_MB,
+            queue_at=Queues(self._sqs).at,
+            records=DirectStore(world.records_of(name), lambda: world.clock.now),
+            backoff=lambda: Backoff(AWS_RETRY, dice=world.dice.random),
         )
+        self._closed_at = self.world.clock.now if self.core.standing.cordoned else None
+        """When it was cordoned, or began to drain."""
+        self._lacks_at: dict[str, float] = {}
+        """When it last lacked something for a job."""
+        self.core.limits.of_tenant = world.share_of  # type: ignore[method-assign, assignment]
 
     def clock(self) -> float:
         """Unix seconds of this host's clock."""
@@ -222,9 +213,6 @@ class SimAgent:
     def now_ms(self) -> int:
         """Unix milliseconds of this host's clock."""
         return int(self.clock() * 1000)
-
-    def _backoff(self) -> Backoff:
-        return Backoff(AWS_RETRY, dice=self.world.dice.random)
 
     def _delays(self) -> tuple[float, float]:
         """How long a call takes, before and after AWS executes it."""
@@ -237,12 +225,12 @@ class SimAgent:
     @property
     def holds_lease(self) -> bool:
         """Whether the agent holds its lease, as far as it knows."""
-        return self.lease.held
+        return self.core.lease.held
 
     @property
     def running(self) -> list[SimAttempt]:
         """Attempts whose processes run."""
-        return [a for a in self._slots.attempts if isinstance(a, SimAttempt) and a.runs]
+        return [a for a in self.core.roster.attempts if isinstance(a, SimAttempt) and a.runs]
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self.loop.create_task(work)
@@ -255,22 +243,38 @@ class SimAgent:
         self.loop.run()
 
     async def _begin(self) -> None:
-        for finished in await self._journal.recover():
-            self.flight.add(finished.delivery)
+        core = self.core
+        for finished in await core.journal.recover():
+            core.flight.add(finished.delivery)
         try:
-            await self.lease.begin()
+            await core.lease.begin()
+            core.journal.resume()
+            await core.limits.begin()
         except AWS_ERRORS:
-            self.die()  # an agent that cannot send its first heartbeat exits
+            self.die()  # an agent that cannot announce itself exits
             return
-        self._journal.resume()
-        self._spawn(self.lease.keep())
-        self._spawn(self.flight.keep())
-        self._spawn(self.flight.keep_giving_back())
+        kept = [
+            core.lease.keep(),
+            core.limits.keep(),
+            core.flight.keep(),
+            core.flight.keep_giving_back(),
+            core.desk.keep(),
+            self._serve_again(),
+        ]
+        for loop in kept:
+            self._spawn(loop)
         self._ready = True
+
+    async def _serve_again(self) -> None:
+        """Serve what waits when something has changed, as Intake does."""
+        while True:
+            await self.core.changed.wait()
+            self.core.changed.clear()
+            self.core.desk.serve()
 
     def work(self) -> None:
         """Poll the inbox and a lane, and run what is due."""
-        if self._ready and not self._leaving:
+        if self._ready and not self.core.standing.draining:
             self._spawn(self._listen())
             self._spawn(self._poll())
         self.loop.run()
@@ -278,57 +282,75 @@ class SimAgent:
     def take_again(self) -> None:
         """Receive the message that was delivered last, even if another agent holds it."""
         queues = self.world.queues
-        if queues.last is None or not self._takes_jobs():
+        if queues.last is None or not self._ready or self.cut_off:
             return
         url, key = queues.last
         if "inbox" not in url and key in queues.entries[url]:
             entry = queues.hand_out(url, key, self.world.clock.now + VISIBILITY_S)
             received = Received(entry.body, entry.receipt, entry.receives, int(entry.sent * 1000))
-            self._admit(url, received)
+            self._spawn(self._take(url, [received]))
             self.loop.run()
 
-    def _takes_jobs(self) -> bool:
-        able = self._ready and not self._leaving and not self.cut_off and self.lease.held
-        return able and self._slots.counts().taken < THREADS
-
     async def _poll(self) -> None:
-        if not self._takes_jobs():
+        if self.world.dice.random() < SHORT_JOBS:
+            for _ in range(20):
+                self.core.offers.prefetch.count_freed("default")
+        wanted = self.core.offers.wanted()["default"]
+        if self.cut_off or wanted <= 0:
             return
         lane = LaneQueue(self._sqs, DESCRIPTOR.lane_url("default", self.world.dice.choice(LANES)))
         with suppress(*AWS_ERRORS):
-            for received in await in_thread(lambda: lane.receive(1, 0), "poll"):
-                self._admit(lane.url, received)
+            received = await in_thread(lambda: lane.receive(min(wanted, 3), 0), "poll")
+            await self._take(lane.url, received)
 
-    def _admit(self, url: str, received: Received) -> None:
-        """Take a slot for a message of a lane."""
-        dead_letter_url = DESCRIPTOR.dead_letter_url
-        self._start(Delivery("default", url, dead_letter_url, received, self.clock()))
+    async def _take(self, url: str, all_received: list[Received]) -> None:
+        """Take messages of a lane to the desk."""
+        letters = DESCRIPTOR.dead_letter_url
+        for received in all_received:
+            self.core.desk.receive(Delivery("default", url, letters, received, self.clock()))
 
-    def _resume(self) -> None:
-        """Start the targeted jobs that wait, as Agent does."""
-        while self._takes_jobs() and (delivery := self._targeted.next({"default": 1})) is not None:
-            self._start(delivery)
+    async def run(self, head: Head, delivery: Delivery) -> None:
+        """Run one attempt of a claimed job: see AttemptRunner."""
+        attempt = SimAttempt(self, head, delivery)
+        with self.core.roster.runs(attempt):
+            if not self.core.lease.held:
+                attempt.abandon()
+            try:
+                await attempt.run()
+            except Exception as error:
+                self.world.broken.append(error)  # the desk would give the message back, and go on
+                raise
 
-    def _start(self, delivery: Delivery) -> None:
-        received = delivery.received
-        self._slots.take("default", received.memory_mb)
-        self.flight.add(delivery)
-        self._spawn(self._serve(delivery))
+    def check_served(self, job_id: str) -> None:
+        """A job that starts was served as it may be: counted by what runs here, not by the desk.
 
-    async def _serve(self, delivery: Delivery) -> None:
-        """Claim the job that a message names, and run it, as Agent does."""
-        try:
-            head = await self._claimer.claim(delivery)
-            if head is not None:
-                attempt = SimAttempt(self, head, delivery)
-                with self._slots.running(attempt):
-                    if not self.lease.held:
-                        attempt.abandon()
-                    await attempt.run()
-        except AWS_ERRORS:
-            await self.flight.give_back(delivery, 5)
-        finally:
-            self._slots.release("default", delivery.received.memory_mb)
+        What changed while it was being claimed does not count.
+        """
+        running, before = self.running, self.world.clock.now - CLAIMED_WITHIN_S
+        (job,) = (attempt.head for attempt in running if attempt.head.job_id == job_id)
+        memory = [attempt.head.spec.resources.memory for attempt in running]
+        assert len(running) <= THREADS, f"{self.name} runs {len(running)} jobs"
+        assert sum(memory) <= MEMORY_MB, f"{self.name} runs jobs of {memory} MB"
+        most = self.core.slots.memory.most_mb
+        assert job.spec.resources.memory <= most, f"{self.name} runs one of more than {most} MB"
+        shares = self.world.shares
+        old = max(at for at, _ in shares if at <= before or at == 0.0)
+        share = max(share for at, share in shares if at >= old)
+        assert len(running) <= share, f"{self.name} runs {len(running)} of a share of {share}"
+        closed = self._closed_at is not None and self._closed_at <= before
+        assert not closed, f"{self.name} is cordoned or drains, and starts {job_id}"
+        lacks_at = self._lacks_at.get(job_id, -LACKING_S)
+        lacks = lacks_at <= before and self.world.clock.now < lacks_at + LACKING_S
+        assert not lacks or job.assigned, f"{self.name} lacks what {job_id} needs"
+
+    def lacks_something(self, head: Head) -> bool:
+        """Whether this host lacks what a job needs, for a while."""
+        world = self.world
+        lacks = world.troubled and head.assigned is None and world.dice.random() < LACKING
+        if lacks:
+            self.core.lacking.remember(head.job_id, LACKING_S)
+            self._lacks_at[head.job_id] = world.clock.now
+        return lacks
 
     def choose_exit_code(self) -> int:
         """How a job's process will exit."""
@@ -336,43 +358,51 @@ class SimAgent:
         return self.world.dice.choice(codes)
 
     async def _listen(self) -> None:
-        """Act on the commands in the inbox."""
+        """Act on the commands in the inbox, and take its jobs to the desk."""
         inbox = LaneQueue(self._sqs, self._inbox_url)
         with suppress(*AWS_ERRORS):
             for received in await in_thread(lambda: inbox.receive(10, 0), "inbox"):
                 if "tenant" in received.body:
-                    self._targeted.hold(
-                        Delivery("default", inbox.url, None, received, self.clock())
-                    )
+                    delivery = Delivery("default", inbox.url, None, received, self.clock())
+                    self.core.desk.receive(delivery)
                     continue
-                command = Command.decode(received.body)
-                for attempt in self._slots.attempts:
-                    if command.command == "cancel" and attempt.head.job_id == command.job_id:
-                        attempt.request_stop(StopReason.COMMAND)
+                self._obey(Command.decode(received.body))
                 delete: Callable[[], None] = partial(inbox.delete, received.receipt)
                 await in_thread(delete, "delete command")
-        self._resume()
+
+    def _obey(self, command: Command) -> None:
+        attempts = self.core.roster.attempts
+        if command.command == "cordon":
+            self.core.standing.cordon(len(attempts))
+            self._closed_at = self._closed_at or self.world.clock.now
+        elif command.command == "uncordon":
+            self.core.standing.uncordon()
+            self._closed_at = None
+        for attempt in attempts:
+            if command.command == "cancel" and attempt.head.job_id == command.job_id:
+                attempt.request_stop(StopReason.COMMAND)
 
     def leave(self) -> None:
         """Drain: stop the jobs, deliver outcomes, give up the lease, exit."""
-        if self._ready and not self._leaving:
-            self._leaving = True
-            for attempt in self._slots.attempts:
-                attempt.request_stop(StopReason.DRAIN)
+        if self._ready and not self.core.standing.draining:
             self._spawn(self._leave())
         self.loop.run()
 
     async def _leave(self) -> None:
-        while self._slots.counts().taken:
-            self._freed.clear()
-            await self._freed.wait()
-        if await self._journal.flush(FLUSH_S):
-            await self.lease.end()
-        await self._targeted.give_back()
+        core = self.core
+        core.standing.drain()
+        self._closed_at = self.world.clock.now
+        core.desk.serve()
+        for attempt in core.roster.attempts:
+            attempt.request_stop(StopReason.DRAIN)
+        await core.desk.tasks.done()
+        if await core.journal.flush(FLUSH_S):
+            await core.lease.end()
+        await core.desk.give_back_all(targeted=True)
         self.die()
 
     def die(self) -> None:
         """SIGKILL: its jobs die with it (`ec2_agent/sandbox/slot.py`)."""
         self.alive = False
         self.loop.kill()
-        self._slots.attempts.clear()
+        self.core.roster.attempts.clear()

@@ -4,49 +4,30 @@ Many of them fit one process, for measurements of what does not depend on sandbo
 """
 
 import asyncio
-import random
 import time
-from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.config import Config
 
-from ec2_agent.aws_calls.jobs import JobCalls
-from ec2_agent.aws_calls.queues import Queues
-from ec2_agent.calls import AWS_ERRORS, in_thread
-from ec2_agent.lanes.claiming import Claimer
-from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.lanes.flight import Flight
-from ec2_agent.outcomes.journal import Journal, OutcomeRecorder
+from ec2_agent.messages.delivery import Delivery
 from ec2_agent.outcomes.judge import judge
-from ec2_agent.outcomes.report import Report
 from ec2_agent.presence.inbox import Inbox
 from ec2_agent.sandbox.model import Ending, Usage
 from ec2_agent.settings import Settings
 from ec2_agent.state.settings import StateSettings
-from joblane import __version__
-from joblane.aws.agents import AgentStore
 from joblane.aws.clients import LONG_POLL, QUICK, Clients
 from joblane.aws.jobs import JobStore
-from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import Received
 from joblane.deployment.descriptor import Descriptor
-from joblane.deployment.names import descriptor_name, inbox_name, table_name
-from joblane.job.lease import HEARTBEAT_S, Heartbeat
-from tests.support.agents import DirectStore
-
-if TYPE_CHECKING:
-    from mypy_boto3_sqs.client import SQSClient
+from joblane.deployment.names import descriptor_name, inbox_name
+from joblane.job.head import Head
+from tests.support.serving import ServingCore
 
 AT_ONCE = Config(max_pool_connections=200)
 """Each agent has a poll and a few calls open."""
-
-CLAIM_AGAIN_S = 5
-"""After a claim that failed."""
 
 _ENDING = Ending(
     exit_code=0,
@@ -60,125 +41,87 @@ _ENDING = Ending(
 )
 
 
+class Shared(Clients):
+    """Clients that all stand-ins of one process share."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._made: dict[str, Any] = {}
+
+    def make(self, service: Any, config: Config = QUICK) -> Any:
+        """Make a client, or give the one that was made."""
+        if service not in self._made:
+            wait = LONG_POLL if service == "sqs" else config
+            self._made[service] = super().make(service, wait.merge(AT_ONCE))
+        return self._made[service]
+
+
 @dataclass(frozen=True, slots=True)
 class Stores:
     """What stand-ins of one deployment share."""
 
     descriptor: Descriptor
-    sqs: "SQSClient"
-    agents: AgentStore
-    jobs: JobStore
-    keys: KeyStore
+    clients: Clients
 
     @classmethod
     def of(cls, deployment: str) -> "Stores":
         """Connect to a deployment, where the environment says that it is."""
-        clients = Clients()
+        clients = Shared()
         parameter = clients.make("ssm").get_parameter(Name=descriptor_name(deployment))
-        descriptor = Descriptor.model_validate_json(parameter["Parameter"]["Value"])
-        dynamodb = clients.make("dynamodb", QUICK.merge(AT_ONCE))
-        return cls(
-            descriptor,
-            clients.make("sqs", LONG_POLL.merge(AT_ONCE)),
-            AgentStore(dynamodb, descriptor.agents_table),
-            JobStore(dynamodb, descriptor.jobs_table),
-            KeyStore(dynamodb, table_name(descriptor.name, "keys")),
-        )
+        return cls(Descriptor.model_validate_json(parameter["Parameter"]["Value"]), clients)
+
+    @property
+    def jobs(self) -> JobStore:
+        """The table of jobs."""
+        return JobStore(self.clients.make("dynamodb"), self.descriptor.jobs_table)
 
 
 class StandIn:
     """One agent, which completes each job as soon as it has claimed it."""
 
     def __init__(self, stores: Stores, name: str, labels: Mapping[str, str]) -> None:
-        self._stores = stores
-        self._dice = random.Random()
-        self._settings = Settings(
+        settings = Settings(
             name=name,
             since_ms=int(time.time() * 1000),
             descriptor=stores.descriptor,
-            threads=1,
+            threads=200,
             isolation="namespaces",
             drain_s=0,
             fleet=None,
-            directory=Path("/nonexistent"),
+            directory=Path("/"),
             state=StateSettings(backend="memory"),
             labels=labels,
         )
-        self._flight = Flight(time.time, Queues(stores.sqs).at)
-        self._claimer = Claimer(
-            self._settings,
-            JobCalls(stores.jobs),
-            stores.agents,
-            stores.keys,
-            None,
-            self._flight,
-            time.time,
-            self._dice,
-        )
-        self._journal = Journal(
-            DirectStore(), Report(JobCalls(stores.jobs), None, self._flight), time.time
-        )
-        retention = stores.descriptor.retention
-        self._recorder = OutcomeRecorder(self._journal, retention, time.time, self._dice)
-        self._inbox = Inbox(stores.sqs, inbox_name(stores.descriptor.name, name), time.time)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._core = ServingCore(settings, stores.clients, self)
+        sqs = stores.clients.make("sqs")
+        self._inbox = Inbox(sqs, inbox_name(stores.descriptor.name, name), time.time)
+        self._loops: list[asyncio.Task[None]] = []
 
     async def begin(self) -> None:
         """Open the inbox, send the first heartbeat, and go on until the loop ends."""
-        inbox = await self._inbox.open()
-        await self._beat()
-        self._go(self._keep())
-        self._go(self._inbox.run(inbox, lambda _command: None, partial(self._on_job, inbox.url)))
+        core, inbox = self._core, await self._inbox.open()
+        await core.lease.begin()
+        await core.limits.begin()
+
+        def take(received: Received) -> None:
+            queue = received.job_queue or ""
+            core.desk.receive(Delivery(queue, inbox.url, None, received, time.time()))
+
+        kept = [core.lease.keep(), self._inbox.run(inbox, lambda _command: None, take)]
+        self._loops = [asyncio.create_task(loop) for loop in kept]
 
     async def end(self) -> None:
         """Stop, and leave no row behind."""
-        await self._journal.flush()
-        for task in self._tasks:
+        await self._core.journal.flush()
+        for task in self._loops:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        name = self._settings.name
-        await in_thread(lambda: self._stores.agents.delete(name), "delete row")
+        await asyncio.gather(*self._loops, return_exceptions=True)
+        await self._core.lease.end()
 
-    async def _keep(self) -> None:
-        while True:
-            await asyncio.sleep(HEARTBEAT_S)
-            with suppress(*AWS_ERRORS):
-                await self._beat()
-
-    async def _beat(self) -> None:
-        settings = self._settings
-        row = Heartbeat(
-            name=settings.name,
-            since_ms=settings.since_ms,
-            beat_ms=int(time.time() * 1000),
-            threads=settings.threads,
-            running=0,
-            queues=tuple(settings.descriptor.queues),
-            isolation=settings.isolation,
-            version=__version__,
-            labels=settings.labels,
-        )
-        await in_thread(lambda: self._stores.agents.beat(row), "beat")
-
-    def _on_job(self, url: str, received: Received) -> None:
-        delivery = Delivery(received.job_queue or "", url, None, received, time.time())
-        self._flight.add(delivery)
-        self._go(self._serve(delivery))
-
-    async def _serve(self, delivery: Delivery) -> None:
-        try:
-            head = await self._claimer.claim(delivery)
-        except AWS_ERRORS:
-            await self._flight.give_back(delivery, CLAIM_AGAIN_S)
-            return
-        if head is not None:
-            result = judge(head, _ENDING, None, self._recorder.now_ms(), recovery=False)
-            await self._recorder.record(head, delivery, result)
-
-    def _go(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    async def run(self, head: Head, delivery: Delivery) -> None:
+        """Complete a job: see Runner."""
+        recorder = self._core.recorder
+        await recorder.record(head, delivery, judge(head, _ENDING, None, recorder.now_ms()))
 
 
 async def begin(stores: Stores, names: Sequence[str], labels: Mapping[str, str]) -> list[StandIn]:

@@ -1,6 +1,5 @@
 """Receivers of webhooks on this machine, and what is delivered to them."""
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -16,6 +15,7 @@ from joblane.service.notifier import NotDelivered
 from joblane.service.outbound import Guard
 from joblane.service.webhook import Webhooks
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME
+from tests.support.http_server import Quiet, serving
 from tests.support.jobs import JOB, submission
 
 NOW = 1_800_000_000.0
@@ -39,14 +39,11 @@ class Receiver:
         self.requests: list[tuple[str, dict[str, str], bytes]] = []
         receiver = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet, BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 receiver.requests.append((self.path, dict(self.headers), body))
                 answer(self)
-
-            def log_message(self, *_: object) -> None:
-                pass
 
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}/hook?x=1"
@@ -56,14 +53,8 @@ class Receiver:
 def receiving(answer: Answer) -> Iterator[Receiver]:
     """Receive webhooks, and answer them so."""
     receiver = Receiver(answer)
-    thread = threading.Thread(target=receiver.server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
+    with serving(receiver.server):
         yield receiver
-    finally:
-        receiver.server.shutdown()
-        thread.join(5)
-        receiver.server.server_close()
 
 
 def status(code: int, **headers: str) -> Answer:

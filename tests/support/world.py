@@ -8,6 +8,7 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, cast
 
 from botocore.exceptions import ClientError
@@ -27,17 +28,20 @@ from joblane.deployment.names import LANES
 from joblane.job.head import Head
 from joblane.job.lease import HEARTBEAT_S
 from joblane.key.segments import KeyName
+from joblane.queue.tenant_shares import Allowance
 from tests.support import recovery
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, KEYS_TABLE, NAME, queue_urls
+from tests.support.clock import Clock
 from tests.support.dynamodb import Dynamo, Tables
 from tests.support.inline_calls import Inline
-from tests.support.machine import Clock, Execution, Machine
+from tests.support.machine import Execution, Machine
 from tests.support.network import TROUBLE, Faults, Killed, NetworkClients
 from tests.support.recovery import MACHINE_ARN, Switch
 from tests.support.requests import Api
-from tests.support.simulated_agent import SimAgent
+from tests.support.simulated_agent import THREADS, SimAgent
 from tests.support.sqs import Queues
 from tests.support.stream import JobsStream, Record
+from tests.support.temporary import temporary_folder
 
 SKEW_S = 5.0
 """Largest difference of two hosts' clocks."""
@@ -150,8 +154,15 @@ class World:
         self.wells = {"http": Switch(), "tcp": Switch()}
         self.agents: list[SimAgent] = []
         self.starts: dict[str, int] = {}
+        self.broken: list[Exception] = []
+        """What the simulation of an attempt raised."""
         self._records: dict[str, MemoryBackend] = {}
         """Records of the agents' state services, by agent; they outlive its processes."""
+        self._directory = temporary_folder("agents")
+        self.small = "agent-1"
+        """The agent that gives a job less memory than others."""
+        self.shares = [(0.0, THREADS)]
+        """When a tenant's share of each agent was changed last, and to what; the latest last."""
         self.ended_instances: list[str] = []
         self.ticks = 0
         self.meddle: Callable[[], None] = lambda: None
@@ -234,6 +245,7 @@ class World:
             raise AssertionError(f"{job_id} runs on {names}: {head and told(head)}")
         assigned = next(job.head.assigned for job in by.running if job.head.job_id == job_id)
         assert assigned in {None, by.name}, f"{job_id} runs on {by.name}, and is {assigned}'s"
+        by.check_served(job_id)
         self._hold_limit(by)
 
     def _hold_limit(self, by: SimAgent) -> None:
@@ -251,6 +263,17 @@ class World:
         self.agents.append(agent)
         self.let(agent, agent.start)
 
+    def directory_of(self, name: str) -> Path:
+        """The directory of an agent, where a cordon outlives its process."""
+        directory = self._directory / name
+        directory.mkdir(exist_ok=True)
+        return directory
+
+    def share_of(self, _tenant: str) -> Allowance:
+        """What a tenant may run on one agent."""
+        share = self.shares[-1][1]
+        return Allowance(4 * share, share)
+
     def records_of(self, name: str) -> MemoryBackend:
         """Records of an agent's state service."""
         return self._records.setdefault(name, MemoryBackend())
@@ -264,6 +287,8 @@ class World:
             self._every_minute()
         self._instances()
         self._redrive()
+        for error in self.broken:
+            raise error
 
     def _pass_time(self) -> None:
         """Advance the time; agents run each timer when it is due."""

@@ -12,7 +12,6 @@ from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.output import Cursor
 from joblane.service.log_pages import log_page
-from tests.support import recovery
 from tests.support.attempts import begin, finished, lengths, output, run, stopped
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB
@@ -178,9 +177,8 @@ def test_bytes_that_are_not_utf8_survive(aws: Cloud, launcher: Launcher):
 
 def say(aws: Cloud, launcher: Launcher, script: str, **fields: Any) -> tuple[Head, str]:
     """Run a script where blocked jobs can wait; give the job and its output."""
-    conditions = recovery.supervisor(aws.clients)
     command = ["/bin/sh", "-c", script]
-    _, attempt = begin(aws, launcher, conditions, command=command, **fields)
+    _, attempt = begin(aws, launcher, command=command, **fields)
     head = finished(aws, attempt)
     return head, "".join(text or "" for _, text in output(aws, head))
 
@@ -270,15 +268,6 @@ def test_an_application_of_another_tenant_is_none(aws: Cloud, launcher: Launcher
     head, out = say(aws, launcher, NAMED.replace("http:https:/", "app:other") + "exit 75")
     assert "app:acme/default" == head.condition
     assert "must name an application" in out
-
-
-def test_where_nothing_can_be_waited_for_the_job_is_told(aws: Cloud, launcher: Launcher):
-    head = run(aws, launcher, "/bin/sh", "-c", NAMED + "exit 75")
-    assert State.RETRY is head.state
-    assert [("stdout", True)] == [
-        (stream, "this deployment has no recovery" in (text or ""))
-        for stream, text in output(aws, head)
-    ]
 
 
 def test_a_flood_on_the_line_is_over_with_its_job(aws: Cloud, launcher: Launcher):

@@ -13,8 +13,8 @@ from ec2_agent.attempt.shipping import OutputShipper
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.jobs.start import JobStarter
-from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.logging import events
+from ec2_agent.messages.delivery import Delivery
 from ec2_agent.outcomes.journal import OutcomeRecorder
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Ending

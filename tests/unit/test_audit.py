@@ -52,11 +52,6 @@ def _make(aws: Cloud) -> Make:
     return make
 
 
-@pytest.fixture(name="api")
-def _api(make: Make) -> Api:
-    return make("submission")
-
-
 def trail(make: Make, client_id: str = "client-acme", **query: str) -> list[dict[str, Any]]:
     status, page = make("admin", client_id)("GET", "/v1/audit", query=query)
     assert 200 == status, page

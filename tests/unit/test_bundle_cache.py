@@ -18,11 +18,12 @@ import pytest
 from ec2_agent.bundles import unpack as unpacking
 from ec2_agent.bundles.cache import BundleCache, BundleUnusable
 from ec2_agent.bundles.unpack import EACH_BYTES, BadBundle, Contents, unpack
-from ec2_agent.disk.space import DiskSpace
+from ec2_agent.sandbox.disk.space import DiskSpace
 from ec2_agent.sandbox.model import DiskShort
 from joblane.aws.bundle_downloads import BundleDownloads
 from joblane.aws.download import Download, ObjectGone
 from tests.support.aws import DESCRIPTOR, Cloud
+from tests.support.threads import run_all
 
 Entries = list[tuple[zipfile.ZipInfo, bytes]]
 
@@ -240,10 +241,7 @@ def test_a_bundle_is_downloaded_once_however_many_ask(tmp_path: Path, bucket: Bu
         locks.append(cache.use("acme", digest))
 
     threads = [threading.Thread(target=ask) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_all(threads)
     assert [digest] == bucket.downloads
     assert {digest, f"{digest}.use", "boot"} == names(cache)
     assert {"__main__.py": b"main"} == files(cache.directory / digest)
@@ -391,10 +389,7 @@ def test_bundles_that_are_unpacked_at_the_same_time_are_within_the_bound_togethe
             refused.append(digest)
 
     threads = [threading.Thread(target=use, args=(digest,)) for digest in both]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_all(threads)
     assert (1, 1) == (len(locks), len(refused))
     os.close(locks[0])
 

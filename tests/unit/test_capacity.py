@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2_agent.calls import NoThread, in_thread
-from ec2_agent.disk.space import LOW_BYTES, LOW_FILES
 from ec2_agent.host import capacity
 from ec2_agent.host.capacity import (
     A_RUNNING_JOB,
@@ -23,6 +22,7 @@ from ec2_agent.host.capacity import (
     Capacity,
     JobCounts,
 )
+from ec2_agent.sandbox.disk.space import LOW_BYTES, LOW_FILES
 from ec2_agent.sandbox.launcher import Launcher
 from joblane.aws.clients import LazyClients, NoClient
 from joblane.job.lifecycle import State

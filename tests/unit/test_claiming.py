@@ -18,8 +18,8 @@ from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR, Cloud
+from tests.support.clock import Clock
 from tests.support.jobs import JOB, submission
-from tests.support.machine import Clock
 from tests.support.meter import Meter
 
 NOW = 1_800_000_000.0
@@ -206,7 +206,8 @@ def test_an_agent_knows_itself_whether_it_runs_its_job(aws: Cloud, runs: bool, r
     beat(aws, "agent-1", now, since=NOW + 50 if restarted else 0, jobs=(JOB,))
     send(aws)
     parts = Parts(aws.clients, clock=lambda: now)
-    parts.claimer.own_jobs = lambda: [JOB] * (2 if runs else 1)
+    if runs:
+        parts.roster.claiming.append(JOB)
     claimed = parts.claim(parts.take())
     assert runs is (claimed is None)
     assert (0, 1) == state(aws)
@@ -280,12 +281,12 @@ def test_a_job_is_listed_while_it_is_claimed(aws: Cloud):
     seen: list[list[str]] = []
 
     def look(**_: object) -> None:
-        seen.append(parts.claimer.claiming[:])
+        seen.append(parts.roster.claiming[:])
 
     aws.emitter().register("before-call.dynamodb.UpdateItem", look)
     parts = Parts(aws.clients)
     assert parts.claim(parts.take()) is not None
-    assert ([[JOB]], []) == (seen, parts.claimer.claiming)
+    assert ([[JOB]], []) == (seen, parts.roster.claiming)
 
 
 def test_a_lost_job_that_is_not_restartable_fails_and_says_why(aws: Cloud):

@@ -6,7 +6,7 @@ import pytest
 
 from ec2_agent.command_line import EX_UNAVAILABLE, main
 from ec2_agent.configuration import Configuration, read, state_directory
-from ec2_agent.settings import CannotStart
+from ec2_agent.errors import CannotStart
 from ec2_agent.state.settings import StateSettings
 from joblane.target.fact_command import FactCommand
 

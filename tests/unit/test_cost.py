@@ -20,9 +20,9 @@ from joblane.job.moves import AttemptFacts, plan
 from joblane.job.timeline import Step
 from joblane.key.decide import End
 from joblane.service.key_release import KeyRelease
-from scripts.costs.output import output
 from scripts.costs.prices import dollars_per_million
 from scripts.costs.usage import JOB as USED
+from scripts.costs.usage import output
 from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR, KEYS_TABLE, Cloud, configured
 from tests.support.jobs import JOB, submission

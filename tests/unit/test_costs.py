@@ -5,7 +5,6 @@ import pytest
 from joblane.config import Config
 from joblane.job import chunk
 from scripts.costs.month import Load, Month, UnknownPriceError
-from scripts.costs.output import Output, chunks, output
 from scripts.costs.page import text, total
 from scripts.costs.prices import (
     S3_GB,
@@ -17,7 +16,7 @@ from scripts.costs.prices import (
     table,
 )
 from scripts.costs.resources import Resources
-from scripts.costs.usage import projector_calls
+from scripts.costs.usage import Output, chunks, output, projector_calls
 
 TABLES = frozenset({"joblane-jobs", "joblane-agents", "joblane-settings"})
 RESOURCES = Resources(

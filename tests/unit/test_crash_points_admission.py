@@ -24,15 +24,11 @@ from joblane.key.policy import KeyLimits
 from tests.support.aws import DESCRIPTOR, configured
 from tests.support.crash_points import Killed, Process
 from tests.support.keyed import LANE, NOW, NOW_MS, Deployed
-from tests.support.keys import put_keyed, stored
+from tests.support.keys import body, put_keyed, stored
 from tests.support.requests import Api
 from tests.unit.test_crash_points_functions import next_tick, post, tick, whole
 
 HUGE: dict[str, Any] = {"command": ["a", *["x" * 100_000] * 3]}
-
-
-def body(**concurrency: object) -> dict[str, object]:
-    return {"command": ["a"], "concurrency": {"key": ["customer", "acme"], **concurrency}}
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from joblane.job.head import submitted
 from joblane.job.lifecycle import Outcome, State
 from tests.support.attempts import begin, lengths, stopped
 from tests.support.aws import Cloud
+from tests.support.clock import Clock
 from tests.support.jobs import JOB, submission
-from tests.support.machine import Clock
 
 SLEEPER = "echo ready; exec sleep 60"
 
@@ -50,7 +50,7 @@ def test_the_outcome_stays_expired_when_the_clock_is_set_back():
     ending = Ending(
         None, 15, timed_out=False, oom_killed=False, stopped=True, error=None, usage=usage
     )
-    result = judge(head, ending, StopReason.DEADLINE, 59_000, recovery=False)
+    result = judge(head, ending, StopReason.DEADLINE, 59_000)
     assert Outcome.EXPIRED is result.outcome
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ConnectTimeoutError
 
-from ec2_agent.presence.departure import SETTLE_S
 from ec2_agent.presence.notices import Kind
+from ec2_agent.scale_in.departure import SETTLE_S
 from joblane.fleet.idle import LeavingPolicy
 from tests.support import inline_calls
 from tests.support.departing import POLICY, Process

@@ -20,20 +20,10 @@ from ec2_agent.aws_calls.direct import (
 from ec2_agent.aws_calls.endpoint import Endpoint, NotDirect
 from tests.support import inline_calls
 from tests.support.answering import Asked, Part, Server, Then, answer, serving
+from tests.support.clock import Clock
 from tests.support.wire import calls_to, endpoint
 
 REQUEST = {"TableName": "jobs", "Key": {"job_id": {"B": b"\x00\xff"}}}
-
-
-class Clock:
-    """A clock that a test sets, in seconds."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        """The time."""
-        return self.now
 
 
 def named(caplog: pytest.LogCaptureFixture, event: str) -> int:
@@ -61,7 +51,7 @@ def run(
     """Work with a server that answers so."""
 
     async def both() -> None:
-        clock = Clock()
+        clock = Clock(1000.0)
         async with serving(parts) as server:
             calls = calls_to("dynamodb", server.port, clock, **options)
             await work(server, calls, clock)
@@ -223,7 +213,7 @@ def test_a_service_that_is_not_called_directly_is_looked_at_again_after_a_while(
         raise error
 
     async def work() -> None:
-        clock = Clock()
+        clock = Clock(1000.0)
         calls = DirectCalls(find, lambda: 0, clock)
         for _ in range(5):
             assert "this service is not called directly" == await refused(calls)
@@ -249,7 +239,7 @@ def test_callers_at_once_find_it_together():
                 looks += 1
                 return endpoint("dynamodb", server.port)
 
-            calls = DirectCalls(find, lambda: 0, Clock())
+            calls = DirectCalls(find, lambda: 0, Clock(1000.0))
             asked = (calls.call("UpdateItem", REQUEST, whole) for _ in range(10))
             assert [{}] * 10 == await asyncio.gather(*asked)
             calls.close()
@@ -266,7 +256,7 @@ def test_without_valid_credentials_no_call_is_made():
     async def work() -> None:
         async with serving(lambda _: [answer({})]) as server:
             calls = DirectCalls(
-                lambda: endpoint("dynamodb", server.port, Empty()), lambda: 0, Clock()
+                lambda: endpoint("dynamodb", server.port, Empty()), lambda: 0, Clock(1000.0)
             )
             assert "no valid credentials" == await refused(calls)
             assert [] == server.came
@@ -283,7 +273,7 @@ def test_what_is_not_made_directly_is_made_through_botocore(given: str | None):
         raise NotMade("why")
 
     async def work() -> None:
-        calls = None if given is None else DirectCalls(_no_endpoint, lambda: 0, Clock())
+        calls = None if given is None else DirectCalls(_no_endpoint, lambda: 0, Clock(1000.0))
         assert "botocore" == await made(calls, directly, lambda: "botocore", "call")
 
     inline_calls.run(work())
@@ -301,7 +291,7 @@ def test_what_is_made_directly_is_made_once():
         raise AssertionError
 
     async def work() -> None:
-        calls = DirectCalls(_no_endpoint, lambda: 0, Clock())
+        calls = DirectCalls(_no_endpoint, lambda: 0, Clock(1000.0))
         assert "directly" == await made(calls, directly, botocore, "call")
 
     inline_calls.run(work())

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from ec2_agent.bundles.cache import BundleCache
-from ec2_agent.disk.loop import LoopDisks, image_bytes
-from ec2_agent.disk.space import KEEP_BYTES, MIB, DiskSpace
 from ec2_agent.files.cache import FileCache
 from ec2_agent.files.inputs import Fetch, InputFiles
 from ec2_agent.files.staging import Stages
 from ec2_agent.files.transfers import Transfers
-from ec2_agent.lanes.hiding import LACKING
+from ec2_agent.messages.hiding import LACKING
+from ec2_agent.sandbox.disk.loop import LoopDisks, image_bytes
+from ec2_agent.sandbox.disk.space import KEEP_BYTES, MIB, DiskSpace
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import DiskShort, HostLacks, SandboxRefused
 from ec2_agent.shim.log import LOOK_BYTES, MAX_RECORD, Writer
@@ -33,6 +33,7 @@ from tests.support.attempts import begin, lengths, output
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB, submission
 from tests.support.scarcity import disk
+from tests.support.threads import run_all
 from tests.unit.test_bundle_cache import digest_of, entry, zipped
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
@@ -116,10 +117,7 @@ def test_no_two_threads_get_the_same_room(space: DiskSpace):
         gate.wait(10)
 
     threads = [threading.Thread(target=ask, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_all(threads)
     assert 3 == len(got)
 
 
@@ -292,12 +290,10 @@ def test_a_job_without_room_is_left_to_others_while_the_rest_goes_on_here(
     assert "has 8 MiB left for jobs" in reason
     assert (1, 0) == lengths(aws)  # which may have it at once
     assert parts.capacity.why is None
-    delivery = parts.receive()
-    assert delivery is not None
-    assert parts.lacking.knows(delivery)
+    assert parts.lacking.knows(JOB)
     later = time.monotonic() + LACKING.first_s
-    monkeypatch.setattr(parts.lacking, "monotonic", lambda: later)
-    assert not parts.lacking.knows(delivery), "by then there may be room"
+    monkeypatch.setattr(parts.lacking, "_monotonic", lambda: later)
+    assert not parts.lacking.knows(JOB), "by then there may be room"
 
 
 def test_output_ends_where_the_agent_itself_would_lack_the_room(

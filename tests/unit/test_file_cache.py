@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ec2_agent.disk.space import DiskSpace
 from ec2_agent.files import cache as caching
 from ec2_agent.files.cache import FileCache, FileUnusable
 from ec2_agent.files.transfers import Stopped, Transfers
+from ec2_agent.sandbox.disk.space import DiskSpace
 from joblane.aws.download import Download, ObjectGone
 
 

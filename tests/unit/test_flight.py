@@ -8,8 +8,8 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from ec2_agent.aws_calls.queues import QueueCalls
-from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.lanes.flight import HELD_S, Flight
+from ec2_agent.messages.delivery import Delivery
+from ec2_agent.messages.flight import HELD_S, Flight
 from ec2_agent.retry import AWS_RETRY, Backoff
 from joblane.aws.lanes import VISIBILITY_S, LaneQueue, Received
 from joblane.job.message import Message

@@ -9,6 +9,7 @@ from joblane.job.lifecycle import State
 from joblane.service import group_delete
 from tests.support.aws import DESCRIPTOR, OneEach
 from tests.support.broadcast import Broadcast
+from tests.support.crash_points import Killed
 from tests.support.fleet import every_message
 from tests.support.requests import Api
 
@@ -54,10 +55,6 @@ def test_a_deletion_that_takes_long_is_finished_by_the_next_request(
     monkeypatch.undo()
     assert 204 == at.api.raw("DELETE", f"/v1/jobs/{at.id}")["statusCode"]
     assert [] == rows(at)
-
-
-class Killed(BaseException):
-    """SIGKILL, as far as the code that makes AWS calls can tell."""
 
 
 def fragile(at: Broadcast, point: int) -> Api:

@@ -8,11 +8,9 @@ import pytest
 from joblane.aws.errors import AwsSilent
 from joblane.deployment.metrics import OF_QUEUES
 from joblane.key.policy import KeyLimits
-from joblane.key.segments import KeyName
 from tests.support.keyed import NOW, NOW_MS, Deployed
-from tests.support.keys import job, put_keyed
+from tests.support.keys import OTHER, job, put_keyed
 
-OTHER = KeyName.of("command", ["customer", "other"])
 ENDED_MS = NOW_MS + 1
 """When `Deployed.end` says that a job ended."""
 
@@ -81,11 +79,7 @@ def test_a_batch_that_comes_again_is_measured_once(
     at: Deployed, capsys: pytest.CaptureFixture[str]
 ):
     """What was handed over before another key failed is not handed over again."""
-    put_keyed(at.aws, active="A", queued="B")
-    put_keyed(at.aws, active="D", queued="E", key=OTHER)
-    at.end("A")
-    at.end("D")
-    ends = at.stream.take()
+    ends = at.two_ends()
     emitter, clients = at.own_clients()
 
     def refuse(params: Any, **_: Any) -> None:

@@ -1,32 +1,35 @@
 """A job that waits on agents for months: SQS neither moves its message away nor deletes it.
 
-The gates and `Flight` are the agent's; the lane counts receives and days as SQS does.
+Desk and `Flight` are the agent's; the lane counts receives and days as SQS does.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.core import Clocks
 from ec2_agent.lanes.disposal import HELD_ELSEWHERE_S
-from ec2_agent.lanes.flight import Flight
-from ec2_agent.lanes.hiding import INBOX_FULL, LACKING, TENANT_FULL, TOO_LARGE, Pauses
-from ec2_agent.lanes.lacking import LackingHost
-from ec2_agent.lanes.memory import Memory, MemoryGate, hold_s
-from ec2_agent.lanes.tenants import TenantGate
+from ec2_agent.messages.delivery import Delivery
+from ec2_agent.messages.hiding import INBOX_FULL, LACKING, TENANT_FULL, TOO_LARGE, Pauses
+from ec2_agent.serving.gates import LONGEST_HOLD_S
+from ec2_agent.serving.waiting_room import FOREVER
 from joblane.aws.lanes import MAX_VISIBILITY_S, Received
 from joblane.job.head import submitted
 from joblane.job.message import Message
 from joblane.queue.tenant_shares import Allowance
+from tests.support.agents import settings
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB, submission
+from tests.support.serving import ServingCore
 
 if TYPE_CHECKING:
     from ec2_agent.aws_calls.queues import QueueCalls
+    from ec2_agent.serving.desk import Runner
 
 DAY_S = 86_400
 MAX_RECEIVES = 1000
@@ -63,7 +66,7 @@ class Lane:
         self.receives += 1
         assert self.receives <= MAX_RECEIVES, "SQS moves it to the dead letters"
         assert self.now - self.sent < KEPT_S, "SQS has deleted it"
-        body = Message(job_id=JOB, tenant="acme").encode()
+        body = Message(job_id=JOB, tenant="acme", memory_mb=768).encode()
         return Received(body, f"r{self.receives}", self.receives, int(self.sent * 1000))
 
     async def hide(self, _receipt: str, seconds: int) -> None:
@@ -80,65 +83,93 @@ class Lane:
         self.is_there = False
 
 
-class Agent:
-    """The gates of an agent that never runs the job."""
+class Agent(ServingCore):
+    """An agent that never runs the job."""
 
-    def __init__(self, aws: Cloud) -> None:
+    def __init__(self, aws: Cloud, directory: Path) -> None:
         aws.jobs.put_new(submitted(JOB, "acme", submission(), 1000))
         self.lane = Lane()
         queue = cast("QueueCalls", self.lane)
-        self.flight = flight = Flight(lambda: self.lane.now, lambda _url: queue)
-        self.memory = Memory(256, 256)
-        self.memory_gate = MemoryGate("a", self.memory, aws.jobs, flight)
-        self.lacking = LackingHost(flight, lambda: self.lane.now)
-        self.tenants = TenantGate("a", lambda _: Allowance(1, 0), aws.jobs, flight)
 
-    async def wait_for_memory(self, delivery: Delivery) -> None:
-        """Hold the message for as long as the gate does, in no time."""
+        def now() -> float:
+            return self.lane.now
 
-        async def passes(seconds: float) -> bool:
-            self.lane.now += seconds
-            return False
+        super().__init__(
+            replace(settings(), directory=directory),
+            aws.clients,
+            cast("Runner", None),
+            clocks=Clocks(now, now, lambda: 0.0),
+            memory_mb=1280,
+            queue_at=lambda _url: queue,
+        )
+        asyncio.run(self.limits.begin())
 
-        cast("Any", self.memory).wait = passes
-        self.memory.free_mb = -1
-        assert not await self.memory_gate.enter(delivery)
+    def receive(self) -> Delivery:
+        """Receive the message from its lane."""
+        return Delivery("default", LANE, LETTERS, self.lane.receive(), self.lane.now)
 
-    async def runs_elsewhere(self, delivery: Delivery) -> None:
-        """Another agent runs the job."""
-        await self.flight.give_back(delivery, HELD_ELSEWHERE_S)
-
-
-WAYS: dict[str, Callable[[Agent], Callable[[Delivery], Awaitable[None]]]] = {
-    "too large for this agent": lambda agent: agent.memory_gate.pass_on,
-    "waits for memory": lambda agent: agent.wait_for_memory,
-    "the host lacks a limit": lambda agent: agent.lacking.pass_on,
-    "the tenant has no share": lambda agent: agent.tenants.wait,
-    "another agent runs it": lambda agent: agent.runs_elsewhere,
-}
+    async def serve(self) -> None:
+        """Receive the message, and wait until it is given back; in no time, as far as it waits."""
+        self.desk.receive(self.receive())
+        while len(self.desk.room):
+            (waiting,) = self.desk.room.in_order()
+            assert waiting.look_at < FOREVER, "it is held for ever"
+            self.lane.now = max(self.lane.now, waiting.look_at)
+            self.desk.look()
+            await self.desk.tasks.done()
+        await self.desk.tasks.done()
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def is_too_large(agent: Agent) -> None:
+    agent.slots.memory.most_mb = 256
+
+
+def waits_for_memory(agent: Agent) -> None:
+    agent.slots.take_more(768)
+
+
+def lacks_a_limit(agent: Agent) -> None:
+    agent.lacking.remember(JOB)
+
+
+def has_no_share(agent: Agent) -> None:
+    agent.limits.of_tenant = lambda _: Allowance(1, 0)  # type: ignore[method-assign, assignment]
+
+
+def runs_elsewhere(agent: Agent) -> None:
+    async def claim(delivery: Delivery) -> None:
+        await agent.flight.give_back(delivery, HELD_ELSEWHERE_S)
+
+    agent.desk.claimer.claim = claim  # type: ignore[method-assign]
+
+
+WAYS = {is_too_large: 60, waits_for_memory: 60, lacks_a_limit: 60, has_no_share: 60}
+WAYS |= {runs_elsewhere: 12}  # received every minute: replaced 34 times by then
+
+
+@pytest.mark.parametrize(
+    ("way", "days"), WAYS.items(), ids=lambda way: getattr(way, "__name__", "")
+)
 def test_a_message_outlives_sixty_days_of_waiting(
-    aws: Cloud, way: Callable[[Agent], Callable[[Delivery], Awaitable[None]]]
+    aws: Cloud, tmp_path: Path, way: Callable[[Agent], None], days: int
 ):
-    agent = Agent(aws)
-    lane, wait = agent.lane, way(agent)
-    end = lane.now + 60 * DAY_S
+    agent = Agent(aws, tmp_path)
+    way(agent)
+    end = agent.lane.now + days * DAY_S
 
     async def live() -> int:
         received = 0
-        while lane.now < end:
-            await wait(Delivery("default", LANE, LETTERS, lane.receive(), lane.now))
+        while agent.lane.now < end:
+            await agent.serve()
             received += 1
         return received
 
-    assert asyncio.run(live()) >= 60 * DAY_S / hold_s(1000)
+    assert asyncio.run(live()) >= days * DAY_S / LONGEST_HOLD_S
 
 
-def test_a_message_of_an_inbox_is_not_sent_anew(aws: Cloud):
+def test_a_message_of_an_inbox_is_not_sent_anew(aws: Cloud, tmp_path: Path):
     """Agents may not send to inboxes."""
-    agent = Agent(aws)
+    agent = Agent(aws, tmp_path)
     worn = replace(agent.lane.receive(), receives=MAX_RECEIVES)
     asyncio.run(agent.flight.give_back(Delivery("default", LANE, None, worn, 0.0), 5))
     assert (True, []) == (agent.lane.is_there, agent.lane.copies)
@@ -153,9 +184,9 @@ def test_a_message_of_an_inbox_is_not_sent_anew(aws: Cloud):
     ids=["no answer", "refused for good"],
 )
 def test_a_worn_message_that_cannot_be_sent_anew_is_hidden_and_tried_again(
-    aws: Cloud, error: Exception
+    aws: Cloud, tmp_path: Path, error: Exception
 ):
-    agent = Agent(aws)
+    agent = Agent(aws, tmp_path)
     worn = replace(agent.lane.receive(), receives=MAX_RECEIVES - 1)
 
     async def refuse(_received: Received, _delay_s: int) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ec2_agent.aws_calls.queues import Queues
-from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.lanes.flight import Flight
-from ec2_agent.lanes.inbox_receipts import InboxReceipts
+from ec2_agent.messages.delivery import Delivery
+from ec2_agent.messages.flight import Flight
+from ec2_agent.messages.inbox_receipts import InboxReceipts
 from joblane.aws.lanes import LaneQueue, Received
 from joblane.deployment.names import inbox_name
 from joblane.job.message import Message

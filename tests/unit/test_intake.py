@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from ec2_agent.lanes.delivery import Delivery
 from ec2_agent.lanes.intake import LONG_POLL_S, Intake
 from ec2_agent.lanes.polling import EMPTY_AFTER_S, LOW_EVERY
+from ec2_agent.messages.delivery import Delivery
 from joblane.aws.lanes import Received
 from joblane.deployment.names import Lane
 from tests.support.aws import DESCRIPTOR
@@ -46,6 +46,17 @@ class Queue:
         return [Received("{}", str(len(self.sqs.polled)), 1, 0)] * (most if found else 0)
 
 
+class Desk:
+    """Serves everything at once."""
+
+    def receive(self, _: Delivery) -> bool:
+        """See `intake.Desk`."""
+        return True
+
+    def serve(self) -> None:
+        """See `intake.Desk`."""
+
+
 def _polls_of(sqs: Sqs, lane: Lane, seconds: float) -> list[float]:
     """Poll for a while with one free slot in one queue; when a lane of it was polled."""
 
@@ -59,10 +70,7 @@ def _polls_of(sqs: Sqs, lane: Lane, seconds: float) -> list[float]:
 
         intake = Intake(DESCRIPTOR, cast("Any", sqs.at), lambda: wanted, asyncio.Event(), now, now)
 
-        def admit(_: Delivery) -> bool:
-            return True
-
-        running = asyncio.create_task(intake.run(admit))
+        running = asyncio.create_task(intake.run(Desk()))
         await asyncio.sleep(seconds)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

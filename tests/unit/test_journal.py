@@ -10,7 +10,7 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.messages.delivery import Delivery
 from ec2_agent.outcomes.journal import ASIDE_S, KIND, ROOM, Journal, Undelivered
 from ec2_agent.outcomes.judge import AttemptResult
 from ec2_agent.outcomes.record import OutcomeRecord, Transition, decide

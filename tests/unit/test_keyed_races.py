@@ -18,7 +18,7 @@ from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.key.decide import End, release
 from tests.support.aws import DESCRIPTOR, Cloud, configured
-from tests.support.keys import START_MS, job, keys_of, put_keyed, stored
+from tests.support.keys import START_MS, body, job, keys_of, put_keyed, stored, take_messages
 from tests.support.requests import Api
 
 TRANSACTION = "before-call.dynamodb.TransactWriteItems"
@@ -41,16 +41,6 @@ def before_write(aws: Cloud, act: Callable[[int], object], times: int = 1) -> Ap
 
     session.get_component("event_emitter").register(TRANSACTION, once)
     return api(Clients(session))
-
-
-def body(**concurrency: object) -> dict[str, object]:
-    return {"command": ["a"], "concurrency": {"key": ["customer", "acme"], **concurrency}}
-
-
-def messages(aws: Cloud) -> int:
-    url = DESCRIPTOR.lane_url("default", "default")
-    sqs = aws.clients.make("sqs")
-    return len(sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []))
 
 
 def fail(aws: Cloud, job_id: str) -> None:
@@ -79,7 +69,7 @@ def test_of_two_submissions_at_once_one_gets_the_slot(aws: Cloud):
     key = stored(aws).state
     assert ([first[0]["id"]], (second["id"],)) == (list(key.active), key.queued)
     # The second one's message was sent before it lost its slot: an agent finds it waiting.
-    assert 2 == messages(aws)
+    assert 2 == take_messages(aws)
     head = aws.job(second["id"])
     assert (State.WAITING, None) == (head.state, head.slot)
 
@@ -96,7 +86,7 @@ def test_a_slot_that_is_freed_before_a_job_waits_goes_to_it(aws: Cloud):
     slot = put_keyed(aws, active="A")["A"].slot
     slow = before_write(aws, lambda _: free(aws, End(job("A"), slot)))
     status, found = slow("POST", "/v1/jobs", body(max_queued=1))
-    assert (202, "pending", 1) == (status, found["state"], messages(aws))
+    assert (202, "pending", 1) == (status, found["state"], take_messages(aws))
     assert {found["id"]: found["slot"]} == stored(aws).state.active
 
 

@@ -12,8 +12,8 @@ from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.key.decide import End, release
-from tests.support.aws import DESCRIPTOR, Cloud, configured
-from tests.support.keys import KEY, START_MS, job, keys_of, put_keyed, stored
+from tests.support.aws import Cloud, configured
+from tests.support.keys import KEY, START_MS, body, job, keys_of, put_keyed, stored, take_messages
 from tests.support.requests import Api
 
 NOW = START_MS / 1000
@@ -35,17 +35,6 @@ def _operator(aws: Cloud) -> Api:
 def minute(aws: Cloud, at: float = LATER) -> Counter[str]:
     """Run the requeue function."""
     return requeue.build(configured(requeue.Settings), aws.clients, lambda: at).run(lambda: 60.0)
-
-
-def messages(aws: Cloud) -> int:
-    """Take the messages of the lane."""
-    url = DESCRIPTOR.lane_url("default", "default")
-    sqs = aws.clients.make("sqs")
-    return len(sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []))
-
-
-def body(**concurrency: object) -> dict[str, object]:
-    return {"command": ["a"], "concurrency": {"key": ["customer", "acme"], **concurrency}}
 
 
 def scheduled(api: Api, **concurrency: object) -> str:
@@ -77,7 +66,7 @@ def test_a_scheduled_job_takes_no_slot_and_has_no_message_before_it_is_due(aws: 
     scheduled(api)
     soon = {**body(), "run_at": rfc3339(START_MS + 60_000)}
     assert "scheduled" == api("POST", "/v1/jobs", soon)[1]["state"]
-    assert (0, 0) == (stored(aws).version, messages(aws))
+    assert (0, 0) == (stored(aws).version, take_messages(aws))
     assert {} == minute(aws, NOW)
 
 
@@ -86,7 +75,7 @@ def test_a_job_that_is_due_gets_a_slot_and_its_message(aws: Cloud, api: Api):
     assert {"Woken": 1} == minute(aws)
     head = aws.job(job_id)
     assert (State.PENDING, {job_id: head.slot}) == (head.state, stored(aws).state.active)
-    assert (None, 1) == (head.wake_at_ms, messages(aws))
+    assert (None, 1) == (head.wake_at_ms, take_messages(aws))
 
 
 def test_a_job_that_is_due_waits_for_a_slot(aws: Cloud, api: Api):
@@ -96,7 +85,7 @@ def test_a_job_that_is_due_waits_for_a_slot(aws: Cloud, api: Api):
     head = aws.job(job_id)
     assert (State.WAITING, None, None) == (head.state, head.slot, head.wake_at_ms)
     assert head.reason.startswith("its run_at has come; waits for a slot of key")
-    assert ((job_id,), 0) == (stored(aws).state.queued, messages(aws))
+    assert ((job_id,), 0) == (stored(aws).state.queued, take_messages(aws))
 
 
 def test_a_job_that_is_due_is_skipped_if_its_key_is_full(aws: Cloud, api: Api):
@@ -144,7 +133,7 @@ def test_a_retry_takes_a_new_slot(aws: Cloud, api: Api):
     assert (202, "pending", 0) == (status, back["state"], back["attempt"])
     assert {job("A"): back["slot"]} == stored(aws).state.active
     assert back["slot"] > (before or 0)
-    assert (None, 1) == (aws.job(job("A")).wake_at_ms, messages(aws))
+    assert (None, 1) == (aws.job(job("A")).wake_at_ms, take_messages(aws))
 
 
 def test_a_retry_before_the_end_was_handled_keeps_the_slot_under_a_new_number(aws: Cloud, api: Api):
@@ -191,4 +180,4 @@ def test_a_retry_is_refused_while_the_key_is_full(aws: Cloud, api: Api, operator
 def test_operators_send_no_message_for_a_job_that_waits(aws: Cloud, operator: Api):
     put_keyed(aws, active="A", queued="B")
     _, answer = operator("POST", "/v1/queues/_all/requeue")
-    assert (2, 1, 1) == (answer["examined"], answer["requeued"], messages(aws))
+    assert (2, 1, 1) == (answer["examined"], answer["requeued"], take_messages(aws))

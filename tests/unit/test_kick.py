@@ -11,6 +11,7 @@ from joblane.aws.functions import StartedFunction
 from joblane.job.lifecycle import State
 from joblane.queue.activity import Change
 from joblane.service.kick import EVERY_S, LONGEST_S, Kick, more_wait
+from tests.support.clock import Clock
 
 
 def change(before: State | None, after: State | None, queue: str = "default") -> Change:
@@ -46,18 +47,8 @@ def test_more_wait_if_more_came_than_were_taken(changes: list[Change], *, kicks:
     assert kicks is more_wait(changes)
 
 
-class Clock:
-    """A clock that is set."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        """The time that is set."""
-        return self.now
-
-
 def test_the_pause_doubles_while_jobs_go_on_to_come_faster_than_they_are_taken():
-    clock, kicks = Clock(), []
+    clock, kicks = Clock(1000.0), []
     kick = Kick(lambda: kicks.append(clock.now), clock, logging.getLogger())  # type: ignore[arg-type]
     for _ in range(60):
         kick.after([CAME])
@@ -66,7 +57,7 @@ def test_the_pause_doubles_while_jobs_go_on_to_come_faster_than_they_are_taken()
 
 
 def test_the_pause_is_short_again_after_a_calm_time():
-    clock, kicks = Clock(), []
+    clock, kicks = Clock(1000.0), []
     kick = Kick(lambda: kicks.append(clock.now), clock, logging.getLogger())  # type: ignore[arg-type]
     for _ in range(10):
         kick.after([CAME])
@@ -80,7 +71,7 @@ def test_the_pause_is_short_again_after_a_calm_time():
 
 
 def test_nothing_is_noted_for_a_batch_that_needs_no_kick():
-    clock, kicks = Clock(), []
+    clock, kicks = Clock(1000.0), []
     kick = Kick(lambda: kicks.append(1), clock, logging.getLogger())  # type: ignore[arg-type]
     kick.after([TAKEN])
     kick.after([CAME])
@@ -91,7 +82,7 @@ def test_a_failed_kick_is_logged_and_fails_nothing(caplog: pytest.LogCaptureFixt
     def start() -> None:
         raise AwsSilent(error="http://lambda")
 
-    Kick(start, Clock(), logging.getLogger()).after([CAME])  # type: ignore[arg-type]
+    Kick(start, Clock(1000.0), logging.getLogger()).after([CAME])  # type: ignore[arg-type]
     assert "called every minute anyway" in caplog.text
 
 

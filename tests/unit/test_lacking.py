@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from ec2_agent.lanes import hiding
-from ec2_agent.lanes.delivery import Delivery
-from ec2_agent.lanes.lacking import LackingHost
+from ec2_agent.host.lacking import REMEMBERED, LackingHost
 from ec2_agent.sandbox.launcher import Launcher
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
@@ -24,27 +22,27 @@ LACKING = {"memory_mb": 64, "cpus": 0.5, "cores": "0", "io_bps": 1 << 20, "disk_
 
 def attempt(
     aws: Cloud, launcher: Launcher, assigned: str | None = None, **fields: Any
-) -> tuple[Parts, Delivery, Head]:
+) -> tuple[Parts, Head]:
     """Run one attempt; the job then."""
     parts, tried = begin(aws, launcher, command=["true"], **fields)
     if assigned is not None:
         tried.head = replace(tried.head, assigned=assigned)
     asyncio.run(tried.run())
     head = aws.job(JOB)
-    return parts, tried.delivery, head
+    return parts, head
 
 
 @pytest.mark.parametrize("limit", LACKING)
 def test_a_limit_that_this_host_lacks_leaves_the_job_to_another_agent(
     aws: Cloud, launcher: Launcher, limit: str
 ):
-    parts, delivery, head = attempt(aws, launcher, resources={limit: LACKING[limit]})
+    parts, head = attempt(aws, launcher, resources={limit: LACKING[limit]})
     assert (State.PENDING, 0) == (head.state, head.attempt)
     reason = head.timeline[-1].reason
     assert reason.startswith(f"agent agent-1: {limit} cannot be applied")
     assert reason.endswith("; waits for another agent")
     assert (1, 0) == lengths(aws)  # another agent may have it at once
-    assert parts.lacking.knows(delivery)
+    assert parts.lacking.knows(JOB)
 
 
 def test_the_agent_that_claims_it_next_runs_it(aws: Cloud, launcher: Launcher):
@@ -54,38 +52,36 @@ def test_the_agent_that_claims_it_next_runs_it(aws: Cloud, launcher: Launcher):
 
 
 def test_a_limit_that_is_invalid_everywhere_fails_the_job(aws: Cloud, launcher: Launcher):
-    parts, delivery, head = attempt(aws, launcher, network="host")
+    parts, head = attempt(aws, launcher, network="host")
     assert State.FAILED is head.state
-    assert not parts.lacking.knows(delivery)
+    assert not parts.lacking.knows(JOB)
 
 
 def test_the_only_agent_of_a_targeted_job_fails_it(aws: Cloud, launcher: Launcher):
-    parts, delivery, head = attempt(aws, launcher, "agent-1", resources={"disk_mb": 16})
+    parts, head = attempt(aws, launcher, "agent-1", resources={"disk_mb": 16})
     assert State.FAILED is head.state
     assert "disk_mb cannot be applied" in head.timeline[-1].reason
-    assert not parts.lacking.knows(delivery)
+    assert not parts.lacking.knows(JOB)
 
 
-def test_its_message_is_given_back_without_a_claim_and_for_ever_longer(
-    aws: Cloud, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
-):
-    parts, delivery, _ = attempt(aws, launcher, resources={"disk_mb": 16})
-    hidden: list[float] = []
-
-    async def give_back(_: Delivery, seconds: float) -> None:
-        hidden.append(seconds)
-
-    monkeypatch.setattr(parts.flight, "give_back", give_back)
-    for receives in (1, 2, 10, 1000):
-        again = replace(delivery, received=replace(delivery.received, receives=receives))
-        assert parts.lacking.knows(again)
-        asyncio.run(parts.lacking.pass_on(again))
-    assert [30, 60, 300, hiding.LACKING.longest_s] == hidden
+def test_other_jobs_are_not_affected():
+    lacking = LackingHost(time.monotonic)
+    lacking.remember("another job")
+    assert not lacking.knows(JOB)
 
 
-def test_other_jobs_are_not_affected(aws: Cloud, launcher: Launcher):
-    parts, delivery, _ = attempt(aws, launcher, resources={"disk_mb": 16})
-    fresh = LackingHost(parts.flight, time.monotonic)
-    assert not fresh.knows(delivery)
-    fresh.remember("another job")
-    assert not fresh.knows(delivery)
+def test_what_it_lacks_for_a_while_is_forgotten_then():
+    now = 100.0
+    lacking = LackingHost(lambda: now)
+    lacking.remember(JOB, 30)
+    now = 129.0
+    assert lacking.knows(JOB)
+    now = 130.0
+    assert not lacking.knows(JOB)
+
+
+def test_the_latest_jobs_are_remembered():
+    lacking = LackingHost(lambda: 0.0)
+    for number in range(REMEMBERED + 1):
+        lacking.remember(str(number))
+    assert [False, True] == [lacking.knows("0"), lacking.knows("1")]

@@ -49,6 +49,7 @@ def test_only_waiting_states_are_claimable():
         (0, False, False, Outcome.SUCCEEDED),
         (1, False, False, Outcome.FAILED),
         (65, False, False, Outcome.PERMANENT),
+        (75, False, False, Outcome.BLOCKED),
         (None, False, False, Outcome.FAILED),  # killed by a signal
         (0, True, False, Outcome.TIMED_OUT),  # a clean exit after the time is no success
         (None, False, True, Outcome.OOM_KILLED),

@@ -20,6 +20,7 @@ from joblane.job.lifecycle import State
 from joblane.job.timeline import Step
 from joblane.queue.usage import MEBIBYTE, Account, Accounts, Figures
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
+from tests.support.clock import Clock
 from tests.support.jobs import JOB as FIRST
 from tests.support.jobs import submission
 from tests.support.requests import Api
@@ -30,20 +31,10 @@ LIMITS = Limits(
 JOB = {"command": ["true"]}
 
 
-class Clock:
-    """A clock that stands until it is moved, at a time of day that is not near midnight."""
-
-    def __init__(self) -> None:
-        self.at = time.time() // 86_400 * 86_400 + 43_200.0
-
-    def __call__(self) -> float:
-        """Return Unix seconds."""
-        return self.at
-
-
 @pytest.fixture(name="clock")
 def _clock() -> Clock:
-    return Clock()
+    """At a time of day that is not near midnight."""
+    return Clock(time.time() // 86_400 * 86_400 + 43_200.0)
 
 
 @pytest.fixture(name="application")
@@ -125,46 +116,42 @@ def test_the_output_of_a_day_refuses_until_midnight(
 
 def test_a_day_of_output_begins_anew_at_midnight(api: Api, count: Any, clock: Clock) -> None:
     count(output_mb=3, file_mb=4)
-    clock.at += 43_200
+    clock.now += 43_200
     assert [202] == statuses(api, 1)
 
 
 WRONG = {"command": ["true"], "queue": "nowhere"}
 
 
-def test_limits_come_before_all_that_a_submission_may_make_slow(
-    api: Api, count: Any, clock: Clock
-) -> None:
+def test_limits_come_before_all_that_a_submission_may_make_slow(api: Api, count: Any, clock: Clock):
     assert 400 == api("POST", "/v1/jobs", WRONG)[0]
     assert 200 == api("POST", "/v1/jobs/batch", {"jobs": [WRONG]})[0]
     count(output_mb=3)
-    clock.at += 11
+    clock.now += 11
     assert 429 == api("POST", "/v1/jobs", WRONG)[0]
     assert 429 == api("POST", "/v1/jobs/batch", {"jobs": [WRONG]})[0]
 
 
-def test_a_request_that_was_accepted_is_answered_as_before(
-    api: Api, count: Any, clock: Clock
-) -> None:
+def test_a_request_that_was_accepted_is_answered_as_before(api: Api, count: Any, clock: Clock):
     again, new = {"idempotency-key": "a"}, {"idempotency-key": "b"}
     first = api.raw("POST", "/v1/jobs", JOB, headers=again)
     count(output_mb=3)
-    clock.at += 11
+    clock.now += 11
     assert first["body"] == api.raw("POST", "/v1/jobs", JOB, headers=again)["body"]
     assert 429 == api.raw("POST", "/v1/jobs", JOB, headers=new)["statusCode"]
 
 
 def test_nobody_is_refused_by_figures_that_are_old(api: Api, count: Any, clock: Clock) -> None:
     assert [202] * 5 == statuses(api, 5)  # which started at once
-    clock.at += 1.5
+    clock.now += 1.5
     assert [202] == statuses(api, 1)
     count(waiting=5)
-    clock.at += 1.5
+    clock.now += 1.5
     assert [202] * 4 == statuses(api, 4)  # by the figures of 1.5 s ago
     assert [429] == statuses(api, 1)
     count(waiting=0)
     assert [429] == statuses(api, 1)
-    clock.at += 1.5
+    clock.now += 1.5
     assert [202] == statuses(api, 1)
 
 
@@ -200,14 +187,14 @@ def test_a_key_whose_job_was_refused_makes_it_later(api: Api, count: Any, clock:
     key = {"idempotency-key": "k"}
     assert 429 == api("POST", "/v1/jobs", JOB, headers=key)[0]
     count()
-    clock.at += 1.5
+    clock.now += 1.5
     assert 202 == api("POST", "/v1/jobs", JOB, headers=key)[0]
 
 
 def test_jobs_are_not_retried_over_the_limit(api: Api, count: Any, clock: Clock) -> None:
     _, job = api("POST", "/v1/jobs", JOB)
     count(waiting=5)
-    clock.at += 11
+    clock.now += 11
     status, problem = api("POST", f"/v1/jobs/{job['id']}/resubmit")
     assert 409 == status  # it has not ended: that is said first
     status, problem = api("POST", f"/v1/jobs/{job['id']}/retry")
@@ -251,7 +238,7 @@ def test_operators_restart_and_replay_no_more_than_may_wait(
     assert all("jobs_waiting is 5" in each["detail"] for each in answer["refused"])
     assert 2 == len(answer["refused"])
     count(waiting=5)
-    clock.at += 11
+    clock.now += 11
     assert 429 == operator("POST", "/v1/queues/default/restart-failed")[0]
     assert 429 == operator("POST", f"/v1/dlq/{dead}/replay")[0]
     states = [aws.job(job_id).state for job_id in (dead, *failed)]
@@ -259,7 +246,7 @@ def test_operators_restart_and_replay_no_more_than_may_wait(
         states, key=["dead", "failed", "pending"].index
     )
     count(waiting=4)
-    clock.at += 11
+    clock.now += 11
     assert 202 == operator("POST", f"/v1/dlq/{dead}/replay")[0]
     assert 429 == operator("POST", "/v1/queues/default/restart-failed")[0]
 

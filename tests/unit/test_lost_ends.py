@@ -19,7 +19,7 @@ from joblane.key.policy import KeyLimits, WhenFull
 from joblane.service.key_watch import JOBS
 from tests.support.aws import Cloud, configured
 from tests.support.keyed import NOW, Deployed
-from tests.support.keys import START_MS, job, keys_of, put_keyed, stored
+from tests.support.keys import START_MS, body, job, keys_of, put_keyed, stored
 from tests.support.requests import Api
 
 QUARTER_S = LOOK_MS / 1000
@@ -34,10 +34,6 @@ def minute(aws: Cloud, at_s: float, clients: Clients | None = None) -> Counter[s
     """Run the requeue function."""
     settings = configured(requeue.Settings)
     return requeue.build(settings, clients or aws.clients, lambda: at_s).run(lambda: 60.0)
-
-
-def body(**concurrency: object) -> dict[str, object]:
-    return {"command": ["a"], "concurrency": {"key": ["customer", "acme"], **concurrency}}
 
 
 def lose(at: Deployed, *letters: str) -> None:

@@ -91,9 +91,7 @@ BATCH = [
 
 
 @pytest.mark.parametrize("on", ["true", "false"])
-def test_the_projector_writes_them_last(
-    aws: Cloud, capsys: pytest.CaptureFixture[str], on: str
-) -> None:
+def test_the_projector_writes_them_last(aws: Cloud, capsys: pytest.CaptureFixture[str], on: str):
     settings = Settings.model_validate({**FUNCTION_ENVIRONMENT, "JOBLANE_METRICS": on})
     counting = build(settings, aws.clients, lambda: MINUTE * 60.0)
     counting.handle(BATCH)

@@ -27,9 +27,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from ec2_agent.messages import hiding
+from ec2_agent.serving import desk, gates
+from ec2_agent.serving.gates import Candidate, Offer
+from ec2_agent.serving.verdict import GiveBack, Hold, Start, Verdict, Wait
 from joblane.job.lifecycle import State
 from tests.support.depth import budget
 from tests.support.life import live
+from tests.support.world import MOST_RECEIVES
 
 UNREACHED = {
     State.SKIPPED,
@@ -48,6 +53,36 @@ SEEDS = [range(first, min(first + 12, END)) for first in range(FIRST, END, 12)]
 """In a deep run 60 worlds in five parts, which two processes share; else a few."""
 
 
+DECIDED = {
+    (GiveBack, Wait.STANDING),
+    (GiveBack, Wait.LIMIT),
+    (GiveBack, Wait.TENANT),
+    (GiveBack, Wait.SLOT),
+    (Hold, Wait.TENANT),
+    (Hold, Wait.SLOT),
+    (Hold, Wait.MEMORY),
+    (Start, None),
+}
+"""What the gates decide in all worlds; rare are a targeted job that waits for a cordon to end, one
+that is failed, and a message that is dropped."""
+
+
+@pytest.fixture(name="verdicts", autouse=True)
+def _verdicts(monkeypatch: pytest.MonkeyPatch) -> Counter[object]:
+    """Counts what the gates of all agents decide."""
+    found: Counter[object] = Counter()
+
+    def judge(candidate: Candidate, offer: Offer) -> Verdict:
+        verdict = gates.judge(candidate, offer)
+        found[type(verdict), getattr(verdict, "wait", None)] += 1
+        return verdict
+
+    monkeypatch.setattr(desk, "judge", judge)
+    # Before the dead letters, as is deployed, where a message is received 1,000 times.
+    monkeypatch.setattr(hiding, "REPLACE_AT", MOST_RECEIVES // 2)
+    return found
+
+
 @pytest.fixture(autouse=True)
 def _quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No logs: a world writes thousands of lines. And no pauses on the real clock."""
@@ -64,10 +99,14 @@ def test_a_seed_is_one_world():
 
 
 @pytest.mark.parametrize("seeds", SEEDS, ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
-def test_whatever_happens_every_job_ends_and_none_runs_twice_at_once(seeds: range):
+def test_whatever_happens_every_job_ends_and_none_runs_twice_at_once(
+    seeds: range, verdicts: Counter[object]
+):
     passed: Counter[State] = Counter()
     for seed in seeds:
         life = live(seed)
         passed.update(s.state for h in life.promises.seen.values() for s in h.timeline)
     print({state.value: count for state, count in passed.items()})
     assert set(State) - UNREACHED <= set(passed)
+    print({str(verdict): count for verdict, count in verdicts.items()})
+    assert DECIDED <= set(verdicts)

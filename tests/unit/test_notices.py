@@ -10,6 +10,7 @@ import pytest
 
 from ec2_agent.host.metadata import TIMEOUT_S, Metadata, MetadataUnavailable
 from ec2_agent.presence.notices import SPOT_DRAIN_S, Kind, Notice, read_notice, watch
+from tests.support.http_server import Quiet, serving
 
 SPOT = "/latest/meta-data/spot/instance-action"
 REBALANCE = "/latest/meta-data/events/recommendations/rebalance"
@@ -39,7 +40,7 @@ class Service(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(Quiet, BaseHTTPRequestHandler):
     """One request."""
 
     server: Service
@@ -71,16 +72,12 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(body.encode())
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Keep quiet."""
-
 
 @pytest.fixture(name="service")
 def _service() -> Iterator[Service]:
-    with Service() as service:
-        threading.Thread(target=service.serve_forever, args=(0.01,), daemon=True).start()
+    service = Service()
+    with serving(service):
         yield service
-        service.shutdown()
 
 
 def test_an_instance_that_goes_on_has_no_notice_and_one_token(service: Service):

@@ -14,6 +14,7 @@ from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from tests.support.aws import DESCRIPTOR, PREFIX, Cloud, configured
+from tests.support.clock import Clock
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
@@ -23,20 +24,9 @@ Params = dict[str, Any]
 KEY = {"idempotency-key": "8e03978e-40d5-43dd-bc93-6894a57f9324"}
 
 
-class Clock:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = time.time()
-
-    def __call__(self) -> float:
-        """Tell the time."""
-        return self.now
-
-
 @pytest.fixture(name="clock")
 def _clock() -> Clock:
-    return Clock()
+    return Clock(time.time())
 
 
 @pytest.fixture(name="api")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ec2_agent.jobs.output_cap import MB, output_cap
-from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.messages.delivery import Delivery
 from ec2_agent.outcomes.judge import AttemptResult
 from ec2_agent.outcomes.record import OutcomeRecord, decide
 from ec2_agent.sandbox.launcher import Launcher

@@ -29,7 +29,7 @@ from joblane.job.chunk import (
 )
 from joblane.job.output import SEQ_MAX, Record, Stream
 from scripts.costs import prices
-from tests.support.aws import DESCRIPTOR, Cloud, output_store
+from tests.support.aws import DESCRIPTOR, Cloud, objects, output_store
 from tests.support.jobs import JOB
 
 STREAM = f"acme/{JOB}/1"
@@ -174,11 +174,6 @@ class Reader:
 def rows(aws: Cloud) -> list[Any]:
     table = aws.clients.make("dynamodb")
     return table.scan(TableName=DESCRIPTOR.output_table)["Items"]
-
-
-def objects(aws: Cloud) -> list[str]:
-    answer = aws.clients.make("s3").list_objects_v2(Bucket=DESCRIPTOR.bucket)
-    return [entry["Key"] for entry in answer.get("Contents", [])]
 
 
 SIZES = [1, 400, 20_000]

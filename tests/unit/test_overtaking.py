@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from ec2_agent.attempt.preparation import sandbox_spec
-from ec2_agent.aws_calls.jobs import JobCalls
 from ec2_agent.outcomes.judge import AttemptResult
 from ec2_agent.outcomes.record import decide
-from ec2_agent.outcomes.report import Report
 from joblane.aws.jobs import Refused
 from joblane.job.head import Head, submitted
 from joblane.job.lease import LEASE_S, UNLISTED_MS, Heartbeat
@@ -79,7 +77,7 @@ def test_its_report_is_logged_as_one_that_comes_too_late(at: Deployed, caplog: A
     assert delivery is not None
     result = AttemptResult(Outcome.SUCCEEDED, "exit code 0", NOW_MS)
     outcome = decide(held, delivery, result, DESCRIPTOR.retention, random.Random(1))
-    asyncio.run(Report(JobCalls(parts.jobs), None, parts.flight).settle(outcome))
+    asyncio.run(parts.report.settle(outcome))
     assert State.STALE is at.head("A").state
     assert "stale_completion_ignored" in caplog.text
 

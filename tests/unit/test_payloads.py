@@ -22,7 +22,7 @@ from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.spec import LISTED_CHARS, MAX_BODY_BYTES, MAX_EXEC_BYTES, exec_bytes
 from tests.support.agents import Parts
-from tests.support.aws import DESCRIPTOR, Cloud, configured
+from tests.support.aws import DESCRIPTOR, Cloud, configured, objects
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
@@ -42,11 +42,6 @@ def submit(api: Api, **fields: Any) -> Any:
     status, job = api("POST", "/v1/jobs", {"command": BIG, "env": BIG_ENV, **fields})
     assert 202 == status, job
     return job
-
-
-def objects(aws: Cloud) -> list[str]:
-    answer = aws.clients.make("s3").list_objects_v2(Bucket=DESCRIPTOR.bucket)
-    return [entry["Key"] for entry in answer.get("Contents", [])]
 
 
 # --- what Linux would refuse

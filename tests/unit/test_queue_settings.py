@@ -19,12 +19,13 @@ from functions.submission.handler import build as build_submission
 from joblane.aws.settings import SettingsStore
 from joblane.deployment.names import table_name
 from joblane.errors import Changed
-from joblane.job.lease import LEASE_S, Heartbeat
+from joblane.job.lease import LEASE_S
 from joblane.queue.access import may_change, owner
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.shares import SETTLE_S, share_out
 from tests.support.agents import settings as agent_settings
 from tests.support.aws import NAME, Cloud, configured
+from tests.support.fleet import beat_ago
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
@@ -46,12 +47,6 @@ def put(api: Api, body: object, etag: str | None, path: str = PATH) -> tuple[int
     headers = {} if etag is None else {"If-Match": etag}
     answer = api.raw("PUT", path, body, headers=headers)
     return answer["statusCode"], json.loads(answer["body"])
-
-
-def beat(aws: Cloud, name: str, *, since_s: float = 3600, age_s: float = 0) -> None:
-    now = time.time()
-    since_ms, beat_ms = int((now - since_s) * 1000), int((now - age_s) * 1000)
-    aws.agents.beat(Heartbeat(name, since_ms, beat_ms, 4, 0, ("default",), "full", "0"))
 
 
 def test_a_queue_that_nobody_has_set_says_what_the_file_says(aws: Cloud):
@@ -192,9 +187,9 @@ def test_a_second_try_after_a_lost_answer_is_the_first_one(store: SettingsStore)
 
 def test_a_limit_of_the_cluster_is_shared_out_at_once(aws: Cloud, store: SettingsStore):
     for name in ("a", "b", "c"):
-        beat(aws, name)
-    beat(aws, "dead", age_s=LEASE_S + 1)
-    beat(aws, "new", since_s=SETTLE_S - 5)
+        beat_ago(aws, name)
+    beat_ago(aws, "dead", age_s=LEASE_S + 1)
+    beat_ago(aws, "new", since_s=SETTLE_S - 5)
     put(api_of(aws), {"run_jobs": True, "threads": None, "cluster_threads": 7}, '"0"')
     settings = store.get("default")
     since_ms = int((time.time() - 3600) * 1000)
@@ -213,12 +208,12 @@ def test_requeue_shares_out_anew_only_where_agents_have_come_or_gone(
         done = build_requeue(wanted, meter.clients_of(aws), time.time).run(lambda: 60.0)
         return done["Shared"], (meter.calls - before)["dynamodb.UpdateItem"]
 
-    beat(aws, "a")
+    beat_ago(aws, "a")
     assert (1, 1) == run()  # limits of tenants alone
     assert (0, 0) == run()  # no queue has a limit
     put(api_of(aws), {"run_jobs": True, "threads": None, "cluster_threads": 6}, '"0"')
     assert (0, 0) == run()
-    beat(aws, "b")
+    beat_ago(aws, "b")
     assert (2, 2) == run()  # and those of tenants
     assert (0, 0) == run()
     settings = store.get("default")

@@ -5,7 +5,8 @@ from typing import Any
 from infra.recovery_machine import RETRIES, definition
 from joblane.condition.policies import DEFAULT_POLICY
 from joblane.service.recover import MAX_STEPS
-from tests.support.machine import Clock, Execution, Machine
+from tests.support.clock import Clock
+from tests.support.machine import Execution, Machine
 
 MOST_EVENTS = 25_000
 """Step Functions ends an execution that exceeds it ("Service quotas", standard workflows)."""

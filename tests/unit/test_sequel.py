@@ -12,12 +12,9 @@ from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.moves import AttemptFacts, plan
 from joblane.job.timeline import SAME_ATTEMPT, Step
 from joblane.key.policy import KeyLimits
-from joblane.key.segments import KeyName
 from tests.support.aws import FUNCTION_ENVIRONMENT
 from tests.support.keyed import ALTERNATE, NOW, NOW_MS, Deployed
 from tests.support.keys import KEY, job, keys_of, put_keyed, stored
-
-OTHER = KeyName.of("command", ["customer", "other"])
 
 
 def test_a_slot_goes_to_the_job_that_waited_first(at: Deployed):
@@ -158,13 +155,10 @@ def test_a_bad_record_is_put_aside_and_holds_up_nobody(at: Deployed):
 
 
 def test_a_key_that_cannot_be_read_holds_up_no_other(at: Deployed):
-    put_keyed(at.aws, active="A", queued="B")
-    put_keyed(at.aws, active="D", queued="E", key=OTHER)
-    at.end("A")
-    at.end("D")
+    ends = at.two_ends()
     rows = at.memory.tables.rows[FUNCTION_ENVIRONMENT["JOBLANE_KEYS_TABLE"]]
     rows["acme#" + KEY.encode(),]["active"] = {"S": "junk"}
-    assert 1 == at.deliver()
+    assert 1 == at.sequel.handle(ends)
     assert ["E"] == at.sent()
     (letter,) = at.messages(ALTERNATE)
     assert ("acme#" + KEY.encode(), [job("A")]) == (letter["key"], letter["jobs"])
@@ -190,11 +184,7 @@ def test_a_submission_that_comes_in_between_is_not_overwritten(at: Deployed):
 
 
 def test_a_key_that_never_stops_changing_is_handled_again(at: Deployed):
-    put_keyed(at.aws, active="A", queued="B")
-    put_keyed(at.aws, active="D", queued="E", key=OTHER)
-    at.end("A")
-    at.end("D")
-    ends = at.stream.take()
+    ends = at.two_ends()
     emitter, clients = at.own_clients()
 
     def change(parsed: Any, **_: Any) -> None:
@@ -219,11 +209,7 @@ def test_a_key_without_a_row_is_no_error(at: Deployed):
 
 def test_an_outage_delays_a_key_and_no_other(at: Deployed):
     """The function fails after it has handled the others, and Lambda brings the batch again."""
-    put_keyed(at.aws, active="A", queued="B")
-    put_keyed(at.aws, active="D", queued="E", key=OTHER)
-    at.end("A")
-    at.end("D")
-    ends = at.stream.take()
+    ends = at.two_ends()
     emitter, clients = at.own_clients()
 
     def refuse(params: Any, **_: Any) -> None:

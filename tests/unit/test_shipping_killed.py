@@ -26,6 +26,7 @@ from ec2_agent.shim.log import Writer
 from joblane.aws.output_store import OutputStore
 from joblane.job.output import Record, Stream
 from tests.support.aws import DESCRIPTOR, OneEach
+from tests.support.crash_points import Killed
 from tests.support.memory import Memory, operation_of
 from tests.support.shipping import OURS, STREAM, Shim, directly, folder
 
@@ -33,10 +34,6 @@ from tests.support.shipping import OURS, STREAM, Shim, directly, folder
 @pytest.fixture(name="_direct", autouse=True)
 def _direct(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shipping, "in_thread", directly)
-
-
-class Killed(BaseException):
-    """SIGKILL, as far as the code that makes AWS calls can tell."""
 
 
 @dataclass

@@ -1,35 +1,35 @@
-"""What the agent's slots count, what its heartbeat lists, and when it takes no more jobs."""
+"""What an agent's jobs take, which of them its heartbeat lists, and when it takes no more."""
 
 import asyncio
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from ec2_agent.host.capacity import Capacity, JobCounts
-from ec2_agent.jobs.adoption import Adoption
-from ec2_agent.lanes.memory import Memory
-from ec2_agent.lanes.queue_limits import QueueLimits
+from ec2_agent.core import Clocks
+from ec2_agent.messages.delivery import Delivery
 from ec2_agent.outcomes.judge import StopReason
-from ec2_agent.presence.lease import Lease
-from ec2_agent.presence.standing import Standing
+from ec2_agent.presence.lease import Load
+from ec2_agent.serving.slots import Memory, Slots
 from ec2_agent.settings import PACE
-from ec2_agent.slots import FreeSlots, Slots
-from ec2_agent.state.files import Files
-from ec2_agent.state.settings import StateSettings
-from ec2_agent.state.supervisor import StateLocation, StateSupervisor
-from joblane.aws.settings import SettingsStore
-from joblane.deployment.names import table_name
+from joblane.aws.lanes import Received
 from joblane.job.head import Head, submitted
 from joblane.job.lease import Progress
+from joblane.job.message import Message
 from joblane.job.spec import DEFAULT_MEMORY_MB
 from joblane.queue.settings import QueueSettings
 from joblane.target.group import MemberOf
-from tests.support.agents import Parts, settings
-from tests.support.aws import DESCRIPTOR, NAME, Cloud
+from tests.support.agents import settings
+from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB, submission
+from tests.support.serving import ServingCore
+
+
+def delivery(queue: str = "default", tenant: str = "acme") -> Delivery:
+    """A message of a job of the default size."""
+    body = Message(job_id=JOB, tenant=tenant).encode()
+    return Delivery(queue, "lane", "dlq", Received(body, "r", 1, 0), 0.0)
 
 
 @dataclass(eq=False)
@@ -59,48 +59,25 @@ class Attempt:
         self.until = until
 
 
-class Host:
-    """The real parts around an agent's slots."""
+class Nobody:
+    """Runs no job."""
+
+    async def run(self, head: Head, delivery: Delivery) -> None:
+        """Not asked for here."""
+        raise AssertionError(head, delivery)
+
+
+class Host(ServingCore):
+    """The core of an agent of four threads, one of them for the queue `bulk`."""
 
     def __init__(self, aws: Cloud, directory: Path) -> None:
-        self.parts = parts = Parts(aws.clients)
         self.now = 1000.0
-        self.changed = asyncio.Event()
-        own = settings()
-        adoption = Adoption(directory, parts.jobs)
-        self.memory = Memory(4 * DEFAULT_MEMORY_MB)
-        self.slots = slots = Slots(
-            parts.claimer, parts.journal, adoption, self.changed, self.memory
-        )
-        capacity = Capacity(
-            directory, own.threads, lambda: 1000, slots.counts, time.monotonic, self.changed.set
-        )
-        self.store = store = SettingsStore(
-            aws.clients.make("dynamodb"), table_name(NAME, "settings")
-        )
-        store.put("bulk", QueueSettings(threads=1, version=1), over=0)
-        self.limits = limits = QueueLimits(own, store, self.changed.set)
-        asyncio.run(limits.begin())
-        self.standing = Standing(directory, self.changed.set)
-        self.lease = Lease(
-            own,
-            parts.agents,
-            time.time,
-            lambda: self.now,
-            slots.job_ids,
-            slots.progress,
-            lambda: None,
-            slots.abandon_all,
-            slots.renew_all,
-            self.standing,
-            slots.tenants,
-        )
-        location = StateLocation(Files(directory), own.name, "agents")
-        self.state = StateSupervisor(location, StateSettings())
-        self.state.trouble = None
-        self.free_slots = FreeSlots(
-            own.descriptor.queues, slots, capacity, limits, self.lease, self.state, self.standing
-        )
+        own = replace(settings(), directory=directory)
+        clocks = Clocks(lambda: self.now, lambda: self.now, lambda: self.now)
+        super().__init__(own, aws.clients, Nobody(), clocks=clocks, memory_mb=4 * DEFAULT_MEMORY_MB)
+        self.store = self.limits.store
+        self.store.put("bulk", QueueSettings(threads=1, version=1), over=0)
+        asyncio.run(self.limits.begin())
 
 
 @pytest.fixture(name="host")
@@ -109,64 +86,94 @@ def _host(aws: Cloud, tmp_path: Path) -> Host:
 
 
 def test_free_slots_follow_threads_and_the_limit_of_each_queue(host: Host):
-    assert {"default": 4, "bulk": 1} == host.free_slots.by_queue()
-    host.slots.take("bulk", DEFAULT_MEMORY_MB)
-    assert {"default": 3, "bulk": 0} == host.free_slots.by_queue()
+    assert {"default": 4, "bulk": 1} == host.offers.free()
+    host.slots.take(delivery("bulk"))
+    assert {"default": 3, "bulk": 0} == host.offers.free()
     for _ in range(3):
-        host.slots.take("default", DEFAULT_MEMORY_MB)
-    assert {"default": 0, "bulk": 0} == host.free_slots.by_queue()
+        host.slots.take(delivery())
+    assert {"default": 0, "bulk": 0} == host.offers.free()
     assert {"bulk": 1, "default": 3} == host.slots.taken_by_queue()
     assert not host.changed.is_set()
-    host.slots.release("bulk", DEFAULT_MEMORY_MB)
+    host.slots.release(delivery("bulk"))
     assert host.changed.is_set()
-    assert {"default": 1, "bulk": 1} == host.free_slots.by_queue()
-    assert {"default": 3} == host.slots.taken_by_queue()
+    assert {"default": 1, "bulk": 1} == host.offers.free()
+    assert Load({"default": 3}, 1, None) == host.lease.load()
 
 
 def test_no_jobs_are_taken_without_lease_or_state_service_or_while_draining(host: Host):
     none = {"default": 0, "bulk": 0}
     host.state.trouble = "the state service died"
-    assert none == host.free_slots.by_queue()
+    assert none == host.offers.free()
     host.state.trouble = None
     host.now += PACE.holds_s
-    assert none == host.free_slots.by_queue()
+    assert none == host.offers.free()
     host.now -= PACE.holds_s
-    assert none != host.free_slots.by_queue()
-    host.free_slots.closed = True
-    assert none == host.free_slots.by_queue()
+    assert none != host.offers.free()
+    host.offers.shut = True
+    assert none == host.offers.free()
+
+
+def ahead(host: Host) -> dict[str, int]:
+    """How many messages are wanted by an agent with short jobs whose slots are full."""
+    for _ in range(4 - host.slots.taken):
+        host.slots.take(delivery())
+    for queue in ("default", "bulk"):
+        for _ in range(10):
+            host.offers.prefetch.count_freed(queue)
+    return dict(host.offers.wanted())
 
 
 def test_messages_may_come_before_a_slot_is_free_only_if_one_will_be(host: Host):
-    for _ in range(4):
-        host.slots.take("default", DEFAULT_MEMORY_MB)
-    assert host.free_slots.may_receive_ahead("default")
+    assert {"default": 1, "bulk": 1} == ahead(host)
     host.state.trouble = "the state service died"
-    assert not host.free_slots.may_receive_ahead("default")
+    assert {"default": 0, "bulk": 0} == ahead(host)
     host.state.trouble = None
-    assert host.free_slots.may_receive_ahead("default")
-    host.standing.cordon()
-    assert not host.free_slots.may_receive_ahead("default")
+    host.standing.cordon(0)
+    assert {"default": 0, "bulk": 0} == ahead(host)
 
 
 def test_no_messages_come_ahead_for_a_queue_that_is_paused(host: Host):
     host.store.put("default", QueueSettings(run_jobs=False, version=1), over=0)
     asyncio.run(host.limits.begin())
-    assert not host.free_slots.may_receive_ahead("default")
-    assert host.free_slots.may_receive_ahead("bulk")
+    assert {"default": 0, "bulk": 1} == ahead(host)
+
+
+def test_jobs_of_a_tenant_are_counted_while_they_run():
+    slots = Slots(Memory(None), asyncio.Event())
+    for tenant in ("acme", "acme", "other"):
+        slots.take(delivery(tenant=tenant))
+    slots.release(delivery(tenant="acme"))
+    slots.release(delivery(tenant="other"))
+    assert (1, 0) == (slots.taken_of_tenant("acme"), slots.taken_of_tenant("other"))
+    assert (3, 1) == (slots.begun, slots.taken)
+
+
+def test_an_agent_fetches_no_more_messages_than_have_memory():
+    memory = Memory(3 * DEFAULT_MEMORY_MB)
+    slots = Slots(memory, asyncio.Event())
+    assert 3 == memory.jobs
+    slots.take(delivery())
+    slots.take_more(1)
+    assert 1 == memory.jobs
+    slots.take(delivery())
+    assert 0 == memory.jobs
+    slots.release(delivery(), more_mb=1)
+    slots.release(delivery())
+    assert 3 * DEFAULT_MEMORY_MB == memory.free_mb
+    assert 1 == Memory(DEFAULT_MEMORY_MB // 2).jobs  # a small host serves small jobs
+    assert Memory(None).jobs > 1e6  # isolation namespaces limits no memory
 
 
 def test_an_attempt_is_listed_counted_renewed_and_killed_while_it_runs(host: Host):
     attempt = Attempt(submitted(JOB, "acme", submission(), 0))
-    host.slots.take("default", DEFAULT_MEMORY_MB)
-    with host.slots.running(attempt):
-        assert ([JOB], JobCounts(1, 0)) == (host.slots.job_ids(), host.slots.counts())
+    with host.roster.runs(attempt):
+        assert ([JOB], 0) == (host.roster.job_ids(), host.roster.started)
         attempt.started = True
-        assert JobCounts(1, 1) == host.slots.counts()
-        host.slots.renew_all(1240.0)
-        host.slots.abandon_all()
+        assert 1 == host.roster.started
+        host.roster.renew_all(1240.0)
+        host.roster.abandon_all()
         assert (1240.0, True) == (attempt.until, attempt.abandoned)
-    host.slots.release("default", DEFAULT_MEMORY_MB)
-    assert ([], JobCounts(0, 0)) == (host.slots.job_ids(), host.slots.counts())
+    assert ([], 0) == (host.roster.job_ids(), host.roster.started)
 
 
 def test_a_heartbeat_says_in_whose_list_each_job_is(aws: Cloud, host: Host):
@@ -175,10 +182,10 @@ def test_a_heartbeat_says_in_whose_list_each_job_is(aws: Cloud, host: Host):
         return Attempt(replace(head, member_of=MemberOf(group, 0) if group else None))
 
     running = [attempt(1, "beta"), attempt(2, "acme"), attempt(3, "acme", JOB), attempt(4, "acme")]
-    host.parts.claimer.claiming.append(JOB)
+    host.roster.claiming.append(JOB)
     with ExitStack() as stack:
         for each in running:
-            stack.enter_context(host.slots.running(each))
+            stack.enter_context(host.roster.runs(each))
         asyncio.run(host.lease.begin())
     row = aws.agents.get(settings().name)
     assert row is not None

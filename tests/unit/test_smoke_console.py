@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import httpx
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from joblane.contract.access import AnyRole
 from scripts.smokes import console
 from scripts.smokes.runner import Failure
+from tests.support.http_server import Quiet, serving
 from tests.unit.test_smoke import Nowhere
 
 
@@ -54,7 +54,7 @@ class Serving(Nowhere):
 def test_the_console_is_served_and_reaches_its_issuer_or_the_smoke_test_says_what_fails(
     gone: str, allowed: str, *, shared: bool, said: str | None
 ):
-    class Issuer(BaseHTTPRequestHandler):
+    class Issuer(Quiet, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             """Answer the discovery document."""
             self.send_response(200)
@@ -63,11 +63,8 @@ def test_the_console_is_served_and_reaches_its_issuer_or_the_smoke_test_says_wha
             self.end_headers()
             self.wfile.write(b'{"token_endpoint": "https://token.test/oauth2/token"}')
 
-        def log_message(self, *_: object) -> None:
-            """Write nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Issuer) as server:
-        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Issuer)
+    with serving(server):
         issuer = f"http://127.0.0.1:{server.server_port}"
         pages = {
             "/console": '<script type="module" src="console/1/app.js"></script>',
@@ -76,12 +73,9 @@ def test_the_console_is_served_and_reaches_its_issuer_or_the_smoke_test_says_wha
         }
         pages.pop(gone, None)
         site = Serving(pages, allowed.format(issuer=issuer))
-        try:
-            if said is None:
-                assert "2 files" == console.served(site)
-                return
-            with pytest.raises(Failure) as failure:
-                console.served(site)
-            assert said in str(failure.value)
-        finally:
-            server.shutdown()
+        if said is None:
+            assert "2 files" == console.served(site)
+            return
+        with pytest.raises(Failure) as failure:
+            console.served(site)
+        assert said in str(failure.value)

@@ -5,10 +5,12 @@ import logging
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from ec2_agent.presence.lease import Lease
+from ec2_agent.presence.lease import Lease, Load
+from ec2_agent.presence.roster import Roster
 from ec2_agent.presence.standing import Standing
 from joblane.aws.settings import SettingsStore
 from joblane.deployment.names import table_name
@@ -36,20 +38,25 @@ def _standing(tmp_path: Path) -> Standing:
     return Standing(tmp_path, nothing)
 
 
+class Told(Roster):
+    """Tells when jobs are killed and renewed."""
+
+    def __init__(self, told: "asyncio.Queue[str]") -> None:
+        super().__init__(SimpleNamespace(job_ids=[]))
+        self._told = told
+
+    def abandon_all(self) -> None:
+        """See Roster."""
+        self._told.put_nowait("lost")
+
+    def renew_all(self, until: float) -> None:
+        """See Roster."""
+        self._told.put_nowait("renewed")
+
+
 def lease(aws: Cloud, standing: Standing) -> Lease:
     parts = Parts(aws.clients)
-    return Lease(
-        settings(),
-        parts.agents,
-        time.time,
-        time.monotonic,
-        lambda: (),
-        lambda: (),
-        lambda: None,
-        nothing,
-        nothing,
-        standing,
-    )
+    return Lease(settings(), parts.agents, time.time, time.monotonic, parts.roster, standing)
 
 
 def test_a_cordon_lasts_until_it_is_undone(tmp_path: Path):
@@ -57,8 +64,8 @@ def test_a_cordon_lasts_until_it_is_undone(tmp_path: Path):
         return Standing(tmp_path, nothing)
 
     assert not later().closed
-    later().cordon()
-    later().cordon()
+    later().cordon(0)
+    later().cordon(0)
     assert (True, "cordoned") == (later().closed, later().mode)
     later().uncordon()
     later().uncordon()
@@ -66,25 +73,25 @@ def test_a_cordon_lasts_until_it_is_undone(tmp_path: Path):
 
 
 def test_an_uncordoned_agent_takes_jobs_after_the_heartbeat_that_says_so(tmp_path: Path):
-    opened: list[str] = []
-    standing = Standing(tmp_path, lambda: opened.append("opened"))
-    standing.cordon()
+    changes: list[bool] = []
+    standing = Standing(tmp_path, lambda: changes.append(standing.closed))
+    standing.cordon(0)
     assert standing.uncordoned_ms(5) is None
     standing.uncordon()
     standing.announced(heartbeat(mode="cordoned"))  # it was under way
-    assert (True, []) == (standing.closed, opened)
+    assert [True, True] == changes
     assert (7, 8) == (standing.uncordoned_ms(7), standing.uncordoned_ms(8))  # 7's failed
     standing.announced(heartbeat(uncordoned_ms=8))
-    assert (False, ["opened"]) == (standing.closed, opened)
+    assert [True, True, False] == changes
     standing.announced(heartbeat(uncordoned_ms=8))
     assert (8, 8, 9) == (standing.uncordoned_ms(9), standing.since_ms(3), standing.since_ms(9))
-    assert ["opened"] == opened
+    assert [True, True, False] == changes
 
 
 def test_a_cordon_during_that_heartbeat_holds(standing: Standing):
-    standing.cordon()
+    standing.cordon(0)
     standing.uncordon()
-    standing.cordon()
+    standing.cordon(0)
     standing.announced(heartbeat(uncordoned_ms=8))
     assert standing.closed
 
@@ -94,7 +101,7 @@ def test_an_agent_that_cannot_store_its_cordon_is_cordoned_all_the_same(
 ):
     caplog.set_level(logging.ERROR)
     standing = Standing(tmp_path / "none", nothing)
-    standing.cordon()
+    standing.cordon(0)
     assert standing.closed
     assert "could not be stored" in caplog.text
 
@@ -114,8 +121,7 @@ def test_a_change_is_in_a_heartbeat_at_once(
 
         monkeypatch.setattr(own.store, "beat", tell)
         keeping = asyncio.create_task(own.keep())
-        standing.cordon()
-        own.beat_soon()
+        standing.cordon(0)
         await asyncio.wait_for(written.wait(), 5)  # the next one by itself comes after ten
         keeping.cancel()
 
@@ -135,14 +141,13 @@ def test_after_a_long_stop_jobs_are_given_up_although_the_next_heartbeat_succeed
         own = lease(aws, standing)
         own = replace(
             own,
-            monotonic=lambda: now,
-            on_lost=lambda: told.put_nowait("lost"),
-            on_renewed=lambda _: told.put_nowait("renewed"),
+            boottime=lambda: now,
+            roster=Told(told),
         )
         await own.begin()
         now += own.settings.pace.holds_s + 1  # the host slept
         keeping = asyncio.create_task(own.keep())
-        own.beat_soon()
+        standing.news.set()
         found = [await asyncio.wait_for(told.get(), 5) for _ in range(3)]
         keeping.cancel()
         return found
@@ -153,7 +158,8 @@ def test_after_a_long_stop_jobs_are_given_up_although_the_next_heartbeat_succeed
 def test_slots_in_use_are_counted_and_not_the_jobs_whose_outcome_is_being_stored(
     aws: Cloud, standing: Standing
 ):
-    own = replace(lease(aws, standing), running=lambda: ["a", "b", "c"], taken=lambda: {"q": 2})
+    own = replace(lease(aws, standing), load=lambda: Load({"q": 2}))
+    own.roster.claiming += ["a", "b", "c"]
     asyncio.run(own.begin())
     row = aws.agents.get("agent-1")
     assert row is not None

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from ec2_agent.errors import CannotStart
 from ec2_agent.host.processes import start_ticks
-from ec2_agent.settings import CannotStart
 from ec2_agent.state import protocol
 from ec2_agent.state.client import NotReached, StateRefused
 from ec2_agent.state.files import Files

@@ -15,16 +15,11 @@ from joblane.job.timeline import Step
 from joblane.key.segments import KeyName
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB, submission
+from tests.unit.test_store import new
 
 BLOCKED = AttemptFacts(Outcome.BLOCKED, exit_code=75)
 FAILED = AttemptFacts(Outcome.FAILED, exit_code=1)
 CONDITION = "http:https://example.com/"
-
-
-def new(aws: Cloud, **spec: object) -> Head:
-    head = submitted(JOB, "acme", submission(**spec), 1_000)
-    aws.jobs.put_new(head)
-    return head
 
 
 def item(aws: Cloud) -> dict[str, object]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from pydantic import ValidationError
 
-from ec2_agent.lanes.delivery import Delivery
+from ec2_agent.messages.delivery import Delivery
 from ec2_agent.outcomes.judge import AttemptResult
 from ec2_agent.outcomes.record import OutcomeRecord, decide
 from ec2_agent.sandbox.model import Ending, Usage

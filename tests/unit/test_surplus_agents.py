@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ec2_agent.presence.lease import Lease
+from ec2_agent.presence.lease import Lease, Load
 from ec2_agent.presence.standing import Standing
 from joblane.job.lease import Heartbeat
 from tests.support.agents import Parts, settings
@@ -27,14 +27,9 @@ def lease(aws: Cloud, directory: Path) -> Lease:
         Parts(aws.clients).agents,
         time.time,
         time.monotonic,
-        lambda: (),
-        lambda: (),
-        lambda: None,
-        lambda: None,
-        lambda _until: None,
+        Parts(aws.clients).roster,
         Standing(directory, lambda: None),
-        left=lambda: 3,
-        taken=lambda: {"bulk": 1},
+        lambda: Load({"bulk": 1}, 3),
     )
 
 

@@ -20,6 +20,7 @@ from joblane.queue.tenant_shares import (
 )
 from tests.support.agents import settings as agent_settings
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
+from tests.support.fleet import beat_ago
 from tests.support.meter import Meter
 
 NOW_MS = 1_800_000_000_000
@@ -83,12 +84,6 @@ def test_what_is_stored_is_as_long_for_a_thousand_agents_as_for_two():
     assert length(2) == length(1000)
 
 
-def beat(aws: Cloud, name: str, *, since_s: float = 3600, age_s: float = 0) -> None:
-    now = time.time()
-    since_ms, beat_ms = int((now - since_s) * 1000), int((now - age_s) * 1000)
-    aws.agents.beat(Heartbeat(name, since_ms, beat_ms, 4, 0, ("default",), "full", "0"))
-
-
 def allowed(store: SettingsStore, name: str, tenant: str = "acme", limit: int = 5) -> int:
     """What an agent that started an hour ago may run."""
     _, shares = store.get_for_agent(["default"])
@@ -107,12 +102,12 @@ def test_requeue_shares_limits_out_anew_where_agents_have_come_or_gone(aws: Clou
         assert 0 == done["Failed"]
         return done["Shared"], (meter.calls - before)["dynamodb.UpdateItem"]
 
-    beat(aws, "a")
-    beat(aws, "dead", age_s=LEASE_S + 1)
+    beat_ago(aws, "a")
+    beat_ago(aws, "dead", age_s=LEASE_S + 1)
     assert (1, 1) == run()
     assert (0, 0) == run()
     assert 5 == allowed(store, "a")
-    beat(aws, "b")
+    beat_ago(aws, "b")
     assert (1, 1) == run()
     assert [2, 3] == sorted(allowed(store, name) for name in "ab")
     assert 10_000 == allowed(store, "a", "other", 10_000)

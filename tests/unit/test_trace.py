@@ -11,7 +11,7 @@ import pytest
 from aws_lambda_powertools.logging import Logger
 
 from ec2_agent.attempt.preparation import sandbox_spec
-from ec2_agent.lanes.delivery import Delivery, decode_delivery, encode_delivery, read_message
+from ec2_agent.messages.delivery import Delivery, decode_delivery, encode_delivery, read_message
 from functions.admin import handler as admin
 from functions.dead_letter import handler as dead_letter
 from functions.submission import handler as submission_function
@@ -50,11 +50,6 @@ def _make(aws: Cloud) -> Make:
         return Api(module.build(settings, aws.clients, time.time), client_id, claims)
 
     return make
-
-
-@pytest.fixture(name="api")
-def _api(make: Make) -> Api:
-    return make("submission")
 
 
 def messages(aws: Cloud, name: str = lane_name(NAME, "default", "default")) -> list[dict[str, Any]]:

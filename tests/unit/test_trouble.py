@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 
 from ec2_agent.compose import Host, Parts
-from ec2_agent.disk.space import DiskSpace
 from ec2_agent.host.clock import Clock
 from ec2_agent.host.processes import boottime
 from ec2_agent.presence.trouble import describe_trouble
+from ec2_agent.sandbox.disk.space import DiskSpace
 from joblane.job.lease import NO_EGRESS
 from tests.support.agents import settings
 from tests.support.aws import Cloud
@@ -54,5 +54,5 @@ def test_an_agent_without_egress_says_so_and_may_be_idle(aws: Cloud, tmp_path: P
     made = replace(settings(), directory=tmp_path, fleet="main")
     parts = Parts(made, aws.clients, cast("Host", host))
     assert parts.departure is not None
-    assert f"{NO_EGRESS}: {LACKS}" == parts.lease.trouble()
+    assert f"{NO_EGRESS}: {LACKS}" == parts.lease.load().trouble
     assert parts.departure.trouble() is None

@@ -15,7 +15,7 @@ import pytest
 from ec2_agent.attempt.run import Attempt
 from ec2_agent.attempt.typed import CannotRunType, JobTypes, find_python
 from ec2_agent.bundles.cache import BundleCache
-from ec2_agent.disk.space import DiskSpace
+from ec2_agent.sandbox.disk.space import DiskSpace
 from ec2_agent.sandbox.launcher import Launcher
 from joblane.aws.bundle_downloads import BundleDownloads
 from joblane.aws.lanes import LaneQueue
@@ -239,7 +239,7 @@ def test_a_disk_without_room_for_a_bundle_gives_the_job_back_and_takes_others(
     assert (State.PENDING, 0) == (head.state, head.attempt)
     assert "bundle of 5 MiB: the file system of" in head.timeline[-1].reason
     assert attempt.parts.starter.capacity.left > 0
-    assert attempt.parts.lacking.knows(attempt.delivery)
+    assert attempt.parts.lacking.knows(JOB)
 
 
 def test_a_version_that_is_gone_fails_the_job(here: Deployment):

@@ -49,9 +49,7 @@ def test_a_batch_that_comes_twice_counts_once(projector: Counting, usage: UsageS
         assert 4 == figures(usage).waiting
 
 
-def test_a_batch_that_comes_again_in_two_parts_counts_once(
-    projector: Counting, usage: UsageStore
-) -> None:
+def test_a_batch_that_comes_again_in_two_parts_counts_once(projector: Counting, usage: UsageStore):
     stream = Stream()
     batch = [stream.write(f"j{n}", State.PENDING) for n in range(5)]
     batch += [stream.write(f"j{n}", None) for n in range(5)]
@@ -167,9 +165,7 @@ def test_output_counts_for_the_day_of_its_attempts_end(
     assert Figures(0, DAY + 1, 2 * MEBIBYTE) == figures(usage)
 
 
-def test_output_files_count_as_output_does(
-    projector: Counting, usage: UsageStore, now: list[int]
-) -> None:
+def test_output_files_count_as_output_does(projector: Counting, usage: UsageStore, now: list[int]):
     stream = Stream()
     stream.write("a", State.ACTIVE)
     projector.handle([stream.write("a", State.RETRY, output=1, files=2 * MEBIBYTE)])

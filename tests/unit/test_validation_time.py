@@ -11,28 +11,18 @@ from joblane.http.json_schema import JsonSchema
 from joblane.http.statuses import status_of
 from joblane.service.validation_time import MOST_S, SLOW_S, WINDOW_S, ValidationTime
 from tests.support.aws import Cloud, configured
+from tests.support.clock import Clock
 from tests.support.requests import Api
 from tests.support.types import store_type
 
 
-class Clock:
-    """Seconds that pass when a test says so."""
-
-    def __init__(self) -> None:
-        self.at = 10 * WINDOW_S
-
-    def __call__(self) -> float:
-        """Return the time."""
-        return self.at
-
-
 def validate(bound: ValidationTime, clock: Clock, seconds: float, tenant: str = "acme") -> None:
     with bound.measured(tenant):
-        clock.at += seconds
+        clock.now += seconds
 
 
 def test_a_tenant_whose_validations_are_slow_is_refused_until_the_minute_is_over():
-    clock = Clock()
+    clock = Clock(10 * WINDOW_S)
     bound = ValidationTime(clock)
     for _ in range(2):
         validate(bound, clock, MOST_S / 2)
@@ -41,24 +31,24 @@ def test_a_tenant_whose_validations_are_slow_is_refused_until_the_minute_is_over
     assert 429 == status_of(slow.value)
     assert WINDOW_S - MOST_S + 1 == slow.value.retry_after_s
     validate(bound, clock, 1, "other")
-    clock.at += WINDOW_S - MOST_S - 1
+    clock.now += WINDOW_S - MOST_S - 1
     validate(bound, clock, MOST_S)
 
 
 def test_usual_validations_never_count():
-    clock = Clock()
+    clock = Clock(10 * WINDOW_S)
     bound = ValidationTime(clock)
     for _ in range(int(MOST_S / SLOW_S) * 2):
         validate(bound, clock, SLOW_S / 2)
 
 
 def test_one_that_fails_counts_as_well():
-    clock = Clock()
+    clock = Clock(10 * WINDOW_S)
     bound = ValidationTime(clock)
 
     def fail() -> None:
         with bound.measured("acme"):
-            clock.at += MOST_S
+            clock.now += MOST_S
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -70,11 +60,11 @@ def test_one_that_fails_counts_as_well():
 def test_submissions_go_through_the_bound_and_others_are_not_held_up(
     aws: Cloud, monkeypatch: pytest.MonkeyPatch
 ):
-    clock = Clock()
+    clock = Clock(10 * WINDOW_S)
     problems = JsonSchema.problems
 
     def slow(schema: JsonSchema, value: Any, place: str) -> Any:
-        clock.at += MOST_S / 4
+        clock.now += MOST_S / 4
         return problems(schema, value, place)
 
     monkeypatch.setattr(JsonSchema, "problems", slow)

@@ -31,6 +31,7 @@ from joblane.service import why as service
 from joblane.target.group import Group, begin_page, placed
 from joblane.target.member import member_job
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, configured
+from tests.support.fleet import FLEET
 from tests.support.jobs import JOB, submission
 from tests.support.meter import Meter
 from tests.support.recovery import World
@@ -332,19 +333,8 @@ def test_what_the_scaler_wrote_is_said_and_costs_one_read(
     counts, _ = meter
     session = aws.session()
     counts.attach(session, aws.clients.make("dynamodb"))
-    fleets: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "queues": [queue],
-            "instance_types": ["c7g.large"],
-            "architecture": "arm64",
-            "ami": None,
-            "packages": [],
-            "setup": None,
-            "min_size": 0,
-            "max_size": 4,
-            "price_per_hour": {},
-        }
+    fleets = [
+        {**FLEET, "name": name, "queues": [queue]}
         for name, queue in (("main", "default"), ("spare", "default"), ("other", "bulk"))
     ]
     ask = status(Clients(session), JOBLANE_FLEETS=json.dumps(fleets))
@@ -370,19 +360,7 @@ def test_fleets_that_cannot_be_read_leave_the_rest_of_the_answer(
         raise AwsSilent(error="https://dynamodb")
 
     monkeypatch.setattr(FleetRecords, "read_all", away)
-    fleet: dict[str, Any] = {
-        "name": "main",
-        "queues": ["default"],
-        "instance_types": ["c7g.large"],
-        "architecture": "arm64",
-        "ami": None,
-        "packages": [],
-        "setup": None,
-        "min_size": 0,
-        "max_size": 4,
-        "price_per_hour": {},
-    }
-    found = why(aws, submit(api), JOBLANE_FLEETS=json.dumps([fleet]))
+    found = why(aws, submit(api), JOBLANE_FLEETS=json.dumps([FLEET]))
     assert ["no_agents", "fleet_unread"] == [reason["code"] for reason in found["reasons"]]
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.support.http_server import Quiet
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -228,7 +230,7 @@ def _json(status: int, value: object) -> Fault:
     return status, {"Content-Type": "application/json"}, json.dumps(value).encode()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Quiet, BaseHTTPRequestHandler):
     fake: FakeApi
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -280,6 +282,3 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        pass

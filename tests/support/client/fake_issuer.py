@@ -7,6 +7,8 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from tests.support.http_server import Quiet
+
 
 class FakeIssuer:
     """Gives tokens as RFC 6749 and 7636 say, and remembers what it was asked."""
@@ -23,7 +25,7 @@ class FakeIssuer:
         """Endpoints that differ from this issuer's own."""
         issuer = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet, BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 issuer.answer(self, 200, issuer.configuration())
 
@@ -32,9 +34,6 @@ class FakeIssuer:
                 form = {name: found[0] for name, found in parse_qs(body).items()}
                 issuer.basic.append(self.headers.get("Authorization", ""))
                 issuer.answer(self, *issuer.give(self.path, form))
-
-            def log_message(self, *_: object) -> None:
-                pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"

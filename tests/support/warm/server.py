@@ -36,11 +36,20 @@ def _aws() -> Callable[[], object]:
     return driver.main  # type: ignore[no-any-return]
 
 
+def _read_models() -> None:
+    """Read the models of all services in use, which a process keeps."""
+    loader = importlib.import_module("joblane.aws.models").Models()
+    for service in importlib.import_module("joblane.deployment.services").SERVICES:
+        for kind in ("service-2", "endpoint-rule-set-1"):
+            loader.load_service_model(service, kind)
+    for name in ("endpoints", "partitions", "sdk-default-configuration"):
+        loader.load_data(name)
+
+
 def _agent() -> Callable[[], object]:
     """`python -m ec2_agent`, or a file that calls the same."""
-    importlib.import_module("ec2_agent.undocumented").leave_out_documentation()
     agent = importlib.import_module("ec2_agent.command_line")
-    importlib.import_module("scripts.local.worker_server").read_models()
+    _read_models()
 
     def run() -> object:
         if sys.argv[1].endswith(".py"):

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
@@ -55,6 +56,13 @@ def api() -> Iterator[FakeApi]:
 def connect(request: pytest.FixtureRequest) -> Connect:
     """Make a client; the test runs with `Client` and with `AsyncClient`."""
     return CONNECT[request.param]
+
+
+@pytest.fixture
+def client(api: FakeApi, connect: Connect) -> Iterator[Any]:
+    """A client of the fake API; the test runs with both, as `connect` says."""
+    with connect(api.url) as made:
+        yield made
 
 
 @pytest.fixture

@@ -66,68 +66,62 @@ def test_a_refused_token_is_renewed_once(api: FakeApi, connect: Connect) -> None
     assert sent == ["Bearer old", "Bearer new", "Bearer new"]
 
 
-def test_a_read_is_retried_and_a_submission_is_not(api: FakeApi, connect: Connect) -> None:
+def test_a_read_is_retried_and_a_submission_is_not(api: FakeApi, client: Any) -> None:
     api.add("01J").end()
-    with connect(api.url) as client:
-        api.faults += [gateway(503, "x"), CUT, (429, {"Retry-After": "0"}, b"{}")]
-        assert client.get("01J").ended
-        api.faults.append(gateway(503, "x"))
-        with pytest.raises(Exception, match="503"):
-            client.submit(["true"])
-        api.faults += [gateway(503, "x"), CUT]
-        assert client.submit(["true"], idempotency_key="k").id == "01J1"
+    api.faults += [gateway(503, "x"), CUT, (429, {"Retry-After": "0"}, b"{}")]
+    assert client.get("01J").ended
+    api.faults.append(gateway(503, "x"))
+    with pytest.raises(Exception, match="503"):
+        client.submit(["true"])
+    api.faults += [gateway(503, "x"), CUT]
+    assert client.submit(["true"], idempotency_key="k").id == "01J1"
     assert [4, 4] == [api.count("GET", "/v1/jobs/01J"), api.count("POST", "/v1/jobs")]
 
 
-def test_a_submission_over_a_limit_is_not_repeated_and_says_until_when(
-    api: FakeApi, connect: Connect
-) -> None:
+def test_a_submission_over_a_limit_is_not_repeated_and_says_until_when(api: FakeApi, client: Any):
     """A pause of hours is the caller's to make; a short one the SDK makes itself, with a key."""
     over = {
         "title": "Too Many Requests",
         "detail": "the tenant has 7 jobs waiting; the limit jobs_waiting is 5; try again at 12:00",
         "limit": "jobs_waiting",
     }
-    with connect(api.url) as client:
-        for pause in ("10", "43200"):
-            for key in (None, "k"):
-                api.faults.append((429, {"Retry-After": pause}, json.dumps(over).encode()))
-                with pytest.raises(ThrottledError, match="the limit jobs_waiting is 5") as refused:
-                    client.submit(["true"], idempotency_key=key)
-                assert (float(pause), True) == (
-                    refused.value.retry_after_s,
-                    refused.value.retryable,
-                )
-        assert 4 == api.count("POST", "/v1/jobs")
-        api.faults.append((429, {"Retry-After": "1"}, b"{}"))
-        assert client.submit(["true"], idempotency_key="k").id == "01J0"
-        assert 6 == api.count("POST", "/v1/jobs")
+    for pause in ("10", "43200"):
+        for key in (None, "k"):
+            api.faults.append((429, {"Retry-After": pause}, json.dumps(over).encode()))
+            with pytest.raises(ThrottledError, match="the limit jobs_waiting is 5") as refused:
+                client.submit(["true"], idempotency_key=key)
+            assert (float(pause), True) == (
+                refused.value.retry_after_s,
+                refused.value.retryable,
+            )
+    assert 4 == api.count("POST", "/v1/jobs")
+    api.faults.append((429, {"Retry-After": "1"}, b"{}"))
+    assert client.submit(["true"], idempotency_key="k").id == "01J0"
+    assert 6 == api.count("POST", "/v1/jobs")
 
 
-def test_following_resumes_after_an_outage(api: FakeApi, connect: Connect) -> None:
+def test_following_resumes_after_an_outage(api: FakeApi, client: Any) -> None:
     """The server goes away and comes back between two records; each comes once."""
     job = api.add("01J")
     job.say("one\n")
-    with connect(api.url) as client:
-        records = client.logs("01J", follow=True, policy=FollowPolicy(first_retry_s=0.01))
-        assert next(records).text == "one\n"
-        api.down()
-        job.say("two\n")
-        job.end()
-        api.up()
-        assert [record.text for record in records] == ["two\n"]
+    records = client.logs("01J", follow=True, policy=FollowPolicy(first_retry_s=0.01))
+    assert next(records).text == "one\n"
+    api.down()
+    job.say("two\n")
+    job.end()
+    api.up()
+    assert [record.text for record in records] == ["two\n"]
 
 
-def test_following_gives_up(api: FakeApi, connect: Connect) -> None:
+def test_following_gives_up(api: FakeApi, client: Any) -> None:
     api.add("01J").say("one\n")
-    with connect(api.url) as client:
-        records = client.logs(
-            "01J", follow=True, policy=FollowPolicy(first_retry_s=0.01, give_up_s=0.1)
-        )
-        assert next(records).text == "one\n"
-        api.down()
-        with pytest.raises(FollowError) as caught:
-            next(records)
+    records = client.logs(
+        "01J", follow=True, policy=FollowPolicy(first_retry_s=0.01, give_up_s=0.1)
+    )
+    assert next(records).text == "one\n"
+    api.down()
+    with pytest.raises(FollowError) as caught:
+        next(records)
     assert caught.value.cursor == "1"
 
 

@@ -60,9 +60,7 @@ def test_delete_says_nothing(api: FakeApi, joblane: Joblane) -> None:
     assert 1 == api.count("DELETE", "/v1/jobs/01J")
 
 
-def test_work_on_many_goes_page_by_page_and_names_the_refused(
-    api: FakeApi, joblane: Joblane
-) -> None:
+def test_work_on_many_goes_page_by_page_and_names_the_refused(api: FakeApi, joblane: Joblane):
     page = {"examined": 100, "restarted": 98, "refused": [], "next": "c1"}
     last = {
         "examined": 3,
@@ -171,9 +169,7 @@ ENTRY = {
 }
 
 
-def test_the_trail_is_a_table_for_people_and_json_for_programs(
-    api: FakeApi, joblane: Joblane
-) -> None:
+def test_the_trail_is_a_table_for_people_and_json_for_programs(api: FakeApi, joblane: Joblane):
     page = {"entries": [ENTRY], "limit": 20, "next": "c3"}
     api.answers["/v1/audit"] = ok(page)
     ran = joblane("audit", "--action", "cancel", "--since", "2026-11-21T00:00:00Z")

@@ -3,13 +3,13 @@
 import json
 import os
 import pty
+from typing import Any
 
 import pytest
 from ulid import ULID
 
 from joblane.formats.times import rfc3339
 from joblane.job.lifecycle import ENDED, State
-from tests.support.client.clients import Connect
 from tests.support.client.command import Joblane, Spawn
 from tests.support.client.fake_api import FakeApi, Fault, Request, ok
 
@@ -127,9 +127,7 @@ def test_nothing_is_sent_for_nothing(api: FakeApi, joblane: Joblane) -> None:
     assert 1 == len(api.requests)
 
 
-def test_without_a_terminal_it_must_be_confirmed_by_an_option(
-    api: FakeApi, joblane: Joblane
-) -> None:
+def test_without_a_terminal_it_must_be_confirmed_by_an_option(api: FakeApi, joblane: Joblane):
     ran = joblane(*CANCEL)
     assert (2, b"") == (ran.code, ran.stdout)
     assert "add --yes to cancel without a terminal, or --dry-run to count" in ran.said
@@ -137,9 +135,7 @@ def test_without_a_terminal_it_must_be_confirmed_by_an_option(
 
 
 @pytest.mark.parametrize(("answer", "done"), [("y", True), ("n", False), ("", False)])
-def test_a_person_is_asked_with_the_number(
-    api: FakeApi, fork: Spawn, answer: str, *, done: bool
-) -> None:
+def test_a_person_is_asked_with_the_number(api: FakeApi, fork: Spawn, answer: str, *, done: bool):
     fill(api, 1200)
     sent = sweep(api, "cancel", "cancelled")
     main, side = pty.openpty()
@@ -179,21 +175,20 @@ def test_it_is_one_job_or_a_selection(
     assert [] == api.requests
 
 
-def test_the_sdk_goes_page_by_page(api: FakeApi, connect: Connect) -> None:
-    with connect(api.url) as client:
-        sent = sweep(api, "retry", "retried", pages=2)
-        done = [
-            page["retried"]
-            for page in client.retry_jobs(
-                state=["failed", "dead"], groups=True, hidden=False, reason="fixed"
-            )
-        ]
-        assert [2, 2] == done
-        assert {"state": "failed,dead", "groups": "true"} == sent[0].query
-        assert {"reason": "fixed"} == sent[1].body
-        sent = sweep(api, "delete", "deleted")
-        assert 2 == next(iter(client.delete_jobs(state="failed", reason="old")))["deleted"]
-        assert [({"state": "failed"}, {"reason": "old"})] == [(r.query, r.body) for r in sent]
-        sent = sweep(api, "cancel", "cancelled")
-        assert 3 == next(iter(client.cancel_jobs(label="team=web")))["examined"]
-        assert [{"label": "team=web"}] == [request.query for request in sent]
+def test_the_sdk_goes_page_by_page(api: FakeApi, client: Any) -> None:
+    sent = sweep(api, "retry", "retried", pages=2)
+    done = [
+        page["retried"]
+        for page in client.retry_jobs(
+            state=["failed", "dead"], groups=True, hidden=False, reason="fixed"
+        )
+    ]
+    assert [2, 2] == done
+    assert {"state": "failed,dead", "groups": "true"} == sent[0].query
+    assert {"reason": "fixed"} == sent[1].body
+    sent = sweep(api, "delete", "deleted")
+    assert 2 == next(iter(client.delete_jobs(state="failed", reason="old")))["deleted"]
+    assert [({"state": "failed"}, {"reason": "old"})] == [(r.query, r.body) for r in sent]
+    sent = sweep(api, "cancel", "cancelled")
+    assert 3 == next(iter(client.cancel_jobs(label="team=web")))["examined"]
+    assert [{"label": "team=web"}] == [request.query for request in sent]

@@ -120,9 +120,7 @@ def test_no_text_of_a_job_runs_when_somebody_presses_tab(
     assert SECOND not in shell.seen
 
 
-def test_a_value_with_other_characters_is_not_offered(
-    shell: Shell, api: FakeApi, tmp_path: Path
-) -> None:
+def test_a_value_with_other_characters_is_not_offered(shell: Shell, api: FakeApi, tmp_path: Path):
     """None can have one; an API that is not ours answers what it likes."""
     entries = [{"name": f"q{trick}"} for trick in TRICKS]
     entries += [{"name": "qa-first"}, {"name": "qx-second"}]

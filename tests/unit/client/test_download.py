@@ -41,7 +41,7 @@ def tree(folder: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
-def test_a_tree_comes_home(api: FakeApi, files: FakeFiles, home: Path, connect: Connect) -> None:
+def test_a_tree_comes_home(api: FakeApi, files: FakeFiles, home: Path, client: Any) -> None:
     """With its modes, names that URLs quote, empty files, over several pages of the list."""
     expected = {
         "out/deep/er/a b%2F?.txt": (0o644, b"text"),
@@ -54,25 +54,22 @@ def test_a_tree_comes_home(api: FakeApi, files: FakeFiles, home: Path, connect: 
         files.leave(path, content, f"{mode:04o}")
     files.page = 2
     files.about = {"unmatched": ["x/*"], "skipped": [{"path": "l", "why": "a link"}]}
-    with connect(api.url) as client:
-        job = client.get("01J")
-        found = job.outputs()
-        assert list(expected) == [file.path for file in found.files]
-        assert (["x/*"], [("l", "a link")], 1) == (
-            found.unmatched,
-            found.skipped,
-            found.skipped_count,
-        )
-        assert job.download(home / "new" / "folder").size == 3_000_016
+    job = client.get("01J")
+    found = job.outputs()
+    assert list(expected) == [file.path for file in found.files]
+    assert (["x/*"], [("l", "a link")], 1) == (
+        found.unmatched,
+        found.skipped,
+        found.skipped_count,
+    )
+    assert job.download(home / "new" / "folder").size == 3_000_016
     assert expected == tree(home / "new" / "folder")
     tokens = [each.headers.get("Authorization") for each in api.requests if "/s3/" in each.path]
     assert 5 == len(tokens)
     assert {None} == set(tokens)
 
 
-def test_the_token_stays_with_the_api(
-    api: FakeApi, files: FakeFiles, home: Path, connect: Connect
-) -> None:
+def test_the_token_stays_with_the_api(api: FakeApi, files: FakeFiles, home: Path, connect: Connect):
     files.leave("a", b"a")
     with connect(api.url, "secret") as client:
         client.download("01J", home)
@@ -80,29 +77,25 @@ def test_the_token_stays_with_the_api(
     assert {"/v1/jobs/01J/outputs": "Bearer secret", "/s3/outputs/a": None} == sent
 
 
-def test_many_files_are_few_requests(
-    api: FakeApi, files: FakeFiles, home: Path, connect: Connect
-) -> None:
+def test_many_files_are_few_requests(api: FakeApi, files: FakeFiles, home: Path, client: Any):
     """Two pages are listed, and listed again with URLs; one file of many has one URL signed."""
     for number in range(150):
         files.leave(f"out/{number:03}", b"")
-    with connect(api.url) as client:
-        client.download("01J", home)
-        asked = [each.path for each in api.requests if each.path.startswith("/v1/")]
-        assert ["/v1/jobs/01J/outputs"] * 4 == asked
-        client.download("01J", home / "one", ["out/149"])
+    client.download("01J", home)
+    asked = [each.path for each in api.requests if each.path.startswith("/v1/")]
+    assert ["/v1/jobs/01J/outputs"] * 4 == asked
+    client.download("01J", home / "one", ["out/149"])
     assert 150 + 1 == len(tree(home))
     single = [each.path for each in api.requests if each.path.startswith("/v1/")][4:]
     assert [*["/v1/jobs/01J/outputs"] * 2, "/v1/jobs/01J/outputs/out/149"] == single
 
 
 def test_a_url_that_has_ended_is_signed_anew(
-    api: FakeApi, files: FakeFiles, home: Path, connect: Connect
+    api: FakeApi, files: FakeFiles, home: Path, client: Any
 ) -> None:
     files.leave("a", b"content")
     files.faults.append(EXPIRED)
-    with connect(api.url) as client:
-        client.download("01J", home)
+    client.download("01J", home)
     assert {"a": (0o644, b"content")} == tree(home)
     assert 1 == api.count("GET", "/v1/jobs/01J/outputs/a")
 
@@ -118,26 +111,18 @@ def test_a_url_that_has_ended_is_signed_anew(
     ],
 )
 def test_paths_and_globs_select(
-    api: FakeApi,
-    files: FakeFiles,
-    home: Path,
-    connect: Connect,
-    paths: list[str],
-    expected: list[str],
+    files: FakeFiles, home: Path, client: Any, paths: list[str], expected: list[str]
 ) -> None:
     for path in ("a", "out/b/c", "out/d"):
         files.leave(path, b"")
-    with connect(api.url) as client:
-        client.download("01J", home, paths)
+    client.download("01J", home, paths)
     assert expected == sorted(tree(home))
 
 
 @pytest.mark.parametrize("path", ["nothing", "../a", "/a", "", "out/["])
-def test_a_path_that_selects_nothing_is_named(
-    api: FakeApi, files: FakeFiles, home: Path, connect: Connect, path: str
-) -> None:
+def test_a_path_that_selects_nothing_is_named(files: FakeFiles, home: Path, client: Any, path: str):
     files.leave("a", b"")
-    with connect(api.url) as client, pytest.raises(FileError, match=r"no .*file"):
+    with pytest.raises(FileError, match=r"no .*file"):
         client.download("01J", home, ["a", path])
     assert {} == tree(home)
 
@@ -163,11 +148,11 @@ def test_a_path_that_selects_nothing_is_named(
     ],
 )
 def test_a_path_that_leads_elsewhere_is_refused_and_nothing_is_written(
-    api: FakeApi, files: FakeFiles, home: Path, connect: Connect, path: str
+    files: FakeFiles, home: Path, client: Any, path: str
 ) -> None:
     files.leave("good", b"good")
     files.leave(path, b"bad")
-    with connect(api.url) as client, pytest.raises(AnswerError, match="nothing was downloaded"):
+    with pytest.raises(AnswerError, match="nothing was downloaded"):
         client.download("01J", home)
     assert [] == list(home.iterdir())
     assert ["elsewhere", "home"] == sorted(each.name for each in home.parent.iterdir())
@@ -175,11 +160,11 @@ def test_a_path_that_leads_elsewhere_is_refused_and_nothing_is_written(
 
 @pytest.mark.parametrize("paths", [["a", "a"], ["a", "a/b"], ["a/b", "a"]])
 def test_paths_that_cannot_be_beside_each_other_are_refused(
-    api: FakeApi, files: FakeFiles, home: Path, connect: Connect, paths: list[str]
+    files: FakeFiles, home: Path, client: Any, paths: list[str]
 ) -> None:
     for path in paths:
         files.leave(path, b"")
-    with connect(api.url) as client, pytest.raises(AnswerError, match="nothing was downloaded"):
+    with pytest.raises(AnswerError, match="nothing was downloaded"):
         client.download("01J", home)
     assert {} == tree(home)
 
@@ -198,11 +183,11 @@ def test_paths_that_cannot_be_beside_each_other_are_refused(
     ],
 )
 def test_an_entry_that_cannot_be_read_is_refused(
-    api: FakeApi, files: FakeFiles, home: Path, connect: Connect, wrong: dict[str, Any]
+    files: FakeFiles, home: Path, client: Any, wrong: dict[str, Any]
 ) -> None:
     files.leave("a", b"a")
     files.outputs[0] |= wrong
-    with connect(api.url) as client, pytest.raises(AnswerError, match="cannot be read"):
+    with pytest.raises(AnswerError, match="cannot be read"):
         client.download("01J", home)
     assert {} == tree(home)
 
@@ -227,7 +212,7 @@ def test_a_link_in_the_way_is_not_followed(
 
 
 def test_a_link_in_place_of_the_file_is_replaced_and_its_target_stays(
-    api: FakeApi, files: FakeFiles, home: Path, connect: Connect
+    files: FakeFiles, home: Path, client: Any
 ) -> None:
     target = home.parent / "elsewhere" / "kept"
     target.write_text("kept")
@@ -236,23 +221,19 @@ def test_a_link_in_place_of_the_file_is_replaced_and_its_target_stays(
     os.link(target, home / "c")
     for name in "abc":
         files.leave(name, b"new")
-    with connect(api.url) as client:
-        kept = client.download("01J", home).kept
-        assert [(name, "it is here already") for name in "abc"] == kept
-        client.download("01J", home, replace=True)
+    kept = client.download("01J", home).kept
+    assert [(name, "it is here already") for name in "abc"] == kept
+    client.download("01J", home, replace=True)
     assert "kept" == target.read_text()
     assert dict.fromkeys("abc", (0o644, b"new")) == tree(home)
     assert not any(path.is_symlink() for path in home.iterdir())
 
 
-def test_the_directory_itself_may_be_a_link(
-    api: FakeApi, files: FakeFiles, home: Path, connect: Connect
-) -> None:
+def test_the_directory_itself_may_be_a_link(files: FakeFiles, home: Path, client: Any) -> None:
     """The caller has named it."""
     (home / "link").symlink_to("../elsewhere")
     files.leave("a", b"a")
-    with connect(api.url) as client:
-        client.download("01J", home / "link")
+    client.download("01J", home / "link")
     assert ["a"] == list(tree(home.parent / "elsewhere"))
 
 
@@ -264,22 +245,20 @@ def test_the_directory_itself_may_be_a_link(
     ],
 )
 def test_what_is_in_the_way_is_named(
-    api: FakeApi, files: FakeFiles, home: Path, connect: Connect, make: Any, said: str
+    files: FakeFiles, home: Path, client: Any, make: Any, said: str
 ) -> None:
     make(home)
     files.leave("out/x", b"x")
-    with connect(api.url) as client, pytest.raises(FileError, match=said):
+    with pytest.raises(FileError, match=said):
         client.download("01J", home, replace=True)
     assert not list(home.rglob(".joblane-*"))
 
 
-def test_a_directory_that_cannot_be_made_is_named(
-    api: FakeApi, files: FakeFiles, home: Path, connect: Connect
-) -> None:
+def test_a_directory_that_cannot_be_made_is_named(files: FakeFiles, home: Path, client: Any):
     (home / "file").write_text("")
     files.leave("a", b"")
     for to in (home / "file", home / "file" / "below"):
-        with connect(api.url) as client, pytest.raises(FileError, match=r"cannot write to .*file"):
+        with pytest.raises(FileError, match=r"cannot write to .*file"):
             client.download("01J", to)
 
 
@@ -287,24 +266,21 @@ def test_a_directory_that_cannot_be_made_is_named(
     "arrives", [b"another", b"shorter"[:3], b"longer than what was left", b"", b"x" * 3_000_000]
 )
 def test_other_content_than_the_list_says_replaces_nothing(
-    api: FakeApi, files: FakeFiles, home: Path, connect: Connect, arrives: bytes
+    files: FakeFiles, home: Path, client: Any, arrives: bytes
 ) -> None:
     (home / "a").write_text("old")
     files.leave("a", b"content")
     files.content["a"] = arrives
-    with connect(api.url) as client, pytest.raises(AnswerError, match="a is not what the job has"):
+    with pytest.raises(AnswerError, match="a is not what the job has"):
         client.download("01J", home, replace=True)
     assert {"a": (0o644, b"old")} == tree(home)
 
 
 @pytest.mark.parametrize("fault", [CUT, (500, {}, b"<Code>InternalError</Code>"), EXPIRED])
-def test_a_transfer_is_repeated(
-    api: FakeApi, files: FakeFiles, home: Path, connect: Connect, fault: Any
-) -> None:
+def test_a_transfer_is_repeated(files: FakeFiles, home: Path, client: Any, fault: Any) -> None:
     files.leave("a", b"content")
     files.faults.extend([fault, fault])
-    with connect(api.url) as client:
-        client.download("01J", home)
+    client.download("01J", home)
     assert {"a": (0o644, b"content")} == tree(home)
 
 
@@ -318,31 +294,24 @@ def test_a_transfer_is_repeated(
     ],
 )
 def test_a_transfer_is_given_up(
-    api: FakeApi,
-    files: FakeFiles,
-    home: Path,
-    connect: Connect,
-    fault: Any,
-    kind: type[Exception],
-    said: str,
+    files: FakeFiles, home: Path, client: Any, fault: Any, kind: type[Exception], said: str
 ) -> None:
     (home / "a").write_text("old")
     files.leave("a", b"content")
     files.faults.extend([fault] * 20)
-    with connect(api.url) as client, pytest.raises(kind, match=said):
+    with pytest.raises(kind, match=said):
         client.download("01J", home, replace=True)
     assert {"a": (0o644, b"old")} == tree(home)
 
 
-def test_what_is_there_stays(api: FakeApi, files: FakeFiles, home: Path, connect: Connect) -> None:
+def test_what_is_there_stays(files: FakeFiles, home: Path, client: Any) -> None:
     """But for what the job got from here, as long as it is unchanged, and what is the same."""
     before = {"got": b"got", "changed": b"mine", "same": b"new", "other": b"other", "fifo": None}
     for name, content in before.items():
         files.leave(name, b"new", "0600")
         os.mkfifo(home / name) if content is None else (home / name).write_bytes(content)
     got = [{"path": name, "sha256": sha256(b"got").hexdigest()} for name in ("got", "changed")]
-    with connect(api.url) as client:
-        found = client.download("01J", home, submitted={"inputs": got, "outputs": ["*"]})
+    found = client.download("01J", home, submitted={"inputs": got, "outputs": ["*"]})
     assert ["got", "same"] == [file.path for file in found.files]
     assert ["changed", "fifo", "other"] == [path for path, _ in found.kept]
     new, old = (0o600, b"new"), {name: (0o644, before[name]) for name in ("changed", "other")}
@@ -350,7 +319,7 @@ def test_what_is_there_stays(api: FakeApi, files: FakeFiles, home: Path, connect
 
 
 def test_what_comes_while_a_file_is_written_stays(
-    api: FakeApi, files: FakeFiles, home: Path, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    files: FakeFiles, home: Path, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     digest = Destination.digest
 
@@ -361,8 +330,7 @@ def test_what_comes_while_a_file_is_written_stays(
 
     monkeypatch.setattr(Destination, "digest", look_and_write)
     files.leave("a", b"new")
-    with connect(api.url) as client:
-        assert [("a", "it is here already")] == client.download("01J", home).kept
+    assert [("a", "it is here already")] == client.download("01J", home).kept
     assert {"a": (0o644, b"mine")} == tree(home)
 
 
@@ -378,10 +346,9 @@ def test_what_comes_while_a_file_is_written_stays(
     ],
 )
 def test_names_that_begin_with_a_dot_are_written_if_they_were_given(
-    api: FakeApi,
     files: FakeFiles,
     home: Path,
-    connect: Connect,
+    client: Any,
     paths: list[str],
     outputs: list[str],
     written: list[str],
@@ -390,8 +357,7 @@ def test_names_that_begin_with_a_dot_are_written_if_they_were_given(
     every = (".env", ".git/hooks/pre-commit", "sub/.GIT/config", "x/.cache/c", "x/.d/.cache/c")
     for path in (*every, *(["a"] if "a" in written else [])):
         files.leave(path, b"x", "0755")
-    with connect(api.url) as client:
-        found = client.download("01J", home, paths, replace=True, submitted={"outputs": outputs})
+    found = client.download("01J", home, paths, replace=True, submitted={"outputs": outputs})
     assert written == sorted(tree(home))
     assert ".git/hooks/pre-commit" not in dict(found.kept) or (
         "nothing is written below .git" == dict(found.kept)[".git/hooks/pre-commit"]
@@ -399,33 +365,29 @@ def test_names_that_begin_with_a_dot_are_written_if_they_were_given(
 
 
 def test_an_answer_that_is_no_redirection_is_refused(
-    api: FakeApi, files: FakeFiles, home: Path, connect: Connect
+    api: FakeApi, files: FakeFiles, home: Path, client: Any
 ) -> None:
     files.leave("a", b"content")
     files.leave("b", b"")
     api.answers["/v1/jobs/01J/outputs/a"] = (200, {}, b"content")
-    with connect(api.url) as client, pytest.raises(AnswerError, match="in place of a redirection"):
+    with pytest.raises(AnswerError, match="in place of a redirection"):
         client.download("01J", home, ["a"])
     assert {} == tree(home)
 
 
 @pytest.mark.usefixtures("files")
-def test_a_job_that_left_nothing(api: FakeApi, home: Path, connect: Connect) -> None:
-    with connect(api.url) as client:
-        assert [] == client.download("01J", home).files
-        api.more = lambda _request: None
-        with pytest.raises(NotFoundError):
-            client.download("01X", home)
+def test_a_job_that_left_nothing(api: FakeApi, home: Path, client: Any) -> None:
+    assert [] == client.download("01J", home).files
+    api.more = lambda _request: None
+    with pytest.raises(NotFoundError):
+        client.download("01X", home)
 
 
-def test_files_of_many_pages_come_home(
-    api: FakeApi, files: FakeFiles, home: Path, connect: Connect
-) -> None:
+def test_files_of_many_pages_come_home(files: FakeFiles, home: Path, client: Any) -> None:
     count = budget(250, 1000)
     for number in range(count):
         files.leave(f"{number % 10}/{number}", str(number).encode())
-    with connect(api.url) as client:
-        client.download("01J", home)
+    client.download("01J", home)
     found = tree(home)
     assert count == len(found)
     assert all(content == Path(path).name.encode() for path, (_, content) in found.items())

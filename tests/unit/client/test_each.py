@@ -105,9 +105,7 @@ def test_a_line_is_a_command_a_document_or_a_list_and_adds_to_the_options(
     ] == batches.sent[0][1]
 
 
-def test_the_words_after_the_dashes_come_first(
-    joblane: Joblane, batches: Batches, file: Path
-) -> None:
+def test_the_words_after_the_dashes_come_first(joblane: Joblane, batches: Batches, file: Path):
     file.write_text('a.csv\n["b c.csv"]\n{"name": "third"}\n')
     assert 0 == joblane("submit", "--each", str(file), "--", "./run.sh", "-v").code
     assert [["./run.sh", "-v", "a.csv"], ["./run.sh", "-v", "b c.csv"], ["./run.sh", "-v"]] == (

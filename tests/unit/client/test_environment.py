@@ -63,9 +63,7 @@ def test_a_bad_file_is_refused_with_its_line(
     assert 1 == len(ran.said.splitlines())
 
 
-def test_a_file_that_is_not_there_is_refused(
-    api: FakeApi, joblane: Joblane, tmp_path: Path
-) -> None:
+def test_a_file_that_is_not_there_is_refused(api: FakeApi, joblane: Joblane, tmp_path: Path):
     for file, why in ((tmp_path / "no", "No such file"), (tmp_path, "Is a directory")):
         ran = joblane("submit", "--env-file", str(file), "--", "x")
         assert (2, []) == (ran.code, api.requests)
@@ -81,9 +79,7 @@ def test_a_file_that_is_not_there_is_refused(
         ("A B=1", "--env must be KEY=VALUE"),
     ],
 )
-def test_a_variable_that_is_none_is_refused(
-    api: FakeApi, joblane: Joblane, given: str, said: str
-) -> None:
+def test_a_variable_that_is_none_is_refused(api: FakeApi, joblane: Joblane, given: str, said: str):
     ran = joblane("run", "-e", given, "--", "x")
     assert (2, b"", []) == (ran.code, ran.stdout, api.requests)
     assert said in ran.said

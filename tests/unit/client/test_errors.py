@@ -63,9 +63,7 @@ def test_a_wrong_answer(api: FakeApi, joblane: Joblane, fault: Fault, code: int,
 
 @pytest.mark.parametrize("page", [{}, {"entries": 5}, {"entries": [5]}, []])
 @pytest.mark.parametrize("args", [("ls",), ("agents",), ("queues",), ("logs", "x")])
-def test_a_list_that_is_none(
-    api: FakeApi, joblane: Joblane, args: tuple[str, ...], page: object
-) -> None:
+def test_a_list_that_is_none(api: FakeApi, joblane: Joblane, args: tuple[str, ...], page: object):
     api.before = lambda _: api.faults.append((200, {}, json.dumps(page).encode()))
     ran = joblane(*args)
     assert ran.code == 76
@@ -212,9 +210,7 @@ def test_a_wrong_command_line(joblane: Joblane, args: list[str]) -> None:
         (["logs", "-f", "\udcff"], "the id of a job is plain text"),
     ],
 )
-def test_what_cannot_be_sent_is_not(
-    api: FakeApi, joblane: Joblane, args: list[str], said: str
-) -> None:
+def test_what_cannot_be_sent_is_not(api: FakeApi, joblane: Joblane, args: list[str], said: str):
     ran = joblane(*args)
     assert ran.code == 64
     assert re.fullmatch(said, one_line(ran.said))

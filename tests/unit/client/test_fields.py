@@ -12,7 +12,6 @@ from joblane.client import fields
 from joblane.job import spec
 from joblane.key.policy import Concurrency
 from joblane.notify.request import Notify
-from tests.support.client.clients import Connect
 from tests.support.client.fake_api import FakeApi, ok
 
 PARIS = timezone(timedelta(hours=1))
@@ -38,21 +37,20 @@ def test_a_submission_of_a_command_has_no_type():
     assert set(joblane.Submission.__annotations__) - given == {"command", "type", "params"}
 
 
-def test_times_and_durations(api: FakeApi, connect: Connect):
+def test_times_and_durations(api: FakeApi, client: Any):
     api.answers["/v1/jobs/batch"] = ok({"entries": []})
     api.answers["/v1/queues/explain"] = ok({"queue": None})
-    with connect(api.url) as client:
-        client.submit(
-            ["true"],
-            run_at=datetime(2026, 11, 21, 3, 0, tzinfo=PARIS),
-            deadline=datetime(2026, 11, 21, 3, 0, 0, 5, tzinfo=UTC),
-            timeout_s=timedelta(minutes=5),
-            heartbeat_timeout_s=2,
-            retry={"max_attempts": 2, "backoff_s": [timedelta(seconds=1), 2]},
-            queue=None,
-        )
-        client.submit_batch([{"command": ["true"], "timeout_s": timedelta(seconds=1)}])
-        client.explain_queue({"command": ["true"], "run_at": datetime(2026, 11, 21, tzinfo=UTC)})
+    client.submit(
+        ["true"],
+        run_at=datetime(2026, 11, 21, 3, 0, tzinfo=PARIS),
+        deadline=datetime(2026, 11, 21, 3, 0, 0, 5, tzinfo=UTC),
+        timeout_s=timedelta(minutes=5),
+        heartbeat_timeout_s=2,
+        retry={"max_attempts": 2, "backoff_s": [timedelta(seconds=1), 2]},
+        queue=None,
+    )
+    client.submit_batch([{"command": ["true"], "timeout_s": timedelta(seconds=1)}])
+    client.explain_queue({"command": ["true"], "run_at": datetime(2026, 11, 21, tzinfo=UTC)})
     assert api.requests[0].body == {
         "command": ["true"],
         "run_at": "2026-11-21T02:00:00Z",
@@ -77,38 +75,37 @@ def test_times_and_durations(api: FakeApi, connect: Connect):
         ({"retry": {"backoff_s": ["1"]}}, "retry.backoff_s must be a number of seconds"),
     ],
 )
-def test_no_time(api: FakeApi, connect: Connect, given: dict[str, Any], message: str):
-    with connect(api.url) as client, pytest.raises(InputError, match=message):
+def test_no_time(api: FakeApi, client: Any, given: dict[str, Any], message: str):
+    with pytest.raises(InputError, match=message):
         client.submit(["true"], **given)
     assert api.requests == []
 
 
 @pytest.mark.parametrize("command", ["echo hi", b"echo", {"echo"}, None, 5, iter(["echo"])])
-def test_a_command_is_a_list(api: FakeApi, connect: Connect, command: Any):
-    with connect(api.url) as client, pytest.raises(InputError, match="must be a list of words"):
+def test_a_command_is_a_list(api: FakeApi, client: Any, command: Any):
+    with pytest.raises(InputError, match="must be a list of words"):
         client.submit(command)
     assert api.requests == []
 
 
-def test_filters(api: FakeApi, connect: Connect):
-    with connect(api.url) as client:
-        since = datetime(2026, 11, 21, tzinfo=UTC)
-        list(client.list(labels={"team": "web"}, since=since, groups=False, hidden=True))
-        assert {
-            "limit": "100",
-            "label": "team=web",
-            "since": "2026-11-21T00:00:00Z",
-            "hidden": "true",
-        } == api.requests[-1].query
-        api.answers["/v1/audit"] = ok({"entries": []})
-        client.audit(until=since)
-        assert "2026-11-21T00:00:00Z" == api.requests[-1].query["until"]
-        sent = fields.sent_filters({"labels": {"b": "c"}, "label": ["a=b"]})
-        assert {"label": ["a=b", "b=c"]} == sent
-        with pytest.raises(InputError, match="labels must be a mapping"):
-            client.list_page(labels="team=web")
-        with pytest.raises(InputError, match="since has no time zone"):
-            client.list_page(since=datetime(2026, 11, 21))  # noqa: DTZ001
+def test_filters(api: FakeApi, client: Any):
+    since = datetime(2026, 11, 21, tzinfo=UTC)
+    list(client.list(labels={"team": "web"}, since=since, groups=False, hidden=True))
+    assert {
+        "limit": "100",
+        "label": "team=web",
+        "since": "2026-11-21T00:00:00Z",
+        "hidden": "true",
+    } == api.requests[-1].query
+    api.answers["/v1/audit"] = ok({"entries": []})
+    client.audit(until=since)
+    assert "2026-11-21T00:00:00Z" == api.requests[-1].query["until"]
+    sent = fields.sent_filters({"labels": {"b": "c"}, "label": ["a=b"]})
+    assert {"label": ["a=b", "b=c"]} == sent
+    with pytest.raises(InputError, match="labels must be a mapping"):
+        client.list_page(labels="team=web")
+    with pytest.raises(InputError, match="since has no time zone"):
+        client.list_page(since=datetime(2026, 11, 21))  # noqa: DTZ001
 
 
 @pytest.mark.parametrize(
@@ -122,7 +119,7 @@ def test_filters(api: FakeApi, connect: Connect):
         (lambda client, limit: client.list_dead_letters(limit), "/v1/dlq"),
     ],
 )
-def test_lists_follow_their_pages(api: FakeApi, connect: Connect, call: Any, path: str):
+def test_lists_follow_their_pages(api: FakeApi, client: Any, call: Any, path: str):
     def page(request: Any) -> Any:
         start = int(request.query.get("next") or 0)
         numbers = range(start, min(start + int(request.query["limit"]), 150))
@@ -131,10 +128,9 @@ def test_lists_follow_their_pages(api: FakeApi, connect: Connect, call: Any, pat
         return ok({"entries": entries, "next": following}) if request.path == path else None
 
     api.more = page
-    with connect(api.url) as client:
-        assert 150 == len(list(call(client, None)))
-        assert 120 == len(list(call(client, 120)))
-        assert ["100", "20"] == [request.query["limit"] for request in api.requests[-2:]]
-        api.answers[path] = (200, {}, json.dumps({"next": None}).encode())
-        with pytest.raises(joblane.AnswerError, match="it has no entries"):
-            list(call(client, None))
+    assert 150 == len(list(call(client, None)))
+    assert 120 == len(list(call(client, 120)))
+    assert ["100", "20"] == [request.query["limit"] for request in api.requests[-2:]]
+    api.answers[path] = (200, {}, json.dumps({"next": None}).encode())
+    with pytest.raises(joblane.AnswerError, match="it has no entries"):
+        list(call(client, None))

@@ -126,9 +126,7 @@ class World:
 
 
 @given(st.integers(0, 30), st.lists(st.none() | st.integers(0, 7)))
-def test_every_record_comes_once_in_order_whatever_fails(
-    total: int, script: list[int | None]
-) -> None:
+def test_every_record_comes_once_in_order_whatever_fails(total: int, script: list[int | None]):
     """Pages of any size, failures anywhere: the records are those that were written."""
     world = World()
     sizes = iter(script)

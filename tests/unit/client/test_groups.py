@@ -55,9 +55,7 @@ def test_the_options_are_the_fields_of_the_submission(api: FakeApi, joblane: Job
         assert ["group:web", 5.0, 2, 0] == [body[name] for name in fields]
 
 
-def test_each_host_has_a_line_and_its_output_and_all_have_a_summary(
-    api: FakeApi, joblane: Joblane
-) -> None:
+def test_each_host_has_a_line_and_its_output_and_all_have_a_summary(api: FakeApi, joblane: Joblane):
     group = FakeGroup(api, ["web-1", "web-2", "web-3"])
     group.take_submissions()
     group.end(0, text="up 3 days\n")
@@ -93,9 +91,7 @@ def test_nobody_that_matches_is_said_and_is_no_success(api: FakeApi, joblane: Jo
     assert 1 == joblane("wait", GROUP).code
 
 
-def test_a_host_that_writes_much_is_cut_and_said_where_the_rest_is(
-    api: FakeApi, joblane: Joblane
-) -> None:
+def test_a_host_that_writes_much_is_cut_and_said_where_the_rest_is(api: FakeApi, joblane: Joblane):
     group = FakeGroup(api, ["web-1", "web-2"])
     group.take_submissions()
     group.end(0)
@@ -143,9 +139,7 @@ def test_members_are_shown_while_others_run(api: FakeApi, fork: Spawn) -> None:
     assert 0 == process.wait()
 
 
-def test_json_has_a_line_for_the_group_each_member_and_each_record(
-    api: FakeApi, joblane: Joblane
-) -> None:
+def test_json_has_a_line_for_the_group_each_member_and_each_record(api: FakeApi, joblane: Joblane):
     group = FakeGroup(api, ["web-1"])
     group.take_submissions()
     group.end(0, text="hello\n")
@@ -168,9 +162,7 @@ def test_a_host_is_followed_as_one_job(api: FakeApi, joblane: Joblane) -> None:
     assert (3, b"up\n") == (ran.code, ran.stdout)
 
 
-def test_an_outage_is_waited_out_and_no_member_is_shown_twice(
-    api: FakeApi, joblane: Joblane
-) -> None:
+def test_an_outage_is_waited_out_and_no_member_is_shown_twice(api: FakeApi, joblane: Joblane):
     group = FakeGroup(api, [f"web-{n:03}" for n in range(150)])
     group.take_submissions()
     for index in range(149):
@@ -244,9 +236,7 @@ def test_get_has_a_table_by_host_of_all_pages(api: FakeApi, joblane: Joblane) ->
     assert (GROUP, group.members) == (found["group"]["id"], found["members"])
 
 
-def test_logs_have_the_host_in_front_in_the_order_of_the_members(
-    api: FakeApi, joblane: Joblane
-) -> None:
+def test_logs_have_the_host_in_front_in_the_order_of_the_members(api: FakeApi, joblane: Joblane):
     group = FakeGroup(api, ["web-1", "web-2", "web-3"])
     group.end(1, text="b\n")
     group.end(0, text="a\n")
@@ -271,9 +261,7 @@ def test_logs_of_a_job_need_no_request_more(api: FakeApi, joblane: Joblane) -> N
 
 
 @pytest.mark.parametrize(("verb", "name"), [("cancel", "cancelled"), ("retry", "retried")])
-def test_a_sweep_goes_on_to_the_last_page(
-    api: FakeApi, joblane: Joblane, verb: str, name: str
-) -> None:
+def test_a_sweep_goes_on_to_the_last_page(api: FakeApi, joblane: Joblane, verb: str, name: str):
     FakeGroup(api, [f"web-{n}" for n in range(250)])
     ran = joblane(verb, GROUP, "--reason", "patch")
     assert (0, f"{name} 250 of 250 jobs examined\n") == (ran.code, ran.stdout.decode())

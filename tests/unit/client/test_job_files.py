@@ -202,9 +202,7 @@ def test_binary_and_large_input_is_a_file(api: FakeApi, fork: Spawn, content: by
 
 
 @pytest.mark.parametrize("options", [["--no-stdin"], ["--type", "t"]])
-def test_input_that_is_not_the_jobs_is_not_read(
-    api: FakeApi, fork: Spawn, options: list[str]
-) -> None:
+def test_input_that_is_not_the_jobs_is_not_read(api: FakeApi, fork: Spawn, options: list[str]):
     """The pipe stays open: who reads it waits for ever."""
     command = ["--", "cat"] if options == ["--no-stdin"] else []
     process = fork("submit", *options, *command, stdin=subprocess.PIPE)
@@ -306,9 +304,7 @@ def test_a_pipe_that_says_nothing_is_named(
     assert "late" == submitted(api)["stdin"]
 
 
-def test_files_uploads_and_prints(
-    api: FakeApi, files: FakeFiles, here: Path, joblane: Joblane
-) -> None:
+def test_files_uploads_and_prints(api: FakeApi, files: FakeFiles, here: Path, joblane: Joblane):
     (here / "src").mkdir()
     (here / "src" / "a").write_text("a")
     (here / "b").write_bytes(b"b" * 5000)

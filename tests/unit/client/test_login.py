@@ -110,9 +110,7 @@ def test_a_login_that_nobody_can_complete_ends_at_once(api: FakeApi, fork: Spawn
     assert (exit_codes.NOT_ALLOWED, True) == (code, "nobody can paste the address" in said)
 
 
-def test_only_the_answer_to_this_login_is_taken(
-    issuer: FakeIssuer, begin: Callable[..., Begun]
-) -> None:
+def test_only_the_answer_to_this_login_is_taken(issuer: FakeIssuer, begin: Callable[..., Begun]):
     process, page = begin("login")
     good = issuer.login(page)
     for wrong in (
@@ -128,9 +126,7 @@ def test_only_the_answer_to_this_login_is_taken(
     assert 1 == len(issuer.asked)
 
 
-def test_a_refusal_of_the_issuer_ends_the_login(
-    issuer: FakeIssuer, begin: Callable[..., Begun]
-) -> None:
+def test_a_refusal_of_the_issuer_ends_the_login(issuer: FakeIssuer, begin: Callable[..., Begun]):
     process, page = begin("login")
     state = parse_qs(urlsplit(page).query)["state"][0]
     asked = urlencode({"error": "access_denied\x1b[2J", "state": state})
@@ -183,9 +179,7 @@ def test_a_throttled_api_is_asked_again_where_to_log_in(api: FakeApi, issuer: Fa
     assert ["/v1/login"] * 2 == [request.path for request in api.requests]
 
 
-def test_a_deployment_without_people_says_so(
-    api: FakeApi, issuer: FakeIssuer, joblane: Joblane
-) -> None:
+def test_a_deployment_without_people_says_so(api: FakeApi, issuer: FakeIssuer, joblane: Joblane):
     api.answers["/v1/login"] = answer(
         {
             "openid_configuration": f"{issuer.url}/x",

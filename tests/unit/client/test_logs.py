@@ -182,9 +182,7 @@ def unread(pipe: int) -> int:
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_reader_that_leaves_in_the_middle_of_a_page(
-    api: FakeApi, spawn: Spawn, unbuffered: str
-) -> None:
+def test_a_reader_that_leaves_in_the_middle_of_a_page(api: FakeApi, spawn: Spawn, unbuffered: str):
     """One large write, of which the pipe took a part: the rest must fail, not vanish."""
     job = api.add()
     job.say("x" * 1_000_000)

@@ -66,7 +66,7 @@ def _batches(api: FakeApi) -> Batches:
     return Batches(api)
 
 
-def test_a_job_for_each_value_in_order(api: FakeApi, batches: Batches, connect: Connect):
+def test_a_job_for_each_value_in_order(api: FakeApi, batches: Batches, client: Any):
     """The first job ends last: the others wait for it, or come as they end."""
     batches.on_job = lambda number, job: job.end() if number else None
     reads = 0
@@ -77,26 +77,25 @@ def test_a_job_for_each_value_in_order(api: FakeApi, batches: Batches, connect: 
         if reads % 5 == 0:
             api.jobs[nth_id(FIRST, reads // 5 * 3 - 3)].end()
 
-    with connect(api.url) as client:
-        api.before = before
-        command = ["./page", "--number={}", "{}"]
-        found = list(client.map(command, [1, "two", 3.5], policy=QUICK, name="page"))
-        assert [(0, 1), (1, "two"), (2, 3.5)] == [(each.index, each.value) for each in found]
-        assert [nth_id(FIRST, n) for n in range(3)] == [each.job.id for each in found]
-        assert all(each.result() is each.job and each.error is None for each in found)
-        api.before = lambda _request: None
-        api.requests.clear()
-        batches.on_job = lambda number, job: job.end() if number != 3 else None
-        items = client.map(command, [1, 2, 3], policy=QUICK, as_completed=True)
-        early = [next(items).index, next(items).index]
-        assert [1, 2] == early
-        api.jobs[nth_id(FIRST, 3)].end()
-        assert [0] == [each.index for each in items]
+    api.before = before
+    command = ["./page", "--number={}", "{}"]
+    found = list(client.map(command, [1, "two", 3.5], policy=QUICK, name="page"))
+    assert [(0, 1), (1, "two"), (2, 3.5)] == [(each.index, each.value) for each in found]
+    assert [nth_id(FIRST, n) for n in range(3)] == [each.job.id for each in found]
+    assert all(each.result() is each.job and each.error is None for each in found)
+    api.before = lambda _request: None
+    api.requests.clear()
+    batches.on_job = lambda number, job: job.end() if number != 3 else None
+    items = client.map(command, [1, 2, 3], policy=QUICK, as_completed=True)
+    early = [next(items).index, next(items).index]
+    assert [1, 2] == early
+    api.jobs[nth_id(FIRST, 3)].end()
+    assert [0] == [each.index for each in items]
     assert api.requests[0].body["jobs"][1] == {"command": ["./page", "--number=2", "2"]}
 
 
 def test_an_error_of_one_job_does_not_lose_the_others(
-    api: FakeApi, batches: Batches, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    api: FakeApi, batches: Batches, client: Any, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(fan_out, "NEWBORN_S", 0.1)
     wrong = [{"field": "env", "problem": "too large"}]
@@ -113,8 +112,7 @@ def test_an_error_of_one_job_does_not_lose_the_others(
 
     batches.on_job = ends
     values = ["refused", "full", "fails", "deleted", object(), "fine", "fine too"]
-    with connect(api.url) as client:
-        found = list(client.map(["{}"], values, policy=QUICK))
+    found = list(client.map(["{}"], values, policy=QUICK))
     errors = [RequestError, KeyFullError, JobFailedError, NotFoundError, InputError, None, None]
     assert errors == [each.error and type(each.error) for each in found]
     assert values == [each.value for each in found]
@@ -152,7 +150,7 @@ def test_values_may_be_endless(
     assert 5 <= len(batches.sizes) <= 7
 
 
-def test_requests_are_repeated_with_their_key(api: FakeApi, batches: Batches, connect: Connect):
+def test_requests_are_repeated_with_their_key(api: FakeApi, batches: Batches, client: Any):
     """After a lost answer, and while there is no capacity for one of the jobs."""
     busy = ok(
         {
@@ -161,29 +159,26 @@ def test_requests_are_repeated_with_their_key(api: FakeApi, batches: Batches, co
         }
     )
     api.faults += [CUT, problem(503, "Service Unavailable"), busy]
-    with connect(api.url) as client:
-        jobs = client.map(["{}"], range(150), policy=QUICK, idempotency_key="k")
-        assert list(range(150)) == [each.value for each in jobs if each.error is None]
+    jobs = client.map(["{}"], range(150), policy=QUICK, idempotency_key="k")
+    assert list(range(150)) == [each.value for each in jobs if each.error is None]
     assert ["k-1", "k-2"] == batches.keys
     assert [100, 50] == batches.sizes
 
 
-def test_an_outage_is_waited_out(api: FakeApi, batches: Batches, connect: Connect):
+def test_an_outage_is_waited_out(api: FakeApi, batches: Batches, client: Any):
     def ends(_number: int, job: FakeJob) -> None:
         job.end()
         api.faults.append(CUT)
 
     batches.on_job = ends
-    with connect(api.url) as client:
-        assert 5 == len(list(client.map(["{}"], range(5), policy=QUICK)))
+    assert 5 == len(list(client.map(["{}"], range(5), policy=QUICK)))
 
 
 @pytest.mark.usefixtures("batches")
-def test_a_function_makes_jobs(api: FakeApi, connect: Connect):
-    with connect(api.url) as client:
-        made = {"command": ["b"], "timeout_s": 5, "labels": {"n": "1"}}
-        jobs = [("a", "x"), made, "no command"]
-        found = list(client.map(lambda n: jobs[n], [0, 1, 2], policy=QUICK, timeout_s=9, name="n"))
+def test_a_function_makes_jobs(api: FakeApi, client: Any):
+    made = {"command": ["b"], "timeout_s": 5, "labels": {"n": "1"}}
+    jobs = [("a", "x"), made, "no command"]
+    found = list(client.map(lambda n: jobs[n], [0, 1, 2], policy=QUICK, timeout_s=9, name="n"))
     assert api.requests[0].body == {
         "jobs": [{"timeout_s": 9, "name": "n", "command": ["a", "x"]}, {**made, "name": "n"}]
     }
@@ -208,37 +203,34 @@ def page(params: Page, _job: Job) -> Text:
     return Text(words=params.number)
 
 
-def test_handlers_give_their_results(api: FakeApi, batches: Batches, connect: Connect):
+def test_handlers_give_their_results(api: FakeApi, batches: Batches, client: Any):
     results = [{"words": 5}, {"wrong": 1}, {"words": 7}]
     batches.on_job = lambda number, job: job.end(result=results[number])
-    with connect(api.url) as client:
-        pages = [Page(number=n) for n in range(3)]
-        found = list(client.map(page, [*pages, Text(words=1)], policy=QUICK))
+    pages = [Page(number=n) for n in range(3)]
+    found = list(client.map(page, [*pages, Text(words=1)], policy=QUICK))
     assert {"type": "page", "params": {"number": 1}} == api.requests[0].body["jobs"][1]
     assert Text(words=5) == found[0].result()
     assert [None, ResultError, None, InputError] == [e.error and type(e.error) for e in found]
 
 
 def test_requests_are_no_larger_than_the_api_takes(
-    api: FakeApi, batches: Batches, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    batches: Batches, client: Any, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(fan_out, "BATCH_BYTES", 1000)
-    with connect(api.url) as client:
-        words = ["a" * 400] * 5 + ["b" * 1000] + ["c"]
-        found = list(client.map(["{}"], words, policy=QUICK))
+    words = ["a" * 400] * 5 + ["b" * 1000] + ["c"]
+    found = list(client.map(["{}"], words, policy=QUICK))
     assert [2, 2, 2] == batches.sizes
     assert ["b" * 1000] == [each.value for each in found if each.error]
     assert words == [each.value for each in found]
 
 
-def test_values_may_share_a_job(api: FakeApi, batches: Batches, connect: Connect):
+def test_values_may_share_a_job(api: FakeApi, batches: Batches, client: Any):
     """Coalesced by their key."""
     job = api.add(FIRST)
     job.end()
     entry = {"status": 200, "job": {**job.data, "state": "pending", "admission": "coalesced"}}
     batches.refused = dict.fromkeys(range(3), entry)
-    with connect(api.url) as client:
-        found = list(client.map(["{}"], range(3), policy=QUICK))
+    found = list(client.map(["{}"], range(3), policy=QUICK))
     assert [FIRST] * 3 == [each.job.id for each in found]
 
 
@@ -250,13 +242,12 @@ def test_values_may_share_a_job(api: FakeApi, batches: Batches, connect: Connect
         (["{}"], 0, "window must be at least 1"),
     ],
 )
-def test_what_cannot_be(api: FakeApi, connect: Connect, command: Any, window: int, message: str):
-    with connect(api.url) as client, pytest.raises(InputError, match=message):
+def test_what_cannot_be(api: FakeApi, client: Any, command: Any, window: int, message: str):
+    with pytest.raises(InputError, match=message):
         list(client.map(command, [1], window=window))
     assert api.requests == []
 
 
-def test_no_values(api: FakeApi, connect: Connect):
-    with connect(api.url) as client:
-        assert [] == list(client.map(["{}"], []))
+def test_no_values(api: FakeApi, client: Any):
+    assert [] == list(client.map(["{}"], []))
     assert api.requests == []

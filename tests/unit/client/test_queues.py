@@ -162,9 +162,7 @@ def test_the_live_view_fits_the_terminal_and_gives_it_back(api: FakeApi) -> None
     assert seen.rindex("\x1b[?1049l") > seen.index("queue-0")
 
 
-def test_setting_names_only_what_changes_and_sends_what_was_seen(
-    api: FakeApi, joblane: Joblane
-) -> None:
+def test_setting_names_only_what_changes_and_sends_what_was_seen(api: FakeApi, joblane: Joblane):
     path = "/v1/queues/default/settings"
     api.answers[path] = answer(SETTINGS)
     kept = {"run_jobs": False, "threads": None, "cluster_threads": 10}
@@ -240,9 +238,7 @@ def test_explain_sends_the_submission_and_fails_where_no_queue_takes_it(
     assert "\x1b" not in row
 
 
-def test_explain_takes_a_type_and_prints_json(
-    api: FakeApi, joblane: Joblane, tmp_path: Path
-) -> None:
+def test_explain_takes_a_type_and_prints_json(api: FakeApi, joblane: Joblane, tmp_path: Path):
     api.answers["/v1/queues/explain"] = answer({**CHOICE, "queue": "bulk"})
     (tmp_path / "params.json").write_text('{"n": 1}', encoding="utf-8")
     words = ("--type", "sync", "--params", str(tmp_path / "params.json"), "--json")
@@ -260,9 +256,7 @@ def test_explain_takes_a_type_and_prints_json(
         (("--idempotency-key", "k"), "give a program after --, or --type"),
     ],
 )
-def test_explain_refuses_what_submit_refuses(
-    joblane: Joblane, words: tuple[str, ...], said: str
-) -> None:
+def test_explain_refuses_what_submit_refuses(joblane: Joblane, words: tuple[str, ...], said: str):
     done = joblane("queues", "explain", *words)
     assert 2 == done.code
     assert said in " ".join(done.stderr.decode().replace("│", " ").split())

@@ -107,9 +107,7 @@ def test_agents_show_how_long_ago_they_were_seen(api: FakeApi, joblane: Joblane)
     assert joblane("agents").stdout.startswith(b"no agents; start one on this machine")
 
 
-def test_health_needs_no_token(
-    api: FakeApi, joblane: Joblane, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_health_needs_no_token(api: FakeApi, joblane: Joblane, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("JOBLANE_TOKEN")
     api.answers["/v1/health"] = answer({"status": "ok", "version": "0.1.0"})
     ran = joblane("health")

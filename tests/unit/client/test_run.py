@@ -53,9 +53,7 @@ def test_output_comes_out_byte_for_byte(api: FakeApi, joblane: Joblane) -> None:
         ({"state": "dead", "exit_code": "odd", "signal": "odd", "usage": "odd"}, 70),
     ],
 )
-def test_exit_code_is_the_jobs(
-    api: FakeApi, joblane: Joblane, end: dict[str, object], code: int
-) -> None:
+def test_exit_code_is_the_jobs(api: FakeApi, joblane: Joblane, end: dict[str, object], code: int):
     api.on_submit = lambda job: job.end(reason="because", **end)  # type: ignore[arg-type]
     ran = joblane("run", "--", "cmd")
     assert ran.code == code
@@ -126,9 +124,7 @@ def test_options_of_a_key_that_do_not_fit_are_refused_here(
 
 
 @pytest.mark.parametrize("command", ["run", "submit"])
-def test_the_refusal_of_a_full_key_is_a_sentence(
-    api: FakeApi, joblane: Joblane, command: str
-) -> None:
+def test_the_refusal_of_a_full_key_is_a_sentence(api: FakeApi, joblane: Joblane, command: str):
     detail = 'key ["a"] is full: 1 of 1 jobs active, 0 of 0 queued'
     members = {"reason": "active-limit", "active": 1, "queued": 0, "limit": 1, "key": ["a"]}
     api.faults.append(problem(409, "Conflict", detail=detail, **members))
@@ -155,9 +151,7 @@ def test_what_became_of_the_submission_is_said(
     assert bool(said) == bool(ran.said)
 
 
-def test_a_job_of_a_type_has_its_params_in_a_file(
-    api: FakeApi, joblane: Joblane, tmp_path: Path
-) -> None:
+def test_a_job_of_a_type_has_its_params_in_a_file(api: FakeApi, joblane: Joblane, tmp_path: Path):
     file = tmp_path / "params.json"
     file.write_text('{"origin": "acme"}')
     assert joblane("submit", "--type", "sync", "--params", str(file)).code == 0
@@ -223,9 +217,7 @@ def test_json_is_lines_from_submitted_to_ended(api: FakeApi, joblane: Joblane) -
     assert lines[3]["ended"]["state"] == "dead"
 
 
-def test_a_job_that_waits_says_for_what_once(
-    api: FakeApi, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_job_that_waits_says_for_what_once(api: FakeApi, capfd: pytest.CaptureFixture[str]):
     def script(job: FakeJob) -> None:
         job.data["reason"] = "no agent\x1b[31m"
 
@@ -288,9 +280,7 @@ def test_a_relative_time_becomes_a_time_in_utc(api: FakeApi, joblane: Joblane) -
 
 
 @pytest.mark.parametrize("text", ["+", "+5", "+m", "+1.5x", "+5y", "+" + "9" * 20 + "d"])
-def test_a_relative_time_that_is_none_is_refused_here(
-    api: FakeApi, joblane: Joblane, text: str
-) -> None:
+def test_a_relative_time_that_is_none_is_refused_here(api: FakeApi, joblane: Joblane, text: str):
     ran = joblane("submit", "--run-at", text, "--", "x")
     assert (ran.code, api.requests) == (2, [])
     assert "--run-at" in ran.said

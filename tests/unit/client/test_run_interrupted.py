@@ -120,9 +120,7 @@ def test_a_submission_that_may_have_arrived_is_not_sent_twice(
     assert why.startswith("joblane: ")
 
 
-def test_a_submission_that_never_left_is_not_called_accepted(
-    api: FakeApi, joblane: Joblane
-) -> None:
+def test_a_submission_that_never_left_is_not_called_accepted(api: FakeApi, joblane: Joblane):
     api.down()
     ran = joblane("run", "--", "cmd")
     assert ran.code == 69

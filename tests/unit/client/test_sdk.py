@@ -6,6 +6,7 @@ import re
 import threading
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,36 +74,31 @@ def test_a_stage_in_the_url_is_kept(api: FakeApi, connect: Connect) -> None:
         assert client.health() == {"status": "ok"}
 
 
-def test_list_fetches_pages_as_they_are_needed(api: FakeApi, connect: Connect) -> None:
+def test_list_fetches_pages_as_they_are_needed(api: FakeApi, client: Any) -> None:
     for number in range(150):
         api.add(f"{number:03}")
-    with connect(api.url) as client:
-        jobs = client.list()
-        assert next(jobs).id == "149"
-        assert len(api.requests) == 1
-        assert len(list(jobs)) == 149
-        assert [job.id for job in client.list(2)] == ["149", "148"]
+    jobs = client.list()
+    assert next(jobs).id == "149"
+    assert len(api.requests) == 1
+    assert len(list(jobs)) == 149
+    assert [job.id for job in client.list(2)] == ["149", "148"]
 
 
-def test_list_never_yields_more_than_asked(api: FakeApi, connect: Connect) -> None:
+def test_list_never_yields_more_than_asked(api: FakeApi, client: Any) -> None:
     """Whatever the API thinks of the limit."""
     jobs = [{"id": str(number), "state": "pending"} for number in range(3)]
     api.answers["/v1/jobs"] = (200, {}, json.dumps({"entries": jobs, "next": "x"}).encode())
-    with connect(api.url) as client:
-        assert [job.id for job in client.list(2)] == ["0", "1"]
-        assert [job.id for job in client.list(0)] == []
+    assert [job.id for job in client.list(2)] == ["0", "1"]
+    assert [job.id for job in client.list(0)] == []
 
 
-def test_logs_end_with_what_is_there_even_if_the_cursor_moves(
-    api: FakeApi, connect: Connect
-) -> None:
+def test_logs_end_with_what_is_there_even_if_the_cursor_moves(api: FakeApi, client: Any) -> None:
     def before(_request: fake_api.Request) -> None:
         page = {"entries": [], "next": str(len(api.requests)), "complete": False}
         api.faults.append((200, {}, json.dumps(page).encode()))
 
     api.before = before
-    with connect(api.url) as client:
-        assert list(client.logs("01J")) == []
+    assert list(client.logs("01J")) == []
     assert len(api.requests) == 1
 
 
@@ -125,47 +121,40 @@ def test_following_waits_as_long_as_a_throttling_api_asks(api: FakeApi) -> None:
     assert steps[1] == Sleep(7)
 
 
-def test_wait_returns_when_the_job_ends_and_survives_an_outage(
-    api: FakeApi, connect: Connect
-) -> None:
+def test_wait_returns_when_the_job_ends_and_survives_an_outage(api: FakeApi, client: Any) -> None:
     job = api.add()
     api.faults += [gateway(503, "x")] * 3
     timer = threading.Timer(0.5, job.end)
     timer.start()
-    with connect(api.url) as client:
-        assert client.get("01J").wait().ended
+    assert client.get("01J").wait().ended
     timer.join()
 
 
-def test_wait_has_an_end(api: FakeApi, connect: Connect) -> None:
+def test_wait_has_an_end(api: FakeApi, client: Any) -> None:
     api.add()
-    with (
-        connect(api.url) as client,
-        pytest.raises(WaitTimeoutError, match="is pending after"),
-    ):
+    with pytest.raises(WaitTimeoutError, match="is pending after"):
         client.wait("01J", timeout_s=0.2)
 
 
-def test_wait_has_an_end_also_when_the_api_is_away(api: FakeApi, connect: Connect) -> None:
+def test_wait_has_an_end_also_when_the_api_is_away(api: FakeApi, client: Any) -> None:
     job = api.add()
-    with connect(api.url) as client:
-        waiting = client.get("01J")
-        api.down()
-        with pytest.raises(FollowError):  # without the time limit it would try for 300 s
-            waiting.wait(timeout_s=0.3)
+    waiting = client.get("01J")
+    api.down()
+    with pytest.raises(FollowError):  # without the time limit it would try for 300 s
+        waiting.wait(timeout_s=0.3)
     assert not job.complete
 
 
-def test_following_an_unknown_job_ends_at_once(api: FakeApi, connect: Connect) -> None:
-    with connect(api.url) as client, pytest.raises(NotFoundError):
+def test_following_an_unknown_job_ends_at_once(client: Any) -> None:
+    with pytest.raises(NotFoundError):
         list(client.logs("01J", follow=True, policy=FollowPolicy(newborn_s=0)))
 
 
-def test_a_refused_field_is_named(api: FakeApi, connect: Connect) -> None:
+def test_a_refused_field_is_named(api: FakeApi, client: Any) -> None:
     api.faults.append(
         problem(400, "Bad Request", detail="x", errors=[{"field": "queue", "problem": "unknown"}])
     )
-    with connect(api.url) as client, pytest.raises(RequestError) as caught:
+    with pytest.raises(RequestError) as caught:
         client.submit(["x"], queue="y")
     assert caught.value.status == 400
     assert caught.value.fields == (errors.FieldProblem("queue", "unknown"),)
@@ -173,17 +162,13 @@ def test_a_refused_field_is_named(api: FakeApi, connect: Connect) -> None:
 
 
 @pytest.mark.parametrize("command", ["echo hi", [b"x"], [object()]])
-def test_a_command_that_cannot_be_sent_is_refused_here(
-    api: FakeApi, connect: Connect, command: object
-) -> None:
-    with connect(api.url) as client, pytest.raises(InputError):
+def test_a_command_that_cannot_be_sent_is_refused_here(api: FakeApi, client: Any, command: object):
+    with pytest.raises(InputError):
         client.submit(command)
     assert api.requests == []
 
 
-def test_proxies_are_for_others_not_for_loopback(
-    api: FakeApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_proxies_are_for_others_not_for_loopback(api: FakeApi, monkeypatch: pytest.MonkeyPatch):
     for name in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     api.answers["/v1/health"] = (200, {}, b'{"status": "ok"}')
@@ -196,9 +181,7 @@ def test_proxies_are_for_others_not_for_loopback(
         Client("https://joblane.invalid")
 
 
-def test_a_certificate_that_is_not_trusted_is_final(
-    api: FakeApi, connect: Connect, tmp_path: Path
-) -> None:
+def test_a_certificate_that_is_not_trusted_is_final(api: FakeApi, connect: Connect, tmp_path: Path):
     """No retry helps; the message says whose certificate it is."""
     api.speak_tls(self_signed(tmp_path))
     with connect(api.url) as client, pytest.raises(ConfigError, match=r"not trusted: self-signed"):

@@ -59,9 +59,7 @@ def test_a_whole_id_is_not_looked_for(api: FakeApi, joblane: Joblane) -> None:
     assert 0 == api.count("GET", "/v1/jobs")
 
 
-def test_an_end_that_several_ids_have_is_refused_with_the_jobs(
-    api: FakeApi, joblane: Joblane
-) -> None:
+def test_an_end_that_several_ids_have_is_refused_with_the_jobs(api: FakeApi, joblane: Joblane):
     other = nth_id(IDS[1], 1 << 40)
     api.add(other)
     ran = joblane("delete", "NGWM0A")

@@ -44,18 +44,15 @@ def sync_tickets(params: SyncTickets, job: Job) -> SyncResult:
 
 
 def right(client: Client) -> None:
-    ref = client.create(sync_tickets, SyncTickets(origin="acme"), queue="slow")
+    ref = client.submit(sync_tickets, SyncTickets(origin="acme"), queue="slow")
     assert_type(ref, JobRef[SyncResult])
     assert_type(ref.wait(), SyncResult)
-    submitted = client.submit(sync_tickets, SyncTickets(origin="acme"))
-    if submitted.job is not None:
-        assert_type(submitted.job.wait(timeout_s=3).synced, int)
     assert_type(client.submit(["true"]).wait().exit_code, int | None)
     assert_type(client.get("01J").of(sync_tickets).wait(), SyncResult)
     assert_type(sync_tickets(SyncTickets(origin="a"), Job()), SyncResult)
     client.submit(("sh", "-c", "true"), requires=["app:tickets"])
     client.submit("sync", {"origin": "acme"}, retry={"backoff_s": [timedelta(minutes=1), 5]})
-    assert_type(client.submit(type="sync", params={"origin": "acme"}).replaced, str | None)
+    assert_type(client.submit("sync", {"origin": "acme"}).replaced, str | None)
     limits: Resources = {"cpus": 0.5, "memory_mb": 64, "disk_mb": 100}
     retry: Retry = {"max_attempts": 1}
     key: Concurrency = {"key": ["acme", 1], "when_full": "coalesce"}
@@ -78,7 +75,7 @@ def many(client: Client) -> None:
 
 
 async def also_right(client: AsyncClient) -> None:
-    ref = await client.create(sync_tickets, SyncTickets(origin="acme"))
+    ref = await client.submit(sync_tickets, SyncTickets(origin="acme"))
     assert_type(await ref.wait(), SyncResult)
     assert_type((await (await client.submit(["true"])).wait()).exit_code, int | None)
     async for page in client.map(("./page", "{}"), ["a"]):
@@ -88,12 +85,11 @@ async def also_right(client: AsyncClient) -> None:
 
 
 def wrong(client: Client, words: Sequence[str]) -> None:
-    client.create(sync_tickets, Other(origin="acme"))  # refused
     client.submit(sync_tickets, Other(origin="acme"))  # refused
-    client.create(sync_tickets, {"origin": "acme"})  # refused
+    client.submit(sync_tickets, {"origin": "acme"})  # refused
     client.submit(sync_tickets)  # refused
-    client.create(sync_tickets, SyncTickets(origin="acme"), queu="slow")  # refused
-    client.create(sync_tickets, SyncTickets(origin="acme")).wait().sinced  # refused
+    client.submit(sync_tickets, SyncTickets(origin="acme"), queu="slow")  # refused
+    client.submit(sync_tickets, SyncTickets(origin="acme")).wait().sinced  # refused
     client.submit("echo hi")  # refused
     client.submit(words)  # refused
     client.submit(["echo", 1])  # refused
@@ -103,7 +99,7 @@ def wrong(client: Client, words: Sequence[str]) -> None:
     client.submit(["true"], concurrency={"max_active": 3})  # refused
     client.submit(["true"], run_at=timedelta(minutes=1))  # refused
     client.submit(["true"], priority="urgent")  # refused
-    client.submit(type="sync")  # refused
+    client.submit("sync")  # refused
     client.submit_batch([{"comand": ["true"]}])  # refused
     client.map("echo {}", [1])  # refused
     client.map(["echo", "{}"], [1], timeout="5m")  # refused

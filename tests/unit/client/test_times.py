@@ -100,9 +100,7 @@ def test_a_timeout_is_a_duration(api: FakeApi, joblane: Joblane, text: str, seco
 
 @pytest.mark.parametrize("text", ["", "soon", "-5m", "5 m", "5x", "1e3"])
 @pytest.mark.parametrize("command", ["run", "submit"])
-def test_what_is_no_duration_is_refused(
-    api: FakeApi, joblane: Joblane, command: str, text: str
-) -> None:
+def test_what_is_no_duration_is_refused(api: FakeApi, joblane: Joblane, command: str, text: str):
     ran = joblane(command, f"--timeout={text}", "--", "x")
     assert (2, b"", []) == (ran.code, ran.stdout, api.requests)
     assert f"--timeout {text!r} is not a duration; examples: 90s, 5m, 1h30m" in ran.said
@@ -138,9 +136,7 @@ def test_a_deadline_in_the_past_is_refused_before_anything_is_sent(
     assert "is not in the future: it is 20" in ran.said
 
 
-def test_filters_take_durations_and_one_moment_for_all_pages(
-    api: FakeApi, joblane: Joblane
-) -> None:
+def test_filters_take_durations_and_one_moment_for_all_pages(api: FakeApi, joblane: Joblane):
     for number in range(250):
         api.add(f"01J{number}")
     before = time.time()

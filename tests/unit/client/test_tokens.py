@@ -15,9 +15,7 @@ from tests.support.client.fake_issuer import FakeIssuer
 from tests.support.client.logins import SECRETS, bearers, ended, keep, kept_files
 
 
-def test_a_token_is_refreshed_before_it_expires(
-    api: FakeApi, issuer: FakeIssuer, joblane: Joblane
-) -> None:
+def test_a_token_is_refreshed_before_it_expires(api: FakeApi, issuer: FakeIssuer, joblane: Joblane):
     file = keep(api, expires_at=time.time() + 30, token_url=f"{issuer.url}/token")
     assert 0 == joblane("--profile", "default", "ls").code
     assert ["access-1"] == bearers(api)
@@ -128,9 +126,7 @@ def test_tokens_that_others_could_read_are_not_used(
     assert not file.path.exists()
 
 
-def test_a_link_is_not_followed_and_a_loose_folder_is_mended(
-    api: FakeApi, joblane: Joblane
-) -> None:
+def test_a_link_is_not_followed_and_a_loose_folder_is_mended(api: FakeApi, joblane: Joblane):
     file = keep(api)
     file.path.parent.chmod(0o755)
     file.write(StoredToken(api.url, "people", "access-0", time.time() + 3600, ""))

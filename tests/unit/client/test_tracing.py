@@ -42,9 +42,7 @@ def sent(api: FakeApi) -> list[tuple[str | None, str | None]]:
     return [(each.get("traceparent"), each.get("tracestate")) for each in found]
 
 
-def test_the_sdk_passes_on_the_environment_with_submissions_alone(
-    api: FakeApi, connect: Connect
-) -> None:
+def test_the_sdk_passes_on_the_environment_with_submissions_alone(api: FakeApi, connect: Connect):
     with connect(api.url, "secret") as client:
         client.get(client.submit(["true"]).id)
     assert [(PARENT, STATE), (None, None)] == sent(api)
@@ -75,9 +73,7 @@ def test_each_task_of_an_async_client_has_the_span_of_its_own(api: FakeApi) -> N
 
 
 @pytest.mark.parametrize("verb", ["submit", "run"])
-def test_the_command_line_passes_on_its_environment(
-    api: FakeApi, joblane: Joblane, verb: str
-) -> None:
+def test_the_command_line_passes_on_its_environment(api: FakeApi, joblane: Joblane, verb: str):
     api.on_submit = lambda job: job.end("completed", exit_code=0)
     assert 0 == joblane(verb, "--", "true").code
     assert (PARENT, STATE) == sent(api)[0]
@@ -93,9 +89,7 @@ def test_the_command_line_passes_on_its_environment(
         ({"TRACEPARENT": "\udcff"}, {}),
     ],
 )
-def test_only_what_a_header_can_hold_is_sent(
-    environment: dict[str, str], headers: dict[str, str]
-) -> None:
+def test_only_what_a_header_can_hold_is_sent(environment: dict[str, str], headers: dict[str, str]):
     assert headers == trace_headers(environment)
 
 

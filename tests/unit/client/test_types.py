@@ -17,7 +17,6 @@ from joblane import (
 from joblane.client.calls import Call, Sleep
 from joblane.client.clients import Client
 from joblane.client.follow import Runtime
-from tests.support.client.clients import Connect
 from tests.support.client.fake_api import FakeApi, FakeJob, ok, problem
 
 
@@ -63,13 +62,12 @@ def ends_with(result: object, state: str = "completed") -> Any:
     return lambda job: job.end(state, result=result, reason="as it is")
 
 
-def test_create_and_wait(api: FakeApi, connect: Connect):
+def test_submit_and_wait(api: FakeApi, client: Any):
     api.on_submit = ends_with({"synced": [1, 2]})
-    with connect(api.url) as client:
-        ref = client.create(sync, Sync(origin="acme", tickets=[1, 2]), queue="slow")
-        assert ref.wait(timeout_s=5) == Done(synced=(1, 2))
-        assert client.get(ref.id).of(sync).wait() == Done(synced=(1, 2))
-        assert client.get(ref.id).wait().state == "completed"
+    ref = client.submit(sync, Sync(origin="acme", tickets=[1, 2]), queue="slow")
+    assert ref.wait(timeout_s=5) == Done(synced=(1, 2))
+    assert client.get(ref.id).of(sync).wait() == Done(synced=(1, 2))
+    assert client.get(ref.id).wait().state == "completed"
     assert api.requests[0].body == {
         "type": "sync",
         "params": {"origin": "acme", "tickets": [1, 2]},
@@ -77,90 +75,73 @@ def test_create_and_wait(api: FakeApi, connect: Connect):
     }
 
 
-def test_a_handler_without_a_result(api: FakeApi, connect: Connect):
+def test_a_handler_without_a_result(api: FakeApi, client: Any):
     api.on_submit = ends_with(None)
-    with connect(api.url) as client:
-        assert client.create(quiet, Sync(origin="acme")).wait() is None
+    assert client.submit(quiet, Sync(origin="acme")).wait() is None
 
 
-def test_a_job_that_failed_has_no_result(api: FakeApi, connect: Connect):
+def test_a_job_that_failed_has_no_result(api: FakeApi, client: Any):
     api.on_submit = ends_with(None, "failed")
-    with connect(api.url) as client:
-        ref = client.create(quiet, Sync(origin="acme"))
-        with pytest.raises(JobFailedError, match=rf"job {ref.id} is failed: as it is") as caught:
-            ref.wait()
+    ref = client.submit(quiet, Sync(origin="acme"))
+    with pytest.raises(JobFailedError, match=rf"job {ref.id} is failed: as it is") as caught:
+        ref.wait()
     assert caught.value.job["state"] == "failed"
 
 
 @pytest.mark.parametrize("result", [None, {"synced": "confidential"}, 3])
-def test_a_result_that_is_not_the_declared_model(api: FakeApi, connect: Connect, result: object):
+def test_a_result_that_is_not_the_declared_model(api: FakeApi, client: Any, result: object):
     api.on_submit = ends_with(result)
-    with connect(api.url) as client:
-        ref = client.create(sync, Sync(origin="acme"))
-        with pytest.raises(ResultError, match=r"is not what sync declares here: result") as caught:
-            ref.wait()
+    ref = client.submit(sync, Sync(origin="acme"))
+    with pytest.raises(ResultError, match=r"is not what sync declares here: result") as caught:
+        ref.wait()
     assert "confidential" not in str(caught.value)
 
 
-def test_a_full_key(api: FakeApi, connect: Connect):
-    """`create` raises, `submit` says so."""
-    with connect(api.url) as client:
-        api.faults += [FULL, FULL, FULL]
-        with pytest.raises(KeyFullError) as caught:
-            client.create(sync, Sync(origin="acme"))
-        error = caught.value
-        assert ("active-limit", 1, 2, 3) == (
-            error.reason,
-            error.active,
-            error.queued,
-            error.limit,
-        )
-        submitted = client.submit(sync, Sync(origin="acme"))
-        assert ("rejected", None) == (submitted.status, submitted.job)
-        assert submitted.error.limit == 3
-        with pytest.raises(KeyFullError):
-            client.submit(["a", "command"])
+def test_a_full_key(api: FakeApi, client: Any):
+    api.faults += [FULL, FULL]
+    with pytest.raises(KeyFullError) as caught:
+        client.submit(sync, Sync(origin="acme"))
+    error = caught.value
+    assert ("active-limit", 1, 2, 3) == (
+        error.reason,
+        error.active,
+        error.queued,
+        error.limit,
+    )
+    with pytest.raises(KeyFullError):
+        client.submit(["a", "command"])
 
 
-def test_a_type_by_its_name_needs_no_handler_here(api: FakeApi, connect: Connect):
+def test_a_type_by_its_name_needs_no_handler_here(api: FakeApi, client: Any):
     api.on_submit = ends_with({"synced": [1]})
-    with connect(api.url) as client:
-        submitted = client.submit("sync", {"origin": "acme"}, priority="high")
-        assert submitted.job is not None
-        assert {"synced": [1]} == client.wait(submitted.job.id).data["result"]
-        with pytest.raises(InputError, match="must be a mapping"):
-            client.submit("sync", [1])
-        with pytest.raises(InputError, match="a type needs params"):
-            client.submit("sync")
-        with pytest.raises(InputError, match="a command or a type, not both"):
-            client.submit(["sync"], type="sync", params={})
-        client.submit(type="sync", params={"origin": "acme"}, priority="high")
+    job = client.submit("sync", {"origin": "acme"}, priority="high")
+    assert {"synced": [1]} == job.wait().data["result"]
+    with pytest.raises(InputError, match="must be a mapping"):
+        client.submit("sync", [1])
+    with pytest.raises(InputError, match="a type needs params"):
+        client.submit("sync")
     assert api.requests[0].body == {
         "type": "sync",
         "params": {"origin": "acme"},
         "priority": "high",
     }
-    assert api.requests[0].body == api.requests[-1].body
 
 
-@pytest.mark.parametrize("status", ["accepted", "coalesced", "replaced", "of the future"])
-def test_what_became_of_a_submission(api: FakeApi, connect: Connect, status: str):
+@pytest.mark.parametrize("status", ["accepted", "coalesced", "replaced"])
+def test_what_became_of_a_submission(api: FakeApi, client: Any, status: str):
     job = FakeJob({"id": "01J", "state": "pending", "admission": status, "replaced": "01H"})
     api.faults.append(ok(job.data))
-    with connect(api.url) as client:
-        submitted = client.submit(sync, Sync(origin="acme"))
-    assert submitted.status == (status if status != "of the future" else "accepted")
-    assert (submitted.job.id, submitted.replaced) == ("01J", "01H")
+    submitted = client.submit(sync, Sync(origin="acme"))
+    assert ("01J", status, "01H") == (submitted.id, submitted.admission, submitted.replaced)
 
 
-def test_what_cannot_be_sent_is_refused_here(api: FakeApi, connect: Connect):
-    with connect(api.url) as client:
-        with pytest.raises(InputError, match="sync takes Sync, not Done"):
-            client.create(sync, Done(synced=()))
-        with pytest.raises(InputError, match="sync takes Sync, not NoneType"):
-            client.submit(sync)
-        with pytest.raises(InputError, match="a command has its arguments"):
-            client.submit(["echo"], Sync(origin="acme"))
+def test_what_cannot_be_sent_is_refused_here(api: FakeApi, client: Any):
+    with pytest.raises(InputError, match="sync takes Sync, not Done"):
+        client.submit(sync, Done(synced=()))
+    with pytest.raises(InputError, match="sync takes Sync, not NoneType"):
+        client.submit(sync)
+    with pytest.raises(InputError, match="a command has its arguments"):
+        client.submit(["echo"], Sync(origin="acme"))
     assert api.requests == []
 
 

@@ -12,20 +12,16 @@ from joblane import AsyncClient, Client
 from joblane.client.errors import AnswerError, FileError, UnreachableError
 from joblane.client.files import models
 from joblane.client.files.reading import LocalFile
-from tests.support.client.clients import Connect
 from tests.support.client.fake_api import CUT, FakeApi, ok
 from tests.support.client.fake_files import EXPIRED, FakeFiles, digest, submitted
 
 
-def test_a_submission_uploads_its_inputs(
-    api: FakeApi, files: FakeFiles, here: Path, connect: Connect
-) -> None:
+def test_a_submission_uploads_its_inputs(api: FakeApi, files: FakeFiles, here: Path, client: Any):
     (here / "src").mkdir()
     (here / "src" / "my.sh").write_bytes(b"echo hi\n")
     (here / "src" / "my.sh").chmod(0o755)
     (here / "empty").write_bytes(b"")
-    with connect(api.url) as client:
-        client.submit(["./src/my.sh"], inputs=["src/", Path("empty")], outputs=["out/**"])
+    client.submit(["./src/my.sh"], inputs=["src/", Path("empty")], outputs=["out/**"])
     script, empty = digest(b"echo hi\n"), digest(b"")
     assert submitted(api) == {
         "command": ["./src/my.sh"],
@@ -38,29 +34,25 @@ def test_a_submission_uploads_its_inputs(
     assert files.stored == {script: b"echo hi\n", empty: b""}
 
 
-def test_a_submission_without_files_asks_for_nothing_else(api: FakeApi, connect: Connect) -> None:
-    with connect(api.url) as client:
-        client.submit(["true"], inputs=[], stdin="")
+def test_a_submission_without_files_asks_for_nothing_else(api: FakeApi, client: Any) -> None:
+    client.submit(["true"], inputs=[], stdin="")
     assert [{"command": ["true"]}] == [request.body for request in api.requests]
 
 
 def test_files_are_asked_for_in_batches_and_each_content_once(
-    api: FakeApi, files: FakeFiles, here: Path, connect: Connect
+    api: FakeApi, files: FakeFiles, here: Path, client: Any
 ) -> None:
     for number in range(250):
         (here / f"{number}").write_text(str(number))
         (here / f"again{number}").write_text(str(number))
-    with connect(api.url) as client:
-        uploaded = client.files.put(["."])
+    uploaded = client.files.put(["."])
     asked = [len(each.body["files"]) for each in api.requests if each.path == "/v1/files"]
     assert [100, 100, 50] == asked
     assert 250 == len(files.puts) == uploaded.sent
     assert 500 == len(uploaded.files)
 
 
-def test_several_files_are_sent_at_once(
-    api: FakeApi, files: FakeFiles, here: Path, connect: Connect
-) -> None:
+def test_several_files_are_sent_at_once(files: FakeFiles, here: Path, client: Any) -> None:
     """Eight wait for one another before any is answered."""
     for number in range(16):
         (here / f"{number}").write_text(str(number))
@@ -70,12 +62,11 @@ def test_several_files_are_sent_at_once(
         together.wait(timeout=20)
 
     files.before_put = meet
-    with connect(api.url) as client:
-        assert 16 == client.files.put(["."]).sent
+    assert 16 == client.files.put(["."]).sent
 
 
 def test_an_upload_that_failed_continues_with_what_is_missing(
-    api: FakeApi, files: FakeFiles, here: Path, connect: Connect
+    api: FakeApi, files: FakeFiles, here: Path, client: Any
 ) -> None:
     for number in range(40):
         (here / f"{number}").write_text(str(number))
@@ -87,27 +78,23 @@ def test_an_upload_that_failed_continues_with_what_is_missing(
             files.faults.append((400, {}, b"<Code>Odd</Code>"))
 
     files.before_put = fail_in_the_middle
-    with connect(api.url) as client:
-        with pytest.raises(AnswerError, match="was not taken: 400 <Code>Odd"):
-            client.submit(["true"], inputs=["."])
-        assert not [each for each in api.requests if each.path == "/v1/jobs"]
-        first = len(files.puts)
-        assert 20 <= first < 40
-        assert 40 - first == client.files.put(["."]).sent
+    with pytest.raises(AnswerError, match="was not taken: 400 <Code>Odd"):
+        client.submit(["true"], inputs=["."])
+    assert not [each for each in api.requests if each.path == "/v1/jobs"]
+    first = len(files.puts)
+    assert 20 <= first < 40
+    assert 40 - first == client.files.put(["."]).sent
     assert 40 == len(files.puts) == len(set(files.puts))
 
 
 @pytest.mark.usefixtures("files")
-def test_uploaded_files_are_inputs_of_many_submissions(
-    api: FakeApi, here: Path, connect: Connect
-) -> None:
+def test_uploaded_files_are_inputs_of_many_submissions(api: FakeApi, here: Path, client: Any):
     (here / "a").write_text("a")
-    with connect(api.url) as client:
-        uploaded = client.files.put(["a"])
-        asked = len(api.requests)
-        for number in range(3):
-            more = {"path": "b", "sha256": digest(b"a")}
-            client.submit(["true", str(number)], inputs=[*uploaded.files, more])
+    uploaded = client.files.put(["a"])
+    asked = len(api.requests)
+    for number in range(3):
+        more = {"path": "b", "sha256": digest(b"a")}
+        client.submit(["true", str(number)], inputs=[*uploaded.files, more])
     assert asked + 3 == len(api.requests)
     assert [
         {"path": "a", "sha256": digest(b"a"), "mode": "0644"},
@@ -116,14 +103,11 @@ def test_uploaded_files_are_inputs_of_many_submissions(
 
 
 @pytest.mark.parametrize("fault", [CUT, (503, {}, b"<Code>SlowDown</Code>"), EXPIRED])
-def test_a_transfer_is_repeated(
-    api: FakeApi, files: FakeFiles, here: Path, connect: Connect, fault: Any
-) -> None:
+def test_a_transfer_is_repeated(files: FakeFiles, here: Path, client: Any, fault: Any) -> None:
     """After a lost connection, 5xx, and with a new signature after 403."""
     (here / "a").write_text("a" * 3_000_000)
     files.faults.extend([fault, fault])
-    with connect(api.url) as client:
-        assert 1 == client.files.put(["a"]).sent
+    assert 1 == client.files.put(["a"]).sent
     assert {digest(b"a" * 3_000_000)} == set(files.stored)
 
 
@@ -136,17 +120,11 @@ def test_a_transfer_is_repeated(
     ],
 )
 def test_a_transfer_is_given_up(
-    api: FakeApi,
-    files: FakeFiles,
-    here: Path,
-    connect: Connect,
-    fault: Any,
-    kind: type[Exception],
-    said: str,
+    files: FakeFiles, here: Path, client: Any, fault: Any, kind: type[Exception], said: str
 ) -> None:
     (here / "a").write_text("a")
     files.faults.extend([fault] * 20)
-    with connect(api.url) as client, pytest.raises(kind, match=said):
+    with pytest.raises(kind, match=said):
         client.files.put(["a"])
     assert not files.stored
 
@@ -163,16 +141,16 @@ def test_a_transfer_is_given_up(
     ],
 )
 def test_an_answer_that_names_no_place_is_refused(
-    api: FakeApi, here: Path, connect: Connect, answer: object
+    api: FakeApi, here: Path, client: Any, answer: object
 ) -> None:
     (here / "a").write_text("a")
     api.answers["/v1/files"] = ok(answer)
-    with connect(api.url) as client, pytest.raises(AnswerError):
+    with pytest.raises(AnswerError):
         client.files.put(["a"])
 
 
 def test_a_file_that_changes_before_it_is_sent_is_named(
-    api: FakeApi, files: FakeFiles, here: Path, connect: Connect
+    api: FakeApi, files: FakeFiles, here: Path, client: Any
 ) -> None:
     (here / "a").write_text("a")
 
@@ -181,17 +159,14 @@ def test_a_file_that_changes_before_it_is_sent_is_named(
             (here / "a").write_text("b")
 
     api.before = change
-    with (
-        connect(api.url) as client,
-        pytest.raises(FileError, match=r"^a changed while it was read"),
-    ):
+    with pytest.raises(FileError, match=r"^a changed while it was read"):
         client.submit(["true"], inputs=["a"])
     assert not files.stored
     assert not [each for each in api.requests if each.path == "/v1/jobs"]
 
 
 def test_a_change_that_nothing_shows_here_is_refused_by_the_checksum(
-    api: FakeApi, files: FakeFiles, here: Path, connect: Connect
+    api: FakeApi, files: FakeFiles, here: Path, client: Any
 ) -> None:
     """The same size, and the old time put back."""
     (here / "a").write_text("a")
@@ -203,7 +178,7 @@ def test_a_change_that_nothing_shows_here_is_refused_by_the_checksum(
             os.utime("a", ns=(found.st_atime_ns, found.st_mtime_ns))
 
     api.before = change
-    with connect(api.url) as client, pytest.raises(FileError, match=r"a changed .*S3 has refused"):
+    with pytest.raises(FileError, match=r"a changed .*S3 has refused"):
         client.files.put(["a"])
     assert not files.stored
 

@@ -9,7 +9,6 @@ import pytest
 
 from joblane import Client
 from joblane.client.errors import FileError, InputError
-from tests.support.client.clients import Connect
 from tests.support.client.fake_api import FakeApi
 from tests.support.client.fake_files import FakeFiles, digest, submitted
 
@@ -46,11 +45,8 @@ LARGE = "é" * 131_072
         (io.BytesIO, None),
     ],
 )
-def test_short_text_is_a_field(
-    api: FakeApi, connect: Connect, given: Any, text: str | None
-) -> None:
-    with connect(api.url) as client:
-        client.submit(["bash", "-s"], stdin=given() if callable(given) else given)
+def test_short_text_is_a_field(api: FakeApi, client: Any, given: Any, text: str | None) -> None:
+    client.submit(["bash", "-s"], stdin=given() if callable(given) else given)
     assert text == submitted(api).get("stdin")
     assert "stdin_file" not in submitted(api)
 
@@ -58,12 +54,11 @@ def test_short_text_is_a_field(
 @pytest.mark.parametrize("content", [b"\xff", LARGE.encode() + b"x", b"\0\xff" * 2_000_000])
 @pytest.mark.parametrize("kind", ["bytes", "file", "path"])
 def test_other_content_is_a_file(
-    api: FakeApi, files: FakeFiles, here: Path, connect: Connect, content: bytes, kind: str
+    api: FakeApi, files: FakeFiles, here: Path, client: Any, content: bytes, kind: str
 ) -> None:
     (here / "in").write_bytes(content)
     given = {"bytes": content, "file": io.BytesIO(content), "path": here / "in"}[kind]
-    with connect(api.url) as client:
-        client.submit(["cat"], stdin=given)
+    client.submit(["cat"], stdin=given)
     assert digest(content) == submitted(api)["stdin_file"]
     assert "stdin" not in submitted(api)
     assert {digest(content): content} == files.stored
@@ -83,9 +78,9 @@ def test_other_content_is_a_file(
     ],
 )
 def test_mistakes_are_said_before_anything_is_sent(
-    api: FakeApi, connect: Connect, fields: dict[str, Any], said: str
+    api: FakeApi, client: Any, fields: dict[str, Any], said: str
 ) -> None:
-    with connect(api.url) as client, pytest.raises(InputError, match=re.escape(said)):
+    with pytest.raises(InputError, match=re.escape(said)):
         client.submit(["true"], **fields)
     assert not api.requests
 

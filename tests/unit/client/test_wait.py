@@ -5,6 +5,7 @@ import os
 import pty
 import re
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,6 @@ from joblane.client.cli import many
 from joblane.client.follow import FollowPolicy
 from joblane.client.watch_calls import SINGLE_READS
 from joblane.formats.ids import nth_id
-from tests.support.client.clients import Connect
 from tests.support.client.command import Joblane, Spawn, wait_until
 from tests.support.client.fake_api import CUT, FakeApi, problem
 
@@ -28,9 +28,7 @@ def fill(api: FakeApi, count: int) -> list[str]:
     return ids
 
 
-def test_jobs_that_were_submitted_together_are_read_by_pages(
-    api: FakeApi, connect: Connect
-) -> None:
+def test_jobs_that_were_submitted_together_are_read_by_pages(api: FakeApi, client: Any) -> None:
     ids = fill(api, 300)
     for job_id in ids[:200]:
         api.jobs[job_id].end()
@@ -44,8 +42,7 @@ def test_jobs_that_were_submitted_together_are_read_by_pages(
                 api.jobs[job_id].end("dead")
 
     api.before = before
-    with connect(api.url) as client:
-        found = list(client.watch(ids, policy=QUICK))
+    found = list(client.watch(ids, policy=QUICK))
     assert 300 == sum(len(each.ended) for each in found)
     assert set(ids) == {job["id"] for each in found for job in each.ended}
     assert Counter({"pending": 100}) == found[0].open
@@ -54,45 +51,40 @@ def test_jobs_that_were_submitted_together_are_read_by_pages(
     assert "true" == api.requests[0].query["hidden"]
 
 
-def test_jobs_among_many_others_are_read_one_by_one_a_part_in_each_round(
-    api: FakeApi, connect: Connect
-) -> None:
+def test_jobs_among_many_others_are_read_one_by_one_a_part_in_each_round(api: FakeApi, client: Any):
     ids = fill(api, 4000)[::40]
     for job_id in ids:
         api.jobs[job_id].end()
-    with connect(api.url) as client:
-        found = list(client.watch(ids, policy=QUICK))
+    found = list(client.watch(ids, policy=QUICK))
     assert set(ids) == {job["id"] for each in found for job in each.ended}
     lists = api.count("GET", "/v1/jobs")
     assert lists <= 11 * len(found)
     assert len(api.requests) - lists <= SINGLE_READS * len(found)
 
 
-def test_an_outage_is_waited_out(api: FakeApi, connect: Connect) -> None:
+def test_an_outage_is_waited_out(api: FakeApi, client: Any) -> None:
     ids = fill(api, 20)
     for job_id in ids:
         api.jobs[job_id].end()
     api.faults += [CUT, problem(503, "Service Unavailable")]
-    with connect(api.url) as client:
-        assert 20 == sum(len(each.ended) for each in client.watch(ids, policy=QUICK))
+    assert 20 == sum(len(each.ended) for each in client.watch(ids, policy=QUICK))
 
 
-def test_nothing_is_asked_about_no_jobs(api: FakeApi, connect: Connect) -> None:
-    with connect(api.url) as client:
-        assert [] == list(client.watch([]))
+def test_nothing_is_asked_about_no_jobs(api: FakeApi, client: Any) -> None:
+    assert [] == list(client.watch([]))
     assert [] == api.requests
 
 
-def test_a_job_that_is_not_there_is_named(api: FakeApi, connect: Connect) -> None:
-    with connect(api.url) as client, pytest.raises(NotFoundError, match="job 01K: 404"):
+def test_a_job_that_is_not_there_is_named(api: FakeApi, client: Any) -> None:
+    with pytest.raises(NotFoundError, match="job 01K: 404"):
         list(client.watch([*fill(api, 2), "01K"]))
 
 
-def test_time_is_up(api: FakeApi, connect: Connect) -> None:
+def test_time_is_up(api: FakeApi, client: Any) -> None:
     ids = fill(api, 9)
     api.jobs[ids[0]].end()
     late = r"8 of 9 jobs had not ended after 0.05 s: \w{26} pending, .*, \.\.\."
-    with connect(api.url) as client, pytest.raises(WaitTimeoutError, match=late):
+    with pytest.raises(WaitTimeoutError, match=late):
         list(client.watch(ids, 0.05, policy=QUICK))
 
 

@@ -14,23 +14,13 @@ from joblane.aws.fleet_records import FleetRecords
 from joblane.deployment.names import FLEET_RECORD, table_name
 from joblane.fleet.record import FleetRecord
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, OneEach
+from tests.support.fleet import FLEET as PLAIN
 from tests.support.requests import Api
 
 pytestmark = pytest.mark.usefixtures("moto")  # its groups
 
 NOW = 1_800_014_400
-FLEET = {
-    "name": "main",
-    "queues": ["default", "bulk"],
-    "instance_types": ["c7g.large"],
-    "architecture": "arm64",
-    "ami": None,
-    "packages": [],
-    "setup": None,
-    "min_size": 0,
-    "max_size": 4,
-    "price_per_hour": {"c7g.large": 0.0725},
-}
+FLEET = {**PLAIN, "queues": ["default", "bulk"], "price_per_hour": {"c7g.large": 0.0725}}
 
 
 def api(clients: Clients, *fleets: object, client_id: str = "client-platform") -> Api:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from joblane.client.follow import FollowPolicy
     from joblane.client.group_follow import GroupNews
     from joblane.client.groups import Groups
-    from joblane.client.refs import AsyncJobRef, JobRef, SubmitResult
+    from joblane.client.refs import AsyncJobRef, JobRef
     from joblane.client.transport import Certificate
     from joblane.handler.errors import PermanentError
     from joblane.handler.job import Context, Job
@@ -100,7 +100,6 @@ __all__ = [
     "ServerError",
     "Submission",
     "SubmissionFields",
-    "SubmitResult",
     "ThrottledError",
     "UnreachableError",
     "Uploaded",
@@ -138,7 +137,6 @@ _MODULES = {
     "Retry": "client.fields",
     "Submission": "client.fields",
     "SubmissionFields": "client.fields",
-    "SubmitResult": "client.refs",
     "Uploaded": "client.files.models",
     "job_type": "handler.job_type",
 }

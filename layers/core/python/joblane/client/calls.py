@@ -227,18 +227,17 @@ def sweep(
 
 
 def listed(
-    read: Callable[[int, str | None], Call[Mapping[str, Any]]],
-    limit: int | None,
-    made: Callable[[Any], T],
+    read: Callable[..., Call[Mapping[str, Any]]], limit: int | None, made: Callable[[Any], T]
 ) -> Stream[T]:
     """Yield what is made of the entries of a list, at most `limit`; pages are read as needed.
 
-    `read` takes the size of a page and its cursor.
+    `read` takes the `limit` and the `cursor` of a page.
     """
     cursor: str | None = None
     left = limit
     while left is None or left > 0:
-        page = yield from read(LIST_MAX if left is None else min(left, LIST_MAX), cursor)
+        size = LIST_MAX if left is None else min(left, LIST_MAX)
+        page = yield from read(limit=size, cursor=cursor)
         entries = rows(page)[:left]
         for entry in entries:
             yield Item(made(entry))

@@ -18,15 +18,14 @@ from joblane.client.calls import Caller
 from joblane.client.connection import AsyncConnection, Connection
 from joblane.client.credentials import Credential, StaticToken
 from joblane.client.deployment_calls import DeploymentCalls
-from joblane.client.errors import KeyFullError
 from joblane.client.fan_out import WINDOW, Made, MapCalls, Mapped
-from joblane.client.fields import Command, SubmissionFields, is_typed, named_type
+from joblane.client.fields import Command, SubmissionFields
 from joblane.client.files.calls import FileCalls, Files
 from joblane.client.follow import FollowPolicy
 from joblane.client.groups import Groups
 from joblane.client.key_calls import KeyCalls
 from joblane.client.profiles import Endpoint, find_endpoint
-from joblane.client.refs import AsyncJobRef, JobRef, SubmitResult, admission_of
+from joblane.client.refs import AsyncJobRef, JobRef
 from joblane.client.transport import Certificate
 from joblane.client.type_calls import TypeCalls
 from joblane.handler.job_type import JobType
@@ -39,6 +38,20 @@ C = TypeVar("C", Connection, AsyncConnection)
 P = TypeVar("P", bound="BaseModel")
 R = TypeVar("R")
 V = TypeVar("V")
+
+
+class SubmitOptions(SubmissionFields, total=False):
+    """Keywords of `submit`."""
+
+    idempotency_key: str | None
+
+
+class MapOptions(SubmitOptions, total=False):
+    """Keywords of `map`."""
+
+    as_completed: bool
+    window: int
+    policy: FollowPolicy | None
 
 
 class BaseClient(
@@ -109,73 +122,31 @@ class Client(BaseClient[JobRef, Connection]):
     def _handle(self, data: JobJson, handler: JobType[Any, Any] | None = None) -> JobRef:
         return JobRef(self, data, handler)
 
-    def create(
-        self,
-        handler: JobType[P, R],
-        params: P,
-        *,
-        idempotency_key: str | None = None,
-        **fields: Unpack[SubmissionFields],
-    ) -> JobRef[R]:
-        """Submit a job of a type; `ref.wait()` returns its result.
-
-        Raises `KeyFullError` if the type has a key and that is full, and `RequestError` with one
-        entry in `fields` for each param that the API refused. See `submit` for everything else.
-        """
-        data = self._submit_typed(handler, params, idempotency_key, fields)
-        return JobRef(self, data, handler)
-
+    @overload
+    def submit(self, command: Command, **options: Unpack[SubmitOptions]) -> JobRef: ...
     @overload
     def submit(
-        self,
-        command: Command,
-        *,
-        idempotency_key: str | None = ...,
-        **fields: Unpack[SubmissionFields],
+        self, command: str, params: Mapping[str, Any], **options: Unpack[SubmitOptions]
     ) -> JobRef: ...
     @overload
     def submit(
-        self,
-        command: str,
-        params: Mapping[str, Any],
-        *,
-        idempotency_key: str | None = ...,
-        **fields: Unpack[SubmissionFields],
-    ) -> SubmitResult[JobRef]: ...
-    @overload
+        self, command: JobType[P, R], params: P, **options: Unpack[SubmitOptions]
+    ) -> JobRef[R]: ...
     def submit(
         self,
-        *,
-        type: str,
-        params: Mapping[str, Any],
-        idempotency_key: str | None = ...,
-        **fields: Unpack[SubmissionFields],
-    ) -> SubmitResult[JobRef]: ...
-    @overload
-    def submit(
-        self,
-        command: JobType[P, R],
-        params: P,
-        *,
-        idempotency_key: str | None = ...,
-        **fields: Unpack[SubmissionFields],
-    ) -> SubmitResult[JobRef[R]]: ...
-    def submit(
-        self,
-        command: Command | str | JobType[Any, Any] | None = None,
+        command: Command | str | JobType[Any, Any],
         params: Any = None,
         *,
-        type: str | None = None,
         idempotency_key: str | None = None,
         **fields: Unpack[SubmissionFields],
-    ) -> JobRef[Any] | SubmitResult[Any]:
+    ) -> JobRef[Any]:
         """Submit a command, or a job of a type, its handler or its name, with its params.
 
         The API sets the default of each field that is None or missing.
         `run_at` and `deadline` are datetimes with a time zone, or RFC 3339 in UTC; durations are
         seconds or a timedelta; `secret_env` names secrets, such as `ssm:/joblane/main/db`, whose
         values the agent reads when the job starts. Raises `RequestError` with one entry in
-        `fields` for each field that the API refused.
+        `fields` for each field, and each param of a type, that the API refused.
 
         `inputs` are files and directories here, or (path here, path of the job): they are uploaded
         unless they are there, and placed in the work directory. `outputs` are globs of files to
@@ -183,11 +154,11 @@ class Client(BaseClient[JobRef, Connection]):
         file or an open file, which is read to its end. Raises `FileError`, before anything is
         submitted, for a file that cannot be read or that changes meanwhile.
 
-        For a command, returns the job, and raises `KeyFullError` if its `concurrency` does not
-        allow it. For a type, returns a `SubmitResult`, whose `status` says whether the job was
-        accepted, rejected, coalesced or replaced another one. By its name (as `command`, or as
-        `type`) a type needs no handler here: params are a mapping, and the `result` of a completed
-        job is in `job.data`.
+        `wait()` of a handler's job returns its result. By its name a type needs no handler here:
+        params are a mapping, and the `result` of a completed job is in `job.data`.
+
+        If the key of a job, by its type or its `concurrency`, is full, raises `KeyFullError`, or
+        returns an earlier job or one that replaced another: see `job.admission`.
 
         The job belongs to the caller's trace: to the current span if the program uses
         OpenTelemetry, else to the variables TRACEPARENT and TRACESTATE if they are set.
@@ -196,29 +167,11 @@ class Client(BaseClient[JobRef, Connection]):
         again. With an `idempotency_key` (one for each job, such as a UUID; it costs one write
         unit) it is sent until it is answered, and creates one job.
         """
-        command = named_type(command, type)
-        if not is_typed(command, params):
-            return self._submit_command(command, params, idempotency_key, fields)
-        try:
-            data = self._submit_typed(command, params, idempotency_key, fields)
-        except KeyFullError as error:
-            return SubmitResult("rejected", None, error=error)
-        handler = command if isinstance(command, JobType) else None
-        job: JobRef[Any] = JobRef(self, data, handler)
-        return SubmitResult(admission_of(data), job, replaced=data.get("replaced"))
+        return self._submit(command, params, idempotency_key, fields)
 
     @overload
     def map(
-        self,
-        command: JobType[P, R],
-        values: Iterable[P],
-        /,
-        *,
-        as_completed: bool = ...,
-        window: int = ...,
-        idempotency_key: str | None = ...,
-        policy: FollowPolicy | None = ...,
-        **fields: Unpack[SubmissionFields],
+        self, command: JobType[P, R], values: Iterable[P], /, **options: Unpack[MapOptions]
     ) -> Iterator[Mapped[P, JobRef[R], R]]: ...
     @overload
     def map(
@@ -226,12 +179,7 @@ class Client(BaseClient[JobRef, Connection]):
         command: Command | Callable[[V], Made],
         values: Iterable[V],
         /,
-        *,
-        as_completed: bool = ...,
-        window: int = ...,
-        idempotency_key: str | None = ...,
-        policy: FollowPolicy | None = ...,
-        **fields: Unpack[SubmissionFields],
+        **options: Unpack[MapOptions],
     ) -> Iterator[Mapped[V, JobRef, JobRef]]: ...
     def map(
         self,
@@ -286,87 +234,30 @@ class AsyncClient(BaseClient[AsyncJobRef, AsyncConnection]):
     def _handle(self, data: JobJson, handler: JobType[Any, Any] | None = None) -> AsyncJobRef:
         return AsyncJobRef(self, data, handler)
 
-    async def create(
-        self,
-        handler: JobType[P, R],
-        params: P,
-        *,
-        idempotency_key: str | None = None,
-        **fields: Unpack[SubmissionFields],
-    ) -> AsyncJobRef[R]:
-        """Submit a job of a type; see `Client.create`."""
-        data = await self._submit_typed(handler, params, idempotency_key, fields)
-        return AsyncJobRef(self, data, handler)
-
+    @overload
+    async def submit(self, command: Command, **options: Unpack[SubmitOptions]) -> AsyncJobRef: ...
     @overload
     async def submit(
-        self,
-        command: Command,
-        *,
-        idempotency_key: str | None = ...,
-        **fields: Unpack[SubmissionFields],
+        self, command: str, params: Mapping[str, Any], **options: Unpack[SubmitOptions]
     ) -> AsyncJobRef: ...
     @overload
     async def submit(
-        self,
-        command: str,
-        params: Mapping[str, Any],
-        *,
-        idempotency_key: str | None = ...,
-        **fields: Unpack[SubmissionFields],
-    ) -> SubmitResult[AsyncJobRef]: ...
-    @overload
+        self, command: JobType[P, R], params: P, **options: Unpack[SubmitOptions]
+    ) -> AsyncJobRef[R]: ...
     async def submit(
         self,
-        *,
-        type: str,
-        params: Mapping[str, Any],
-        idempotency_key: str | None = ...,
-        **fields: Unpack[SubmissionFields],
-    ) -> SubmitResult[AsyncJobRef]: ...
-    @overload
-    async def submit(
-        self,
-        command: JobType[P, R],
-        params: P,
-        *,
-        idempotency_key: str | None = ...,
-        **fields: Unpack[SubmissionFields],
-    ) -> SubmitResult[AsyncJobRef[R]]: ...
-    async def submit(
-        self,
-        command: Command | str | JobType[Any, Any] | None = None,
+        command: Command | str | JobType[Any, Any],
         params: Any = None,
         *,
-        type: str | None = None,
         idempotency_key: str | None = None,
         **fields: Unpack[SubmissionFields],
-    ) -> AsyncJobRef[Any] | SubmitResult[Any]:
+    ) -> AsyncJobRef[Any]:
         """Submit a command, or a job of a type with its params; see `Client.submit`."""
-        command = named_type(command, type)
-        if not is_typed(command, params):
-            return await self._submit_command(command, params, idempotency_key, fields)
-        try:
-            data = await self._submit_typed(command, params, idempotency_key, fields)
-        except KeyFullError as error:
-            return SubmitResult("rejected", None, error=error)
-        job: AsyncJobRef[Any] = AsyncJobRef(
-            self, data, command if isinstance(command, JobType) else None
-        )
-        return SubmitResult(admission_of(data), job, replaced=data.get("replaced"))
+        return await self._submit(command, params, idempotency_key, fields)
 
     @overload
     def map(
-        self,
-        command: JobType[P, R],
-        values: Iterable[P],
-        /,
-        *,
-        as_completed: bool = ...,
-        window: int = ...,
-        idempotency_key: str | None = ...,
-        policy: FollowPolicy | None = ...,
-        **fields: Unpack[SubmissionFields],
+        self, command: JobType[P, R], values: Iterable[P], /, **options: Unpack[MapOptions]
     ) -> AsyncGenerator[Mapped[P, AsyncJobRef[R], R], None]: ...
     @overload
     def map(
@@ -374,12 +265,7 @@ class AsyncClient(BaseClient[AsyncJobRef, AsyncConnection]):
         command: Command | Callable[[V], Made],
         values: Iterable[V],
         /,
-        *,
-        as_completed: bool = ...,
-        window: int = ...,
-        idempotency_key: str | None = ...,
-        policy: FollowPolicy | None = ...,
-        **fields: Unpack[SubmissionFields],
+        **options: Unpack[MapOptions],
     ) -> AsyncGenerator[Mapped[V, AsyncJobRef, AsyncJobRef], None]: ...
     def map(
         self,

@@ -1,6 +1,7 @@
 """Calls that concern a deployment: queues, agents, conditions, the audit trail, health."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from joblane.client.answers import as_object
@@ -128,11 +129,7 @@ class DeploymentCalls:
 
         `facts` names those that each entry shows, ten at most.
         """
-
-        def read(size: int, cursor: str | None) -> Call[dict[str, Any]]:
-            return DeploymentCalls.agents(self, facts=facts, limit=size, cursor=cursor)
-
-        return listed(read, limit, dict[str, Any])
+        return listed(partial(DeploymentCalls.agents, self, facts=facts), limit, dict[str, Any])
 
     @ApiCall
     def agent(self, name: str) -> Call[dict[str, Any]]:
@@ -171,11 +168,7 @@ class DeploymentCalls:
     @ApiStream
     def list_conditions(self, limit: int | None = None) -> Stream[dict[str, Any]]:
         """Yield the conditions that jobs wait for, at most `limit`; pages are read as needed."""
-
-        def read(size: int, cursor: str | None) -> Call[dict[str, Any]]:
-            return DeploymentCalls.conditions(self, limit=size, cursor=cursor)
-
-        return listed(read, limit, dict[str, Any])
+        return listed(partial(DeploymentCalls.conditions, self), limit, dict[str, Any])
 
     @ApiCall
     def declare(
@@ -223,12 +216,8 @@ class DeploymentCalls:
         action: str | None = None,
     ) -> Stream[dict[str, Any]]:
         """Yield entries of the audit trail as `audit` reads them, at most `limit`."""
-
-        def read(size: int, cursor: str | None) -> Call[dict[str, Any]]:
-            return DeploymentCalls.audit(
-                self, job_id, limit=size, cursor=cursor, since=since, until=until, action=action
-            )
-
+        audit = DeploymentCalls.audit
+        read = partial(audit, self, job_id, since=since, until=until, action=action)
         return listed(read, limit, dict[str, Any])
 
     @ApiCall

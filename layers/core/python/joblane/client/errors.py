@@ -141,9 +141,7 @@ class ServerError(ApiError):
 class FollowError(JoblaneError):
     """The API did not answer for too long; `cursor` resumes where following stopped."""
 
-    def __init__(self, message: str, *, cursor: str | None = None) -> None:
-        super().__init__(message)
-        self.cursor = cursor
+    cursor: str | None = None
 
 
 class JobFailedError(JoblaneError):

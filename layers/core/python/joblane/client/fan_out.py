@@ -10,13 +10,14 @@ import uuid
 from abc import ABC
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from joblane.client.answers import JobJson, job_json
 from joblane.client.batches import BATCH_BYTES, may_succeed
 from joblane.client.calls import LIST_MAX, ApiStream, Call, Item, Stream, encoded, get
 from joblane.client.errors import AnswerError, InputError, JoblaneError, NotFoundError
-from joblane.client.fields import Command, Submission, command_words, sent_fields
+from joblane.client.fields import Command, Submission, command_words, job_fields, sent_fields
 from joblane.client.files.calls import with_uploads
 from joblane.client.follow import FollowPolicy, News, Poll, Runtime
 from joblane.client.log_calls import NEWBORN_S, job_path
@@ -319,7 +320,7 @@ class _OpenJobs(Watch):
 def maker(command: object) -> Callable[[Any], Mapping[str, Any]]:
     """Return the function that makes the fields of a submission of a value. Raises `InputError`."""
     if isinstance(command, JobType):
-        return _typed(command)
+        return partial(job_fields, command)
     if callable(command):
         return lambda value: _submission(command(value))
     words = command_words(command)
@@ -331,18 +332,8 @@ def maker(command: object) -> Callable[[Any], Mapping[str, Any]]:
     return lambda value: {"command": [word.replace(PLACEHOLDER, _text(value)) for word in words]}
 
 
-def _typed(handler: JobType[Any, Any]) -> Callable[[Any], Mapping[str, Any]]:
-    def make(params: Any) -> Mapping[str, Any]:
-        try:
-            return {"type": handler.name, "params": handler.dump_params(params)}
-        except (TypeError, ValueError) as error:
-            raise InputError(str(error)) from error
-
-    return make
-
-
 def _submission(made: object) -> Mapping[str, Any]:
-    return made if isinstance(made, Mapping) else {"command": command_words(made)}
+    return made if isinstance(made, Mapping) else job_fields(made)
 
 
 def _text(value: object) -> str:

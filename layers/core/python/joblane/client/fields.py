@@ -170,20 +170,20 @@ class Submission(SubmissionFields, total=False):
     """Parameters of the type."""
 
 
-def is_typed(command: object, params: object) -> bool:
-    """Whether a submission is of a type: a handler, or a name with params."""
-    return isinstance(command, JobType) or (isinstance(command, str) and params is not None)
-
-
-def named_type(
-    command: Command | str | JobType[Any, Any] | None, job_type: str | None
-) -> Command | str | JobType[Any, Any] | None:
-    """Return the type that `type=` names in place of a command. Raises `InputError` for both."""
-    if job_type is None:
-        return command
-    if command is not None:
-        raise InputError("a submission has a command or a type, not both")
-    return job_type
+def job_fields(what: object, params: object = None) -> Mapping[str, Any]:
+    """Return the command, or the type and its params, of a submission. Raises `InputError`."""
+    if isinstance(what, JobType):
+        try:
+            return {"type": what.name, "params": what.dump_params(params)}
+        except (TypeError, ValueError) as error:
+            raise InputError(str(error)) from error
+    if params is None:
+        return {"command": command_words(what)}
+    if not isinstance(what, str):
+        raise InputError("params are for a type; a command has its arguments")
+    if not isinstance(params, Mapping):
+        raise InputError("the params of a type that is named must be a mapping")
+    return {"type": what, "params": dict(params)}
 
 
 def command_words(command: object) -> list[str]:

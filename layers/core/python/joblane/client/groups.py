@@ -1,7 +1,8 @@
 """Calls that concern groups: jobs with a target of several agents, which became a job for each."""
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar, cast
 
 from joblane.client.answers import GroupPage, JobJson, MemberJson, group_page, job_json
 from joblane.client.calls import (
@@ -11,9 +12,9 @@ from joblane.client.calls import (
     C,
     Call,
     Caller,
-    Item,
     Stream,
     get,
+    listed,
     segment,
     sweep,
 )
@@ -65,14 +66,7 @@ class Groups(Caller[C], Generic[J, C]):
     @ApiStream
     def members(self, group_id: str) -> Stream[MemberJson]:
         """Yield all members, in the order of their agents' names; pages are read as needed."""
-        cursor: str | None = None
-        while True:
-            page = yield from Groups.page(self, group_id, cursor=cursor)
-            for member in page["entries"]:
-                yield Item(member)
-            cursor = page.get("next")
-            if not cursor:
-                return
+        return listed(partial(Groups.page, self, group_id), None, _member)
 
     @ApiStream
     def follow(
@@ -113,6 +107,10 @@ class Groups(Caller[C], Generic[J, C]):
         Yields the answer for each page of members, with the numbers `examined` and `retried`.
         """
         return sweep(f"{_path(group_id)}/retry", "a page of members", reason)
+
+
+def _member(row: Any) -> MemberJson:
+    return cast("MemberJson", row)
 
 
 def _path(group_id: str) -> str:

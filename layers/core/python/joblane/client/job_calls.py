@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, Unpack, cast
 
 from joblane.client.answers import (
@@ -23,14 +24,13 @@ from joblane.client.calls import (
     listed,
     sweep,
 )
-from joblane.client.errors import InputError, WaitTimeoutError
+from joblane.client.errors import WaitTimeoutError
 from joblane.client.fields import (
-    Command,
     Filters,
     Seconds,
     Submission,
     SubmissionFields,
-    command_words,
+    job_fields,
     seconds,
     sent_fields,
     sent_filters,
@@ -55,37 +55,24 @@ class JobCalls(LogCalls, ABC, Generic[J]):
     """The calls; J is the client's type of a job."""
 
     @ApiCall
-    def _submit_command(
+    def _submit(
         self,
-        command: Command | str | JobType[Any, Any] | None,
+        what: object,
         params: object,
         idempotency_key: str | None,
         fields: SubmissionFields,
     ) -> Call[J]:
-        words = command_words(command)
-        if params is not None:
-            raise InputError("params are for a type; a command has its arguments")
-        what = {"command": words}
-        return self._handle((yield from self._submit(what, idempotency_key, fields)))
-
-    @ApiCall
-    def _submit_typed(
-        self,
-        job_type: object,
-        params: Any,
-        idempotency_key: str | None,
-        fields: SubmissionFields,
-    ) -> Call[JobJson]:
-        if not isinstance(job_type, JobType):
-            if not isinstance(params, Mapping):
-                raise InputError("the params of a type that is named must be a mapping")
-            named = {"type": job_type, "params": dict(params)}
-            return self._submit(named, idempotency_key, fields)
-        try:
-            what = {"type": job_type.name, "params": job_type.dump_params(params)}
-        except (TypeError, ValueError) as error:
-            raise InputError(str(error)) from error
-        return self._submit(what, idempotency_key, fields)
+        named = job_fields(what, params)
+        given = yield from with_uploads(sent_fields(fields))
+        answer = yield from act(
+            "POST",
+            "/v1/jobs",
+            {**named, **given},
+            idempotency_key=idempotency_key,
+            headers=trace_headers(),
+        )
+        handler = what if isinstance(what, JobType) else None
+        return self._handle(self._submitted(answer), handler)
 
     @ApiCall
     def submit_batch(
@@ -267,37 +254,16 @@ class JobCalls(LogCalls, ABC, Generic[J]):
     @ApiStream
     def list(self, limit: int | None = None, **filters: Unpack[Filters]) -> Stream[J]:
         """Yield jobs, newest first, at most `limit`; pages are fetched as they are needed."""
-
-        def read(size: int, cursor: str | None) -> Call[JobPage]:
-            return JobCalls.list_page(self, limit=size, cursor=cursor, **filters)
-
-        return listed(read, limit, self._handle)
+        return listed(partial(JobCalls.list_page, self, **filters), limit, self._handle)
 
     @ApiStream
     def list_dead_letters(self, limit: int | None = None) -> Stream[J]:
         """Yield dead jobs, newest first, at most `limit`; see `list`."""
-
-        def read(size: int, cursor: str | None) -> Call[JobPage]:
-            return JobCalls.dead_letters(self, limit=size, cursor=cursor)
-
-        return listed(read, limit, self._handle)
+        return listed(partial(JobCalls.dead_letters, self), limit, self._handle)
 
     @abstractmethod
     def _handle(self, data: JobJson, handler: JobType[Any, Any] | None = None) -> J:
         """Make the client's object of a job, which `handler` may be the type of."""
-
-    def _submit(
-        self, what: Mapping[str, Any], idempotency_key: str | None, fields: SubmissionFields
-    ) -> Call[JobJson]:
-        given = yield from with_uploads(sent_fields(fields))
-        answer = yield from act(
-            "POST",
-            "/v1/jobs",
-            {**what, **given},
-            idempotency_key=idempotency_key,
-            headers=trace_headers(),
-        )
-        return self._submitted(answer)
 
     def _submitted(self, answer: object) -> JobJson:
         job = job_json(answer)

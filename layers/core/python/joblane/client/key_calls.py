@@ -1,6 +1,7 @@
 """Calls that concern keys: how many jobs run at once under a key, which ones, and which wait."""
 
 import json
+from functools import partial
 from typing import Any
 
 from joblane.client.answers import as_object
@@ -37,11 +38,7 @@ class KeyCalls:
     @ApiStream
     def list_keys(self, scope: str, limit: int | None = None) -> Stream[dict[str, Any]]:
         """Yield the keys that jobs have or wait for, at most `limit`; pages are read as needed."""
-
-        def read(size: int, cursor: str | None) -> Call[dict[str, Any]]:
-            return KeyCalls.keys(self, scope, limit=size, cursor=cursor)
-
-        return listed(read, limit, dict[str, Any])
+        return listed(partial(KeyCalls.keys, self, scope), limit, dict[str, Any])
 
     @ApiCall
     def key(self, scope: str, *segments: str | float) -> Call[dict[str, Any]]:

@@ -4,44 +4,67 @@ A handle knows the job's type if it was submitted as a handler: `wait()` of a `J
 returns a SyncResult. Of any other job, `wait()` returns the handle itself.
 """
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 from joblane.client.answers import JobJson, LogRecord, is_group
-from joblane.client.errors import JobFailedError, KeyFullError, ResultError
+from joblane.client.calls import ApiCall, ApiStream, C, Call, Caller, Stream
+from joblane.client.connection import AsyncConnection, Connection
+from joblane.client.errors import JobFailedError, ResultError
 from joblane.client.fields import Seconds
+from joblane.client.files.calls import FileCalls
+from joblane.client.job_calls import JobCalls
+from joblane.client.log_calls import LogCalls
 from joblane.handler.job_type import JobType
 from joblane.job.lifecycle import ENDED, State
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # of mypy: the one of typing has defaults since 3.13
 
-    from joblane.client.clients import AsyncClient, Client  # noqa: F401 - named as strings
+    from joblane.client.clients import BaseClient
     from joblane.client.files.models import Outputs
+
+    J = TypeVar("J")
+    T = TypeVar("T")
+    S = TypeVar("S")
 
     R = TypeVar("R", default="JobRef[Any]")
     A = TypeVar("A", default="AsyncJobRef[Any]")
 else:
     from typing import TypeVar
 
+    J = TypeVar("J")
+    T = TypeVar("T")
+    S = TypeVar("S")
     R = TypeVar("R")
     A = TypeVar("A")
 
-J = TypeVar("J")
-K = TypeVar("K")
-S = TypeVar("S")
 
+class JobValues(Caller[C], Generic[C, J, T]):
+    """A job as it was when it was last read, with the calls that concern it.
 
-class JobValues(Generic[K]):
-    """A job as it was when it was last read."""
+    C is the connection, J the handle itself, and T what `wait` returns.
+    """
 
-    def __init__(self, client: K, data: JobJson, job_type: JobType[Any, Any] | None = None) -> None:
+    _client: "BaseClient[Any, Any]"
+
+    def __init__(
+        self,
+        client: "BaseClient[Any, Any]",
+        data: JobJson,
+        job_type: JobType[Any, Any] | None = None,
+    ) -> None:
         self._client = client
+        self._connection = client._connection  # noqa: SLF001 - it is the client's handle
         self._job_type = job_type
         self.data = data
         """The API's answer, unknown fields included."""
+        self.admission = data.get("admission")
+        """What became of its submission, None of a job that was read: `accepted`; `coalesced`, it
+        is an earlier job with the same key; `replaced`, the job `replaced` is skipped for it."""
+        self.replaced = data.get("replaced")
+        """Id of the job that was skipped for it when it was submitted."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {self.state}>"
@@ -71,112 +94,61 @@ class JobValues(Generic[K]):
         """Exit code of the last attempt; None before its end and when a signal ended it."""
         return self.data.get("exit_code")
 
-    def _waited(self) -> Any:
-        """Return what `wait` returns."""
-        return self if self._job_type is None else result_of(self._job_type, self.data)
-
-
-class JobRef(JobValues["Client"], Generic[R]):
-    """A job as it was when it was last read, with the calls that concern it.
-
-    R is what `wait` returns: the result of a handler, or the `JobRef` itself.
-    """
-
-    def refresh(self) -> Self:
+    @ApiCall
+    def refresh(self) -> Call[J]:
         """Read the job again. Returns itself."""
-        self.data = self._client.get(self.id).data
-        return self
+        read: Any = yield from JobCalls.get(self._client, self.id)
+        self.data = read.data
+        return cast("J", self)
 
-    def wait(self, timeout_s: Seconds | None = None) -> R:
+    @ApiCall
+    def wait(self, timeout_s: Seconds | None = None) -> Call[T]:
         """Wait until the job has ended, see `Client.wait`.
 
         Of a handler's job, returns the result, and raises `JobFailedError` if the job ended in
         another state than completed, `ResultError` if the result is not the declared model. Of any
         other job, returns itself, in whatever state.
         """
-        self.data = self._client.wait(self.id, timeout_s).data
-        return cast("R", self._waited())
+        read: Any = yield from JobCalls.wait(self._client, self.id, timeout_s)
+        self.data = read.data
+        job_type = self._job_type
+        return cast("T", self if job_type is None else result_of(job_type, self.data))
 
-    def logs(self, *, follow: bool = False, tail: int | None = None) -> Iterator[LogRecord]:
+    @ApiStream
+    def logs(self, *, follow: bool = False, tail: int | None = None) -> Stream[LogRecord]:
         """Yield the records of the job's output, see `Client.logs`."""
-        return self._client.logs(self.id, follow=follow, tail=tail)
+        return LogCalls.logs(self._client, self.id, follow=follow, tail=tail)
 
-    def outputs(self) -> "Outputs":
+    @ApiCall
+    def outputs(self) -> "Call[Outputs]":
         """Read the list of the job's output files, see `Client.outputs`."""
-        return self._client.outputs(self.id)
+        return FileCalls.outputs(self._client, self.id)
 
+    @ApiCall
     def download(
         self, to: str | PathLike[str], paths: Sequence[str] = (), *, replace: bool = False
-    ) -> "Outputs":
+    ) -> "Call[Outputs]":
         """Write output files of the job below a directory, see `Client.download`."""
-        return self._client.download(self.id, to, paths, replace=replace)
+        return FileCalls.download(self._client, self.id, to, paths, replace=replace)
+
+
+class JobRef(JobValues[Connection, "JobRef[Any]", R], Generic[R]):
+    """A job as it was when it was last read, with the calls that concern it.
+
+    R is what `wait` returns: the result of a handler, or the `JobRef` itself.
+    """
 
     def of(self, handler: JobType[Any, S]) -> "JobRef[S]":
         """Return a handle of the same job, which a program has submitted as `handler` before."""
         return JobRef(self._client, self.data, handler)
 
 
-class AsyncJobRef(JobValues["AsyncClient"], Generic[A]):
-    """A job as it was when it was last read, with the calls that concern it; see `JobRef`."""
-
-    async def refresh(self) -> Self:
-        """Read the job again. Returns itself."""
-        self.data = (await self._client.get(self.id)).data
-        return self
-
-    async def wait(self, timeout_s: Seconds | None = None) -> A:
-        """Wait until the job has ended, see `JobRef.wait`."""
-        self.data = (await self._client.wait(self.id, timeout_s)).data
-        return cast("A", self._waited())
-
-    def logs(
-        self, *, follow: bool = False, tail: int | None = None
-    ) -> AsyncGenerator[LogRecord, None]:
-        """Yield the records of the job's output, see `Client.logs`."""
-        return self._client.logs(self.id, follow=follow, tail=tail)
-
-    async def outputs(self) -> "Outputs":
-        """Read the list of the job's output files, see `Client.outputs`."""
-        return await self._client.outputs(self.id)
-
-    async def download(
-        self, to: str | PathLike[str], paths: Sequence[str] = (), *, replace: bool = False
-    ) -> "Outputs":
-        """Write output files of the job below a directory, see `Client.download`."""
-        return await self._client.download(self.id, to, paths, replace=replace)
+class AsyncJobRef(JobValues[AsyncConnection, "AsyncJobRef[Any]", A], Generic[A]):
+    """The `JobRef` of an `AsyncClient`: its calls are awaited."""
 
     def of(self, handler: JobType[Any, S]) -> "AsyncJobRef[S]":
         """Return a handle of the same job, which a program has submitted as `handler` before."""
         return AsyncJobRef(self._client, self.data, handler)
-
-
-Admission = Literal["accepted", "rejected", "coalesced", "replaced"]
-
-
-@dataclass(frozen=True, slots=True)
-class SubmitResult(Generic[J]):
-    """What became of the submission of a job of a type."""
-
-    status: Admission
-    """`accepted`: a new job. `rejected`: the key is full. `coalesced`: `job` is an earlier one with
-    the same key. `replaced`: a new job, and the job `replaced` is skipped for it."""
-    job: J | None
-    """The handle of the job; None if it was rejected."""
-    replaced: str | None = None
-    """Id of the job that was skipped."""
-    error: KeyFullError | None = None
-    """Why it was rejected."""
-
-
-def admission_of(data: JobJson) -> Admission:
-    """Read how a job was admitted; an API without keys accepts all."""
-    match data.get("admission"):
-        case "coalesced":
-            return "coalesced"
-        case "replaced":
-            return "replaced"
-        case _:
-            return "accepted"
 
 
 def unless_completed(data: JobJson) -> JobFailedError | None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, StringConstraints
 
 from joblane.audit.records import Action, Record, Who
-from joblane.contract.models import Body, View
+from joblane.contract.models import Body, Page, View
 from joblane.formats.text import one_line
 from joblane.formats.times import rfc3339
 
@@ -74,15 +74,11 @@ class AuditEntry(View):
     the action was done, or if the function was killed before it could record a refusal."""
 
 
-class AuditPage(View):
+class AuditPage(Page):
     """A page of the audit trail, newest first."""
 
     entries: tuple[AuditEntry, ...]
     """The entries of this page."""
-    limit: int
-    """Maximum number of entries of this page."""
-    next: str | None
-    """Cursor of the next page; null at the end. A page may be shorter than `limit` and have one."""
 
 
 def who_view(who: Who | None) -> WhoView | None:

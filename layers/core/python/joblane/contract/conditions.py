@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from joblane.contract.models import Body, View
+from joblane.contract.models import Body, Page, View
 
 
 class Declaration(Body):
@@ -41,15 +41,11 @@ class ConditionView(View):
     """When the longest-waiting job fails if the condition still blocks."""
 
 
-class ConditionPage(View):
+class ConditionPage(Page):
     """A page of conditions."""
 
     entries: tuple[ConditionView, ...]
     """The entries of this page."""
-    limit: int
-    """Maximum number of entries of this page."""
-    next: str | None
-    """Cursor of the next page; null at the end."""
 
 
 class AppView(View):

@@ -1,7 +1,7 @@
 """Groups in the API: a broadcast with its members."""
 
 from joblane.contract.job import Job
-from joblane.contract.models import View
+from joblane.contract.models import Page, View
 from joblane.job.lifecycle import Outcome, State
 
 
@@ -31,14 +31,10 @@ class Member(View):
     """Time when it ended."""
 
 
-class GroupPage(View):
+class GroupPage(Page):
     """A group, and a page of its members."""
 
     group: Job
     """The job that was submitted, with the state of the group."""
     entries: tuple[Member, ...]
     """Members, in the order of their agents' names."""
-    limit: int
-    """Maximum number of entries of this page."""
-    next: str | None
-    """Cursor of the next page; null at the end."""

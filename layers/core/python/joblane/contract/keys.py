@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from joblane.contract.models import View
+from joblane.contract.models import Page, View
 from joblane.contract.queries import PageQuery
 from joblane.job.lifecycle import State
 from joblane.key.policy import StalePolicy, WhenFull
@@ -46,15 +46,11 @@ class KeyView(View):
     """What happens to a job whose agent was lost."""
 
 
-class KeyPage(View):
+class KeyPage(Page):
     """A page of keys."""
 
     entries: tuple[KeyView, ...]
     """The entries of this page; it may have fewer than `limit` although another one follows."""
-    limit: int
-    """Maximum number of entries of this page."""
-    next: str | None
-    """Cursor of the next page; null at the end."""
 
 
 class KeyHolder(View):

@@ -24,3 +24,19 @@ class View(BaseModel):
     """Part of an answer."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
+
+
+class Page(View):
+    """A page of a list, which has `entries`."""
+
+    limit: int
+    """Maximum number of entries of this page."""
+    next: str | None
+    """Cursor of the next page; null at the end. A page may be shorter than `limit` and have one."""
+
+
+class OnlyPage(Page):
+    """The only page of a list."""
+
+    next: None
+    """Cursor of the next page; null, because there is none."""

@@ -1,6 +1,6 @@
 """Output files of a job in the API."""
 
-from joblane.contract.models import View
+from joblane.contract.models import Page
 from joblane.contract.queries import PageQuery, Truth
 from joblane.files.models import OutputFile, SkippedFile
 
@@ -19,15 +19,11 @@ class ListedFile(OutputFile):
     """Where it can be downloaded for some minutes, without a token; null unless asked for."""
 
 
-class OutputPage(View):
+class OutputPage(Page):
     """A page of a job's output files, by path: those of the newest attempt that left any."""
 
     entries: tuple[ListedFile, ...]
     """The entries of this page."""
-    limit: int
-    """Maximum number of entries of this page."""
-    next: str | None
-    """Cursor of the next page; null at the end."""
     epoch: int | None
     """The claim whose attempt it was; null if no attempt has collected files yet."""
     count: int

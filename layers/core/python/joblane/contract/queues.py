@@ -7,7 +7,7 @@ from pydantic import Field
 
 from joblane.contract.audit import Reason
 from joblane.contract.job import Job
-from joblane.contract.models import Body, View
+from joblane.contract.models import Body, OnlyPage, View
 from joblane.deployment.names import PLATFORM, Lane
 from joblane.formats.times import rfc3339
 from joblane.job.lifecycle import State
@@ -149,15 +149,11 @@ class QueueView(View):
     """Of the caller's tenant, or of all for the role platform, over 1, 5 and 60 minutes."""
 
 
-class QueuePage(View):
+class QueuePage(OnlyPage):
     """All queues that the caller's tenant may use, or all for the role platform."""
 
     entries: tuple[QueueView, ...]
     """The entries of this page."""
-    limit: int
-    """Maximum number of entries of this page."""
-    next: None
-    """Cursor of the next page; null at the end."""
 
 
 class QueueVerdict(View):

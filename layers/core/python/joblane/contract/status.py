@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from joblane.contract.access import AnyRole, Scope
-from joblane.contract.models import View
+from joblane.contract.models import OnlyPage, View
 from joblane.contract.queries import Query
 from joblane.contract.why import ReasonView
 from joblane.deployment.limits import Limit
@@ -255,12 +255,8 @@ class FleetView(DeclaredFleet):
     """What the scaler last decided; null if it never has, or if it cannot be read (see `note`)."""
 
 
-class FleetPage(View):
+class FleetPage(OnlyPage):
     """The fleets of the deployment."""
 
     entries: tuple[FleetView, ...]
     """The entries of this page."""
-    limit: int
-    """Maximum number of entries of this page."""
-    next: None
-    """Cursor of the next page; null at the end."""

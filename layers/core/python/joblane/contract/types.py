@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from joblane.contract.audit import Reason, WhoView, who_view
-from joblane.contract.models import Body, View
+from joblane.contract.models import Body, OnlyPage, View
 from joblane.contract.queries import Query, Truth
 from joblane.deployment.names import Architecture
 from joblane.formats.times import rfc3339
@@ -96,15 +96,11 @@ class TypeView(TypeSummary):
     """JSON Schema of the result; null if any JSON is one."""
 
 
-class TypePage(View):
+class TypePage(OnlyPage):
     """All job types of the caller's tenant, the built-in ones included."""
 
     entries: tuple[TypeSummary, ...]
     """The types, by name."""
-    limit: int
-    """Maximum number of entries of this page."""
-    next: None
-    """Cursor of the next page; null at the end."""
     architectures: tuple[Architecture, ...]
     """Architectures of the deployment's fleets, for which bundles are built."""
 

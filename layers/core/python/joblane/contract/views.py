@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import ConfigDict
 
 from joblane.contract.job import Job
-from joblane.contract.models import View
+from joblane.contract.models import Page, View
 from joblane.contract.problems import FieldProblem
 from joblane.job.lease import AgentState
 from joblane.job.lifecycle import State
@@ -41,15 +41,11 @@ class Login(View):
     """Value for issuers that require an `audience`."""
 
 
-class JobPage(View):
+class JobPage(Page):
     """A page of jobs, newest first."""
 
     entries: tuple[Job, ...]
     """The entries of this page."""
-    limit: int
-    """Maximum number of entries of this page."""
-    next: str | None
-    """Cursor of the next page; null at the end. A page may be shorter than `limit` and have one."""
 
 
 class LogPage(View):
@@ -98,15 +94,11 @@ class AgentView(View):
     agent is gone."""
 
 
-class AgentPage(View):
+class AgentPage(Page):
     """A page of agents."""
 
     entries: tuple[AgentView, ...]
     """The entries of this page."""
-    limit: int
-    """Maximum number of entries of this page."""
-    next: str | None
-    """Cursor of the next page; null at the end."""
 
 
 class AgentJob(View):

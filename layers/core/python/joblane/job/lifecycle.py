@@ -298,14 +298,8 @@ def backoff_s(retry: "Retry", attempt: int, dice: random.Random) -> float:
     return dice.uniform(0, bound)
 
 
-def outcome_of(
-    *, exit_code: int | None, timed_out: bool, oom_killed: bool, condition: str | None = None
-) -> Outcome:
-    """The outcome of an attempt, from what the sandbox reports.
-
-    Exit code 75 without a `condition` (a deployment without recovery) is an ordinary failure:
-    nothing would release the job.
-    """
+def outcome_of(*, exit_code: int | None, timed_out: bool, oom_killed: bool) -> Outcome:
+    """The outcome of an attempt, from what the sandbox reports."""
     if timed_out:
         return Outcome.TIMED_OUT
     if oom_killed:
@@ -314,7 +308,7 @@ def outcome_of(
         return Outcome.SUCCEEDED
     if exit_code == EXIT_PERMANENT:
         return Outcome.PERMANENT
-    if exit_code == EXIT_BLOCKED and condition is not None:
+    if exit_code == EXIT_BLOCKED:
         return Outcome.BLOCKED
     return Outcome.FAILED
 

@@ -18,9 +18,6 @@ PAGE = 100
 
 MOST_MEMBERS = 10_000
 
-MOST_AT_ONCE = 1000
-"""Highest `max_concurrency`: the group's row holds the numbers of the members that are open."""
-
 MOST_RESTARTS = 25
 """Members that are retried together: their rows and the group's row are one transaction."""
 

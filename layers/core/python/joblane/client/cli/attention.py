@@ -11,6 +11,7 @@ from typing import Any
 
 from joblane.client.answers import rows
 from joblane.client.cli.formats import duration, parse_time
+from joblane.client.cli.queue_text import oldest, state, total, window
 
 Fields = Mapping[str, Any]
 
@@ -67,17 +68,6 @@ def entries(answer: Fields, name: str) -> list[dict[str, Any]]:
     return [] if answer.get(name) is None else rows(answer[name])
 
 
-def waiting(queue: Fields) -> int:
-    """Jobs of a queue that wait for an agent."""
-    return sum(lane.get("visible") or 0 for lane in queue.get("lanes", ()))
-
-
-def window(queue: Fields, minutes: int) -> Fields:
-    """The activity of a queue over the last minutes; empty if the API has none."""
-    found = (w for w in queue.get("activity", ()) if w.get("minutes") == minutes)
-    return next(found, {})
-
-
 def shortage(fleet: Fields) -> str | None:
     """Why a fleet has fewer instances than it wants, in a sentence; None if it has them."""
     name, reason = fleet.get("name"), obstacle(fleet)
@@ -102,18 +92,18 @@ def obstacle(fleet: Fields) -> Fields | None:
 
 def _stuck(queues: Iterable[Fields], answer: Fields) -> Iterator[Point]:
     for queue in queues:
-        count = waiting(queue)
-        if not count or _is_paused(queue):
+        count = total(queue, "visible")
+        if not count or state(queue) == "paused":
             continue
         name = _word(queue.get("name"))
         started = (window(queue, WINDOW).get("started") or {}).get("jobs")
-        ages = [lane["oldest_s"] for lane in queue.get("lanes", ()) if lane.get("oldest_s")]
+        waits_s = oldest(queue) or 0
         command = f"joblane ls --queue {name} --state pending"
         if _has_no_agent(queue, answer):
             text = f"{count} jobs wait in queue {name}, and no agent that serves it is alive"
             yield Point("stuck", text, command)
-        elif ages and max(ages) >= LONG_WAIT_S and started == 0:
-            since = duration(max(ages))
+        elif waits_s >= LONG_WAIT_S and started == 0:
+            since = duration(waits_s)
             text = f"no job of queue {name} started for {WINDOW} minutes; the oldest waits {since}"
             yield Point("stuck", text, command)
 
@@ -159,11 +149,11 @@ def _agents(agents: Iterable[Fields], summary: Fields) -> Iterator[Point]:
 
 def _jobs(summary: Fields) -> Iterator[Point]:
     by_state = (summary.get("jobs") or {}).get("by_state") or {}
-    for state in STATES:
-        count = by_state.get(state)
+    for kind in STATES:
+        count = by_state.get(kind)
         if count:
             jobs = "1 job is" if count == 1 else f"{count} jobs are"
-            yield Point(state, f"{jobs} {state}", f"joblane ls --state {state}")
+            yield Point(kind, f"{jobs} {kind}", f"joblane ls --state {kind}")
 
 
 def _conditions(conditions: Iterable[Fields], now: datetime) -> Iterator[Point]:
@@ -179,8 +169,8 @@ def _conditions(conditions: Iterable[Fields], now: datetime) -> Iterator[Point]:
 
 def _paused(queues: Iterable[Fields]) -> Iterator[Point]:
     for queue in queues:
-        if _is_paused(queue):
-            name, count = _word(queue.get("name")), waiting(queue)
+        if state(queue) == "paused":
+            name, count = _word(queue.get("name")), total(queue, "visible")
             text = f"queue {name} is paused; {count} jobs wait"
             yield Point("paused", text, f"joblane queues show {name}")
 
@@ -191,10 +181,6 @@ def _limits(summary: Fields) -> Iterator[Point]:
         if current and allowed and current >= NEARLY * allowed:
             text = f"{limit.get('limit')}: {current} of {allowed} are used"
             yield Point("limit", text, "joblane top --once --json")
-
-
-def _is_paused(queue: Fields) -> bool:
-    return (queue.get("settings") or {}).get("run_jobs") is False
 
 
 def _word(name: object) -> str:

@@ -6,7 +6,7 @@ caller's; empty lines and lines that begin with `#` are skipped; quotes belong t
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import typer
@@ -17,11 +17,7 @@ MAX_FILE_BYTES = 1_000_000
 _NAME = re.compile(r"[^\s=]+")
 
 
-def variables(
-    texts: Sequence[str] | None,
-    files: Sequence[Path] | None,
-    own: Mapping[str, str] = os.environ,
-) -> dict[str, str] | None:
+def variables(texts: Sequence[str] | None, files: Sequence[Path] | None) -> dict[str, str] | None:
     """Read the variables; None without any.
 
     Later files count before earlier ones, and options before files, as in docker. Raises
@@ -30,14 +26,14 @@ def variables(
     """
     found: dict[str, str] = {}
     for file in files or ():
-        found |= dict(_of_file(file, own))
+        found |= dict(_of_file(file))
     for text in texts or ():
-        name, value = _pair("--env", text, own)
+        name, value = _pair("--env", text)
         found[name] = value
     return found or None
 
 
-def _of_file(file: Path, own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _of_file(file: Path) -> Iterator[tuple[str, str]]:
     try:
         with file.open("rb") as opened:
             data = opened.read(MAX_FILE_BYTES + 1)
@@ -52,16 +48,16 @@ def _of_file(file: Path, own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(text.split("\n"), 1):
         stripped = line.removesuffix("\r").lstrip()
         if stripped and not stripped.startswith("#"):
-            yield _pair(f"--env-file {file} line {number}", stripped, own)
+            yield _pair(f"--env-file {file} line {number}", stripped)
 
 
-def _pair(where: str, text: str, own: Mapping[str, str]) -> tuple[str, str]:
+def _pair(where: str, text: str) -> tuple[str, str]:
     """Read `K=V`, or `K` with the caller's value."""
     name, equals, value = text.partition("=")
     if not _NAME.fullmatch(name):
         raise typer.BadParameter(f"{where} must be KEY=VALUE, or the name of a variable set here")
     if equals:
         return name, value
-    if name not in own:
+    if name not in os.environ:
         raise typer.BadParameter(f"{where}: {name} is not set here; write {name}=VALUE")
-    return name, own[name]
+    return name, os.environ[name]

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from joblane.client.answers import JobJson, LogRecord, MemberJson
 from joblane.client.cli import group_text, terminal
 from joblane.client.cli.host_output import HostOutput
+from joblane.client.cli.log_follower import reporting
 from joblane.client.cli.status_line import StatusLine
 from joblane.client.clients import Client
-from joblane.client.errors import JoblaneError, NotFoundError
-from joblane.client.follow import Note, Runtime
+from joblane.client.errors import NotFoundError
 from joblane.client.group_follow import GROUP
 
 OUTPUT_KB = 64
@@ -40,9 +40,8 @@ class GroupFollower:
         count = group_text.Count()
         group: JobJson = {}
         try:
-            for news in self.client.groups.follow(
-                group_id, policy=policy, runtime=Runtime(on_note=self._report)
-            ):
+            runtime = reporting(self.give_up_s, "group", self.line.clear)
+            for news in self.client.groups.follow(group_id, policy=policy, runtime=runtime):
                 group = news.group
                 for member in news.ended:
                     count.add([member])
@@ -103,12 +102,3 @@ class GroupFollower:
                 yield None
                 return
             yield record
-
-    def _report(self, note: Note, error: JoblaneError | None) -> None:
-        self.line.clear()
-        if note is Note.AWAY:
-            terminal.note(
-                f"{error}; retrying for {self.give_up_s:.0f} s; the group is not affected"
-            )
-        else:
-            terminal.note(note.value)

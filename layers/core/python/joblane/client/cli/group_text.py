@@ -87,8 +87,4 @@ class Count:
         """How many did not respond; empty for none."""
         if not self.silent:
             return ""
-        return (
-            "; 1 agent did not respond"
-            if self.silent == 1
-            else (f"; {self.silent} agents did not respond")
-        )
+        return f"; {self.silent} {'agent' if self.silent == 1 else 'agents'} did not respond"

@@ -53,9 +53,7 @@ def job_of(client: "Client", group_id: str, agent: str) -> str:
     raise InputError(f"group {group_id} has no job on agent {agent}; see: joblane get {group_id}")
 
 
-def run_pages(
-    pages: Iterator[dict[str, Any]], name: str, *, as_json: bool, what: str = "jobs"
-) -> None:
+def run_pages(pages: Iterator[dict[str, Any]], name: str, *, as_json: bool) -> None:
     """Run all pages and print the sums; exits with 64 if a job was refused."""
     examined, done = 0, 0
     refused: list[dict[str, Any]] = []
@@ -65,13 +63,13 @@ def run_pages(
             examined += page.get("examined", 0)
             done += page.get(name, 0)
             refused += page.get("refused", [])
-            line.show(f"{name} {done} of {examined} {what} examined so far")
+            line.show(f"{name} {done} of {examined} jobs examined so far")
     finally:
         line.clear()
     if as_json:
         terminal.document({"examined": examined, name: done, "refused": refused})
     else:
-        terminal.text(f"{name} {done} of {examined} {what} examined")
+        terminal.text(f"{name} {done} of {examined} jobs examined")
         for entry in refused:
             terminal.note(f"{entry.get('id')}: {entry.get('detail')}")
     if refused:

@@ -2,10 +2,10 @@
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -13,7 +13,7 @@ from joblane.client.cli import completion, terminal, times
 from joblane.client.cli.environment import variables
 from joblane.client.cli.file_options import FileOptions
 from joblane.client.cli.notify_option import notify_field
-from joblane.client.cli.options import IdempotencyKey, with_fields
+from joblane.client.cli.options import IdempotencyKey
 from joblane.client.errors import AnswerError, InputError, ServerError, UnreachableError
 
 if TYPE_CHECKING:
@@ -260,9 +260,12 @@ class JobOptions(FileOptions):
         try:
             values = self._fields(attempts)
             self._check_command()
-            typed = self._params() if self.job_type is not None else None
-            values |= self.upload(client, read_stdin=typed is None)
-            return self._submitted(client, values, typed), values
+            if self.job_type is None:
+                values |= self.upload(client, read_stdin=True)
+                return client.submit(self.command or [], **values), values
+            params = self._params()
+            values |= self.upload(client, read_stdin=False)
+            return client.submit(self.job_type, params, **values), values
         except (UnreachableError, ServerError, AnswerError) as error:
             if not isinstance(error, UnreachableError) or error.sent:
                 terminal.note("the job may have been accepted; check with: joblane ls")
@@ -274,8 +277,7 @@ class JobOptions(FileOptions):
 
         if self.params is not None:
             raise typer.BadParameter("--params and --each exclude each other: lines are the params")
-        if self.job_type is not None and self.command:
-            raise typer.BadParameter("a command and --type exclude each other")
+        self._check_apart()
         fields = self._fields(attempts)
         fields.pop("idempotency_key", None)
         return Common(fields, tuple(self.command or ()), self.job_type)
@@ -289,19 +291,12 @@ class JobOptions(FileOptions):
             return {"command": self.command, **values}
         return {"type": self.job_type, "params": self._params(), **values}
 
-    def _submitted(
-        self, client: "Client", values: dict[str, Any], params: dict[str, Any] | None
-    ) -> "JobRef":
-        if self.job_type is None or params is None:
-            return client.submit(self.command or [], **values)
-        result = client.submit(self.job_type, params, **values)
-        if result.error is not None:
-            raise result.error
-        return cast("JobRef", result.job)
-
-    def _check_command(self) -> None:
+    def _check_apart(self) -> None:
         if self.job_type is not None and self.command:
             raise typer.BadParameter("a command and --type exclude each other")
+
+    def _check_command(self) -> None:
+        self._check_apart()
         if self.job_type is None and self.params is not None:
             raise typer.BadParameter("--params needs --type")
         if self.job_type is None and not self.command:
@@ -404,8 +399,3 @@ def _pairs(option: str, texts: Sequence[str] | None) -> dict[str, str] | None:
             raise typer.BadParameter(f"{option} must be KEY=VALUE")
         found[key] = value
     return found
-
-
-def with_job_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Make a command with a parameter for each field of `JobOptions` and its own keywords."""
-    return with_fields(JobOptions)(command)

@@ -82,6 +82,19 @@ def as_json(records: Sequence[LogRecord]) -> None:
         terminal.json_line(piece.entry)
 
 
+def reporting(
+    give_up_s: float, what: str = "job", clear: Callable[[], None] = lambda: None
+) -> Runtime:
+    """Say when the API does not answer and when it does again; `clear` is called before."""
+
+    def report(note: Note, error: JoblaneError | None) -> None:
+        clear()
+        away = f"{error}; retrying for {give_up_s:.0f} s; the {what} is not affected"
+        terminal.note(away if note is Note.AWAY else note.value)
+
+    return Runtime(on_note=report)
+
+
 @dataclass(slots=True)
 class LogFollower:
     """Follows a job to the end of its log."""
@@ -100,7 +113,7 @@ class LogFollower:
         waiting = Waiting(self.clock())
         policy = FollowPolicy(give_up_s=self.give_up_s)
         for page in self.client.follow(
-            job_id, tail=tail, policy=policy, runtime=Runtime(on_note=self._report)
+            job_id, tail=tail, policy=policy, runtime=reporting(self.give_up_s)
         ):
             entries = page["entries"]
             self.show([log_record(entry) for entry in entries])
@@ -118,9 +131,3 @@ class LogFollower:
         reason = job.reason or "no reason given"
         if job.state in WAITING and waiting.is_new(reason):
             terminal.note(f"job {job_id} is {job.state}: {reason}")
-
-    def _report(self, note: Note, error: JoblaneError | None) -> None:
-        if note is Note.AWAY:
-            terminal.note(f"{error}; retrying for {self.give_up_s:.0f} s; the job is not affected")
-        else:
-            terminal.note(note.value)

@@ -37,7 +37,7 @@ def queue_details(entry: Fields, now: datetime, screen: Screen) -> str:
     own = settings.get("threads")
     shown = {
         "queue": entry.get("name"),
-        "state": _state(entry),
+        "state": state(entry),
         "threads": f"{declared} (joblane.toml)" if own is None else f"{own} (set)",
         "all agents": settings.get("cluster_threads"),
         "changed": _set(settings, now),
@@ -55,7 +55,7 @@ def queue_details(entry: Fields, now: datetime, screen: Screen) -> str:
         [
             f"{window.get('minutes')} min",
             *(_count(window, kind) for kind in KINDS),
-            _wait(window),
+            seconds(window.get("mean_wait_s")),
         ]
         for window in entry.get("activity", [])
     ]
@@ -89,23 +89,44 @@ def choice(answer: Fields, screen: Screen) -> str:
     return f"{first}\n\n{table(headings, rows, screen)}" if rows else first
 
 
+def window(queue: Fields, minutes: int) -> Fields:
+    """The activity of a queue over the last minutes; empty if the API has none."""
+    found = (each for each in queue.get("activity", ()) if each.get("minutes") == minutes)
+    return next(found, {})
+
+
+def total(queue: Fields, figure: str) -> int:
+    """The sum of a figure of all lanes of a queue, such as `visible`: jobs that wait."""
+    return sum(lane.get(figure) or 0 for lane in queue.get("lanes", ()))
+
+
+def oldest(queue: Fields) -> float | None:
+    """Seconds since the oldest message of a queue was sent; None if SQS has not reported it."""
+    ages = [lane["oldest_s"] for lane in queue.get("lanes", ()) if lane["oldest_s"] is not None]
+    return max(ages, default=None)
+
+
+def state(queue: Fields) -> str:
+    """`paused` or `running`."""
+    return "paused" if (queue.get("settings") or {}).get("run_jobs") is False else "running"
+
+
+def seconds(figure: float | None) -> str | None:
+    """A time as text; None if it is not known."""
+    return None if figure is None else duration(figure)
+
+
 def _row(queue: Fields, *, wide: bool) -> list[object]:
-    lanes = queue.get("lanes", [])
-    window: Fields = next((w for w in queue.get("activity", []) if w["minutes"] == WINDOW), {})
-    ages = [lane["oldest_s"] for lane in lanes if lane["oldest_s"] is not None]
+    last = window(queue, WINDOW)
     return [
         queue.get("name"),
-        _state(queue),
-        "/".join(printable(lane.get("visible")) for lane in lanes) or None,
-        _sum(lanes, "in_flight"),
-        duration(max(ages)) if ages else None,
-        *(_rate(window, kind) for kind in ("submitted", "completed", "failed")),
-        *((_sum(lanes, "delayed"), _wait(window)) if wide else ()),
+        state(queue),
+        "/".join(printable(lane.get("visible")) for lane in queue.get("lanes", ())) or None,
+        total(queue, "in_flight"),
+        seconds(oldest(queue)),
+        *(_rate(last, kind) for kind in ("submitted", "completed", "failed")),
+        *((total(queue, "delayed"), seconds(last.get("mean_wait_s"))) if wide else ()),
     ]
-
-
-def _state(queue: Fields) -> str:
-    return "paused" if queue.get("settings", {}).get("run_jobs") is False else "running"
 
 
 def _set(settings: Fields, now: datetime) -> str:
@@ -134,12 +155,3 @@ def _rate(window: Fields, kind: str) -> str | None:
         return None
     rate = window[kind]["jobs"] * 60 / window["span_s"]
     return "0" if rate == 0 else f"{rate:.0f}" if rate >= 100 else f"{rate:.2g}"
-
-
-def _wait(window: Fields) -> str | None:
-    seconds = window.get("mean_wait_s")
-    return None if seconds is None else duration(seconds)
-
-
-def _sum(lanes: Sequence[Fields], name: str) -> int:
-    return sum(lane[name] for lane in lanes)

@@ -7,8 +7,8 @@ import typer
 
 from joblane.client.answers import rows
 from joblane.client.cli import completion, exit_codes, formats, live, queue_text, terminal
-from joblane.client.cli.job_options import JobOptions, with_job_options
-from joblane.client.cli.options import Json, Reason, ShowByDefault, connect
+from joblane.client.cli.job_options import JobOptions
+from joblane.client.cli.options import Json, Reason, ShowByDefault, connect, with_fields
 from joblane.client.cli.tables import screen
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _text(answer: dict[str, Any]) -> str:
     options_metavar="[OPTIONS] --",
     context_settings={"allow_interspersed_args": False},
 )
-@with_job_options
+@with_fields(JobOptions)
 def explain(ctx: typer.Context, options: JobOptions, *, json: Json = False) -> None:
     """Show which queue would take a job, and why the others would not; nothing is submitted.
 

@@ -12,8 +12,8 @@ import typer
 from joblane.client.answers import is_group
 from joblane.client.cli import exit_codes, terminal
 from joblane.client.cli.files import take_home
-from joblane.client.cli.job_options import JobOptions, with_job_options
-from joblane.client.cli.options import Each, GiveUp, Json, Raw, connect
+from joblane.client.cli.job_options import JobOptions
+from joblane.client.cli.options import Each, GiveUp, Json, Raw, connect, with_fields
 from joblane.client.errors import JoblaneError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _CONTEXT = {"allow_interspersed_args": False}
 @commands.command(
     "run", options_metavar=_USAGE, epilog=exit_codes.RUN_EPILOG, context_settings=_CONTEXT
 )
-@with_job_options
+@with_fields(JobOptions)
 def run(
     ctx: typer.Context,
     options: JobOptions,
@@ -197,7 +197,7 @@ def _log_lines(records: Sequence["LogRecord"]) -> None:
 
 
 @commands.command("submit", options_metavar=_USAGE, context_settings=_CONTEXT)
-@with_job_options
+@with_fields(JobOptions)
 def submit(
     ctx: typer.Context, options: JobOptions, *, json: Json = False, each: Each = None
 ) -> None:

@@ -12,7 +12,6 @@ there is no library.
 """
 
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Literal
 
@@ -56,7 +55,6 @@ def utc_time(
     way: Way,
     *,
     in_future: bool = False,
-    now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> str | None:
     """Make what was typed a time in RFC 3339, and say on stderr how it was understood.
 
@@ -65,7 +63,7 @@ def utc_time(
     """
     if text is None:
         return None
-    current = now()
+    current = datetime.now(UTC)
     try:
         found, exact = moment(text, current, way), _UTC_TEXT.fullmatch(text) is not None
     except NotATime as error:

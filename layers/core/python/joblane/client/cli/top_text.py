@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Any, NamedTuple
 
-from joblane.client.cli.attention import Point, entries, obstacle, shortage, waiting, window
-from joblane.client.cli.formats import age, duration, parse_time, printable
+from joblane.client.cli.attention import Point, entries, obstacle, shortage
+from joblane.client.cli.formats import age, parse_time, printable
+from joblane.client.cli.queue_text import oldest, seconds, state, total, window
 from joblane.client.cli.tables import GAP, Screen, table
 
 Fields = Mapping[str, Any]
@@ -160,43 +161,28 @@ POINTS = (
 
 def _sorted(queues: Sequence[Fields], sort: str) -> list[Fields]:
     if sort == "waiting":
-        return sorted(queues, key=waiting, reverse=True)
+        return sorted(queues, key=_waiting, reverse=True)
     if sort == "failed":
         return sorted(queues, key=lambda queue: _rate(queue, "failed") or 0, reverse=True)
     return list(queues)
 
 
-def _lanes(queue: Fields) -> Sequence[Fields]:
-    lanes: Sequence[Fields] = queue.get("lanes") or ()
-    return lanes
-
-
-def _state(queue: Fields) -> str:
-    return "paused" if (queue.get("settings") or {}).get("run_jobs") is False else "running"
-
-
-def _wait(queue: Fields) -> str | None:
-    wait = window(queue, 1).get("mean_wait_s")
-    return None if wait is None else duration(wait)
-
-
-def _oldest(queue: Fields) -> str | None:
-    ages = [lane["oldest_s"] for lane in _lanes(queue) if lane.get("oldest_s") is not None]
-    return duration(max(ages)) if ages else None
+def _waiting(queue: Fields) -> int:
+    return total(queue, "visible")
 
 
 QUEUES = (
     Column("QUEUE", lambda queue: queue.get("name"), 0),
-    Column("STATE", _state, 6),
-    Column("WAITING", waiting, 0),
-    Column("RUNNING", lambda queue: _sum(_lanes(queue), "in_flight"), 3),
+    Column("STATE", state, 6),
+    Column("WAITING", _waiting, 0),
+    Column("RUNNING", lambda queue: total(queue, "in_flight"), 3),
     Column("IN/MIN", lambda queue: _shown(_rate(queue, "submitted")), 5),
     Column("START/MIN", lambda queue: _shown(_rate(queue, "started")), 2),
     Column("DONE/MIN", lambda queue: _shown(_rate(queue, "completed")), 4),
     Column("FAIL/MIN", lambda queue: _shown(_rate(queue, "failed")), 1),
-    Column("WAIT", _wait, 7),
-    Column("OLDEST", _oldest, 1),
-    Column("DELAYED", lambda queue: _sum(_lanes(queue), "delayed"), 8),
+    Column("WAIT", lambda queue: seconds(window(queue, 1).get("mean_wait_s")), 7),
+    Column("OLDEST", lambda queue: seconds(oldest(queue)), 1),
+    Column("DELAYED", lambda queue: total(queue, "delayed"), 8),
 )
 
 
@@ -264,7 +250,3 @@ def _badness(agent: Fields) -> tuple[object, ...]:
         -(agent.get("running") or 0) / slots,
         str(agent.get("name")),
     )
-
-
-def _sum(lanes: Sequence[Fields], name: str) -> int:
-    return sum(lane.get(name) or 0 for lane in lanes)

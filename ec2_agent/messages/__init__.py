@@ -1,0 +1,1 @@
+"""Delivered messages: what they say, how they are held, and how they are given back."""

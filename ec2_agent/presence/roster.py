@@ -1,0 +1,144 @@
+"""Every job that is this agent's: being claimed, running, found after a restart, or unreported."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from ec2_agent.logging import events
+from ec2_agent.outcomes.judge import StopReason
+from joblane.job.head import Head
+from joblane.job.lease import JobProgress, Progress
+
+
+class RunningAttempt(Protocol):
+    """What the roster needs of an attempt: see Attempt."""
+
+    @property
+    def head(self) -> Head:
+        """The job."""
+
+    @property
+    def started(self) -> bool:
+        """Whether the job has what a start needs."""
+
+    @property
+    def progress(self) -> Progress | None:
+        """What the job reported last."""
+
+    def request_stop(self, reason: StopReason) -> None:
+        """Stop the job."""
+
+    def follow(self) -> None:
+        """Ship output as it comes: somebody reads it."""
+
+    def abandon(self) -> None:
+        """Kill the job and report nothing."""
+
+    def renew(self, until: float) -> None:
+        """Let the job run until then."""
+
+
+class Found(Protocol):
+    """What the roster needs of a job of an earlier process: see FoundJob."""
+
+    @property
+    def job_id(self) -> str:
+        """The job."""
+
+    def kill(self) -> None:
+        """Kill the job."""
+
+    def renew(self, until: float) -> None:
+        """Let the job run until then."""
+
+
+class Unreported(Protocol):
+    """What the roster needs of the journal."""
+
+    @property
+    def job_ids(self) -> Sequence[str]:
+        """Jobs whose outcomes wait to be reported."""
+
+
+class Roster:
+    """The jobs of one agent.
+
+    A job that is active here and in no heartbeat is taken over by the next agent that gets its
+    message (`Heartbeat.holds`), so a job is listed from before its claim until its report.
+    """
+
+    def __init__(self, journal: Unreported) -> None:
+        self._journal = journal
+        self.claiming: list[str] = []
+        """Ids of the jobs that are being claimed now, one for each claim."""
+        self.attempts: list[RunningAttempt] = []
+        """Attempts that run now, the oldest first."""
+        self.found: list[Found] = []
+        """Jobs of an earlier process, until each is adopted or has been ended."""
+
+    def job_ids(self) -> list[str]:
+        """Ids of this agent's jobs, for its heartbeat."""
+        return [
+            *self.claiming,
+            *(attempt.head.job_id for attempt in self.attempts),
+            *self._journal.job_ids,
+            *(found.job_id for found in self.found),
+        ]
+
+    @contextmanager
+    def claims(self, job_id: str) -> Iterator[None]:
+        """List a job while it is being claimed."""
+        self.claiming.append(job_id)
+        try:
+            yield
+        finally:
+            self.claiming.remove(job_id)
+
+    @contextmanager
+    def runs(self, attempt: RunningAttempt) -> Iterator[None]:
+        """List an attempt while it runs."""
+        self.attempts.append(attempt)
+        try:
+            yield
+        finally:
+            if attempt in self.attempts:
+                self.attempts.remove(attempt)
+
+    def drop_found(self, found: Found) -> None:
+        """List a job of an earlier process no more: it has been adopted or has ended."""
+        if found in self.found:
+            self.found.remove(found)
+
+    @property
+    def started(self) -> int:
+        """How many jobs have been started, and run."""
+        return sum(attempt.started for attempt in self.attempts)
+
+    def tenants(self) -> dict[str, str]:
+        """Tenant of each attempt's job, for the heartbeat (`Heartbeat.tenants`)."""
+        heads = [attempt.head for attempt in self.attempts]
+        return {head.job_id: head.tenant if head.member_of is None else "" for head in heads}
+
+    def progress(self) -> list[JobProgress]:
+        """What the running jobs reported last, for the heartbeat."""
+        return [
+            JobProgress(attempt.head.job_id, attempt.head.epoch, said)
+            for attempt in self.attempts
+            if (said := attempt.progress) is not None
+        ]
+
+    def abandon_all(self) -> None:
+        """Kill every job and report nothing: the lease is lost."""
+        if self.attempts:
+            events.lease_lost(len(self.attempts))
+        for attempt in self.attempts:
+            attempt.abandon()
+        for found in self.found:
+            found.kill()
+
+    def renew_all(self, until: float) -> None:
+        """Let every job run until then, in seconds of the boot clock."""
+        for attempt in self.attempts:
+            attempt.renew(until)
+        for found in self.found:
+            found.renew(until)

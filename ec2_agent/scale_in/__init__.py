@@ -1,0 +1,1 @@
+"""When an agent ends its own instance, and its Auto Scaling group."""

@@ -1,0 +1,1 @@
+"""Who is served next: between a delivered message and a running attempt."""

@@ -1,0 +1,51 @@
+"""Writes into jobs what they wait for at this agent."""
+
+from collections import deque
+from contextlib import suppress
+
+from ec2_agent.calls import AWS_ERRORS, in_thread
+from ec2_agent.logging import events
+from ec2_agent.serving.verdict import Wait
+from joblane.aws.jobs import JobStore, Refused
+from joblane.job.message import Message
+
+NOTE_AFTER_S = 5.0
+"""A job that waits for longer says so; one that waits for less costs no write."""
+
+NOTED = 1000
+"""Jobs whose wait is remembered as written."""
+
+
+class Reasons:
+    """Writes a reason into each job: one write for each job, agent and kind of wait."""
+
+    def __init__(self, jobs: JobStore) -> None:
+        self._jobs = jobs
+        self._noted: deque[tuple[str, Wait]] = deque(maxlen=NOTED)
+
+    async def note(self, message: Message, wait: Wait, why: str) -> bool:
+        """Write what a job waits for, if it still does, and has not been told so yet.
+
+        Returns False if it is to be tried again: AWS did not answer, or the job's row was not there
+        yet, for a message is sent before the row is written.
+        """
+        noted = (message.job_id, wait)
+        if noted in self._noted:
+            return True
+        self._noted.append(noted)
+        events.job_waits(message, why)
+        try:
+            await in_thread(lambda: self._jobs.note_wait(message.job_id, why), "note wait")
+        except Refused as refusal:
+            if refusal.head is not None:
+                return True  # it does not wait any more
+        except AWS_ERRORS:
+            pass
+        else:
+            return True
+        self._forget(noted)
+        return False
+
+    def _forget(self, noted: tuple[str, Wait]) -> None:
+        with suppress(ValueError):  # so many others were noted meanwhile
+            self._noted.remove(noted)
