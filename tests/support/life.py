@@ -9,8 +9,7 @@ from tests.support.dynamodb import Tables
 from tests.support.network import Killed
 from tests.support.promises import Promises
 from tests.support.requests import Api
-from tests.support.simulated_agent import THREADS
-from tests.support.world import CONDITIONS, World
+from tests.support.world import CONDITIONS, UNLIMITED, World
 
 STEPS = 150
 JOBS = 16
@@ -161,9 +160,9 @@ class Life:
                 agent.cut_off = False
             elif chance < 0.19:
                 what = dice.choice(["cordon", "cordon", "uncordon"])
-                self._ask(world.operator, "POST", f"/v1/agents/{agent.name}/{what}")
+                self._ask(world.platform, "POST", f"/v1/agents/{agent.name}/{what}")
             elif chance < 0.26:
-                world.shares.append((world.clock.now, dice.choice([0, 1, 2, 4])))
+                world.shares.append((world.clock.now, dice.choice([0, 1, UNLIMITED, UNLIMITED])))
         missing = sorted(set(self.names) - {agent.name for agent in world.agents if agent.alive})
         if missing and dice.random() < 0.2:
             world.join(dice.choice(missing))
@@ -176,7 +175,7 @@ class Life:
         for well in world.wells.values():
             well.allow = 10
         self._ask(world.operator, "PUT", "/v1/conditions/app:ledger", {"state": "up"})
-        world.shares.append((world.clock.now, THREADS))
+        world.shares.append((world.clock.now, UNLIMITED))
         for agent in world.agents:
             agent.cut_off = False
         self._open_all()
@@ -186,7 +185,7 @@ class Life:
         world = self.world
         for agent in world.agents:
             if agent.core.standing.cordoned:
-                self._ask(world.operator, "POST", f"/v1/agents/{agent.name}/uncordon")
+                self._ask(world.platform, "POST", f"/v1/agents/{agent.name}/uncordon")
         if all(agent.name == world.small for agent in world.agents):
             world.join(next(name for name in self.names if name != world.small))
 

@@ -52,7 +52,7 @@ ENDING = Ending(
     records=0,
 )
 
-THREADS = 4
+THREADS = 2
 
 MEMORY_MB, SMALL_MB = 1536, 600
 """Memory for the jobs of an agent, and the most for one job on a small one."""
@@ -342,6 +342,12 @@ class SimAgent:
         lacks_at = self._lacks_at.get(job_id, -LACKING_S)
         lacks = lacks_at <= before and self.world.clock.now < lacks_at + LACKING_S
         assert not lacks or job.assigned, f"{self.name} lacks what {job_id} needs"
+
+    def check_idle(self) -> None:
+        """Nothing is taken at an agent that serves nothing."""
+        slots = self.core.slots
+        taken = (slots.taken, slots.memory.free_mb - MEMORY_MB)
+        assert self.core.desk.busy or taken == (0, 0), f"{self.name} has taken {taken} for nobody"
 
     def lacks_something(self, head: Head) -> bool:
         """Whether this host lacks what a job needs, for a while."""

@@ -38,13 +38,16 @@ from tests.support.machine import Execution, Machine
 from tests.support.network import TROUBLE, Faults, Killed, NetworkClients
 from tests.support.recovery import MACHINE_ARN, Switch
 from tests.support.requests import Api
-from tests.support.simulated_agent import THREADS, SimAgent
+from tests.support.simulated_agent import SimAgent
 from tests.support.sqs import Queues
 from tests.support.stream import JobsStream, Record
 from tests.support.temporary import temporary_folder
 
 SKEW_S = 5.0
 """Largest difference of two hosts' clocks."""
+
+UNLIMITED = 100
+"""A share of an agent that no tenant reaches."""
 
 TICK_S = HEARTBEAT_S
 MINUTE_TICKS = 6
@@ -161,7 +164,7 @@ class World:
         self._directory = temporary_folder("agents")
         self.small = "agent-1"
         """The agent that gives a job less memory than others."""
-        self.shares = [(0.0, THREADS)]
+        self.shares = [(0.0, UNLIMITED)]
         """When a tenant's share of each agent was changed last, and to what; the latest last."""
         self.ended_instances: list[str] = []
         self.ticks = 0
@@ -195,9 +198,11 @@ class World:
                 self.id_dice.getrandbits,
             )
         )
-        self.operator = Api(
-            admin.build(admin.Settings.model_validate(environment), make(), late(), Inline)
+        administration = admin.build(
+            admin.Settings.model_validate(environment), make(), late(), Inline
         )
+        self.operator = Api(administration)
+        self.platform = Api(administration, "client-platform")
         self._requeue = requeue.build(
             requeue.Settings.model_validate(environment), make(), late(), Inline
         )
@@ -289,6 +294,8 @@ class World:
         self._redrive()
         for error in self.broken:
             raise error
+        for agent in self.agents:
+            agent.check_idle()
 
     def _pass_time(self) -> None:
         """Advance the time; agents run each timer when it is due."""
