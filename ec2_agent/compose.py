@@ -80,6 +80,7 @@ class Parts(Core):
             host.changed,
             host.launcher.memory_mb,
             host.launcher.egress_lacks,
+            host.launcher.lacks,
             receipts=InboxReceipts(settings.directory / "inbox"),
         )
         super().__init__(settings, around)

@@ -70,6 +70,8 @@ class Surroundings:
     """Memory for all jobs, in MiB; None: jobs have no limits."""
     egress_lacks: str | None = None
     """What the host lacks for jobs with network egress."""
+    lacks: tuple[str, ...] = ()
+    """What no job can have here (`Heartbeat.lacks`)."""
     backoff: Callable[[], Backoff] = aws_backoff
     receipts: InboxReceipts | None = None
     """None: nothing that is held of the inbox survives this process."""
@@ -155,4 +157,4 @@ class Core:
         around = self._around
         lacks = around.egress_lacks
         trouble = describe_trouble(around.state, self.capacity, self.journal, lacks)
-        return Load(self.slots.taken_by_queue(), self.offers.left, trouble)
+        return Load(self.slots.taken_by_queue(), self.offers.left, trouble, around.lacks)

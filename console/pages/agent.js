@@ -48,6 +48,7 @@ export default function Page({ route }) {
       <//>
       <${Section} title="Queues and labels">
         <${Facts} entries=${[
+          ...(agent.lacks.length ? [['Cannot give', agent.lacks.join(', ')]] : []),
           ['Queues', html`<span class="chips">${agent.queues.map((queue) => html`<a href=${href(['queues', queue])}>${queue}</a>`)}</span>`],
           ...labels.map(([label, value]) => [`Label ${label}`, html`<a href=${href(['agents'], { label: `${label}=${value}` })}>${value}</a>`]),
         ]} />

@@ -43,6 +43,8 @@ class Load(NamedTuple):
     """How many more jobs the agent would take now (`Heartbeat.left`)."""
     trouble: str | None = None
     """Why the agent takes no jobs, or which outcomes wait; None if nothing is wrong."""
+    lacks: tuple[str, ...] = ()
+    """What no job can have here (`Heartbeat.lacks`)."""
 
 
 @dataclass
@@ -160,6 +162,7 @@ class Lease:
             left=load.left,
             taken=load.taken,
             surplus_ms=self.surplus_ms,
+            lacks=load.lacks,
         )
         named_ms = await in_thread(lambda: self.store.beat(row), "heartbeat")
         self._renewed = sent

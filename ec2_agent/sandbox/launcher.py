@@ -158,6 +158,13 @@ class Launcher:
         return max(0, self._cgroup.memory_mb - self._slots * SLOT_MB)
 
     @property
+    def lacks(self) -> tuple[str, ...]:
+        """What no job can have here: limits by their names, and `egress`."""
+        disk = ("disk_mb",) if self._disks is None else ()
+        egress = ("egress",) if self._egress is None else ()
+        return (*limits.lacking(self._cgroup), *disk, *egress)
+
+    @property
     def shares_inodes(self) -> str:
         """Why jobs share the inodes of what they read; empty if each has inodes of its own."""
         return self._process.shares_inodes

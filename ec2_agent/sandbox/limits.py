@@ -114,6 +114,15 @@ def check(limits: Limits, own: LauncherCgroup | None) -> None:
         )
 
 
+def lacking(own: LauncherCgroup | None) -> tuple[str, ...]:
+    """Names of the limits that cannot be applied, whatever a job asks for."""
+    return tuple(
+        name
+        for name, controller in _CONTROLLERS.items()
+        if (name != "pids" if own is None else controller not in own.controllers)
+    )
+
+
 def _need(limit: str, controller: str, own: LauncherCgroup | None) -> None:
     if own is None:
         if limit == "pids":

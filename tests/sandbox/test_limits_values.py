@@ -2,14 +2,16 @@
 
 import contextlib
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ec2_agent.sandbox import cgroup, limits
-from ec2_agent.sandbox.model import Limits, SandboxRefused, Usage
+from ec2_agent.sandbox.model import HostLacks, Limits, SandboxRefused, Usage
 
 ALL = frozenset(cgroup.WANTED)
 CORES = frozenset(range(8))
@@ -222,3 +224,24 @@ def test_figures_are_read_from_the_files(tmp_path: Path) -> None:
     usage = cgroup.measured(tmp_path, Usage(cpu_s=0.3, wall_s=2.0), 0.25)
     assert usage == Usage(1.25, 2.0, 67108864, 11, 22, 64)
     assert cgroup.oom_killed(tmp_path)
+
+
+@pytest.mark.parametrize("own", [FULL, BARE, replace(FULL, controllers=frozenset({"memory"}))])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"memory_mb": 64},
+        {"cpus": 0.5},
+        {"cores": "0"},
+        {"io_bps": 2048},
+        {"pids": 9},
+    ],
+    ids=lambda asked: next(iter(asked)),
+)
+def test_what_a_host_lacks_is_what_it_refuses_to_limit(
+    own: limits.LauncherCgroup | None, asked: dict[str, Any]
+) -> None:
+    (name,) = asked
+    lacks = name in limits.lacking(own)
+    with pytest.raises(HostLacks) if lacks else contextlib.nullcontext():
+        limits.check(Limits(**asked), own)

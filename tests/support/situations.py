@@ -39,6 +39,7 @@ GONE = replace(READY, beat_ms=NOW - LEASE_S * 1000)
 SILENT = replace(READY, beat_ms=NOW - 40_000)
 CORDONED = replace(READY, mode="cordoned")
 TROUBLED = replace(READY, trouble="takes no jobs: the disk is full")
+LACKING = replace(READY, lacks=("disk_mb", "egress", "memory_mb"))
 OTHER = "01BRZ3NDEKTSV4RRFFQ69G5FAV"
 QUIET: dict[Lane, Messages] = {"high": Messages(0, 0, 0), "default": Messages(1, 0, 0)}
 BUSY: dict[Lane, Messages] = {"high": Messages(3, 0, 0), "default": Messages(9, 4, 0)}

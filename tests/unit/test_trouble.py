@@ -39,7 +39,7 @@ def test_what_keeps_all_jobs_away_comes_before_what_keeps_some(
 
 
 def test_an_agent_without_egress_says_so_and_may_be_idle(aws: Cloud, tmp_path: Path):
-    launcher = SimpleNamespace(memory_mb=None, egress_lacks=LACKS)
+    launcher = SimpleNamespace(memory_mb=None, egress_lacks=LACKS, lacks=("egress",))
     store = SimpleNamespace(resync_from=lambda _: None)
     supervisor = SimpleNamespace(client=store, trouble=None)
     host = SimpleNamespace(
@@ -55,4 +55,5 @@ def test_an_agent_without_egress_says_so_and_may_be_idle(aws: Cloud, tmp_path: P
     parts = Parts(made, aws.clients, cast("Host", host))
     assert parts.departure is not None
     assert f"{NO_EGRESS}: {LACKS}" == parts.lease.load().trouble
+    assert ("egress",) == parts.lease.load().lacks
     assert parts.departure.trouble() is None

@@ -27,6 +27,7 @@ from tests.support.situations import (
     EARLY,
     FULL,
     GONE,
+    LACKING,
     NOW,
     OPEN,
     OTHER,
@@ -73,6 +74,17 @@ from tests.support.situations import (
             "all 4 slots of 1 agent are taken",
         ),
         (waits(TROUBLED, READY), ["about_to_start", "agents_in_trouble"], "4 slots free"),
+        (
+            waits(LACKING, head=job(State.PENDING, resources={"disk_mb": 9}, network="egress")),
+            ["agents_lack"],
+            "give it what it asks for; web-1 lacks disk_mb and egress: start an agent whose host",
+        ),
+        (
+            waits(LACKING, READY, head=job(State.PENDING, resources={"disk_mb": 9})),
+            ["about_to_start", "agents_lack"],
+            "4 slots free",
+        ),
+        (waits(LACKING, head=job(State.PENDING, resources={"pids": 9})), ["about_to_start"], "4"),
         (waits(FULL), ["no_free_slot"], "as of heartbeats of up to 5 s ago: it starts when a job"),
         (
             waits(FULL, lanes=BUSY),

@@ -210,6 +210,7 @@ def _row(row: Heartbeat, gone_s: int) -> Row:
         "left": row.left,
         "taken": dict(row.taken),
         "surplus": row.surplus_ms,
+        "lacks": row.lacks or None,
         "expires_at": row.beat_ms // 1000 + gone_s,
     }
 
@@ -255,4 +256,5 @@ def _heartbeat(row: Row) -> Heartbeat:
         left=row.get("left", 0),
         taken=row.get("taken", {}),
         surplus_ms=row.get("surplus"),
+        lacks=tuple(row.get("lacks", ())),
     )

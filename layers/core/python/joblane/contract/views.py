@@ -84,6 +84,8 @@ class AgentView(View):
     """Its version of Joblane."""
     trouble: str | None = None
     """Why it takes no jobs, or which reports are waiting; null if there is no problem."""
+    lacks: tuple[str, ...] = ()
+    """What its host cannot give any job: limits by their names, and `egress`."""
     state: AgentState
     """`ready`; `cordoning`: cordoned, with jobs that still run; `cordoned`; `draining`; or `gone`:
     no heartbeat for the time of its lease."""

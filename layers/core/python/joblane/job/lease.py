@@ -119,6 +119,9 @@ class Heartbeat:
     """When the scaler named it surplus, in Unix milliseconds: it is to take no new jobs and to
     end its instance once its jobs have ended. None: it was not named."""
 
+    lacks: tuple[str, ...] = ()
+    """What its host cannot give any job: limits by their names, and `egress`."""
+
     def progress_of(self, job_id: str, epoch: int) -> Progress | None:
         """What this attempt of a job reported last, as of the heartbeat."""
         for entry in self.progress:

@@ -133,6 +133,12 @@ class Resources(Input):
         return self.memory_mb or DEFAULT_MEMORY_MB
 
     @property
+    def asked(self) -> frozenset[str]:
+        """Names of the limits that are asked for, and that not every host can apply."""
+        limits = ("cores", "cpus", "disk_mb", "io_bps", "memory_mb")
+        return frozenset(name for name in limits if getattr(self, name) is not None)
+
+    @property
     def work_mb(self) -> int:
         """Size of the work directory in MiB, as agents set it."""
         default = max(1, min(DEFAULT_TMP_MB, self.memory // 2))

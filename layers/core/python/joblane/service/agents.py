@@ -81,6 +81,7 @@ def _view(row: Heartbeat, now_ms: int, facts: Facts) -> AgentView:
         isolation=row.isolation,
         version=row.version,
         trouble=row.trouble,
+        lacks=row.lacks,
         state=row.state(now_ms),
         labels=dict(row.labels),
         facts=facts,

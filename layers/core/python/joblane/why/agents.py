@@ -40,6 +40,8 @@ class _Seen:
     """Cordoned or draining."""
     silent: list[Heartbeat]
     troubled: list[Heartbeat]
+    lacking: list[Heartbeat]
+    """Those that cannot give the job what it asks for."""
     ready: list[Heartbeat]
 
 
@@ -74,8 +76,17 @@ def _sorted(s: Situation, agents: Agents) -> _Seen:
     silent = [row for row in rest if is_silent(row, now_ms)]
     rest = [row for row in rest if row not in silent]
     troubled = [row for row in rest if takes_none(row)]
-    ready = [row for row in rest if not takes_none(row)]
-    return _Seen(alive, unavailable, silent, troubled, ready)
+    rest = [row for row in rest if not takes_none(row)]
+    lacking = [row for row in rest if _missing(s, row)]
+    ready = [row for row in rest if row not in lacking]
+    return _Seen(alive, unavailable, silent, troubled, lacking, ready)
+
+
+def _missing(s: Situation, row: Heartbeat) -> list[str]:
+    """What an agent cannot give the job."""
+    spec = s.head.spec
+    asked = spec.resources.asked | ({"egress"} if spec.network == "egress" else set())
+    return sorted(asked & set(row.lacks))
 
 
 def is_silent(row: Heartbeat, now_ms: int) -> bool:
@@ -150,6 +161,25 @@ def _unready(s: Situation, seen: _Seen, facts: dict[str, Fact]) -> list[Reason]:
                     "troubled": len(seen.troubled),
                     "agent": row.name,
                     "trouble": trouble,
+                    **facts,
+                },
+                (f"joblane agents get {row.name}",),
+            )
+        )
+    if seen.lacking:
+        row = seen.lacking[0]
+        missing = _missing(s, row)
+        found.append(
+            Reason(
+                "agents_lack",
+                f"{len(seen.lacking)} of the {some(all_, 'live agent')} of queue {queue} cannot "
+                f"give it what it asks for; {row.name} lacks {' and '.join(missing)}: start an "
+                "agent whose host has it, or submit the job without",
+                {
+                    "queue": queue,
+                    "lacking": len(seen.lacking),
+                    "agent": row.name,
+                    "lacks": ", ".join(missing),
                     **facts,
                 },
                 (f"joblane agents get {row.name}",),

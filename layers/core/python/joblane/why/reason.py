@@ -9,6 +9,7 @@ Code = Literal[
     "agent_lost",
     "agent_note",
     "agents_in_trouble",
+    "agents_lack",
     "agents_silent",
     "agents_unavailable",
     "assigned_agent",
@@ -122,6 +123,10 @@ KINDS: Mapping[Code, Kind] = {
     "agents_in_trouble": Kind(
         "Agents of the queue say that they take no jobs, and why.",
         ("queue", "troubled", "agent", "trouble", *_AGENTS),
+    ),
+    "agents_lack": Kind(
+        "Agents of the queue cannot give the job what it asks for: a limit, or network egress.",
+        ("queue", "lacking", "agent", "lacks", *_AGENTS),
     ),
     "no_free_slot": Kind(
         "All slots of the agents are taken.",
