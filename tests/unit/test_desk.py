@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
+from ec2_agent.messages.delivery import Delivery, decode_delivery, encode_delivery
+from ec2_agent.messages.flight import HELD_S
 from ec2_agent.messages.hiding import REPLACE_AT
 from ec2_agent.serving.desk import CLAIM_AGAIN_S, RETURN_S, ROW_COMES_S
 from ec2_agent.serving.gates import (
@@ -18,15 +20,20 @@ from ec2_agent.serving.gates import (
     TENANT_HOLD_S,
 )
 from ec2_agent.serving.reasons import NOTE_AFTER_S
+from joblane.aws.condition_items import to_waiting, waiting_row
+from joblane.aws.inboxes import KEPT_S
 from joblane.aws.lanes import Received
+from joblane.condition.waiting import waiting_job
+from joblane.contract.job import job_view
 from joblane.formats.ids import nth_id
+from joblane.job.head import submitted
 from joblane.job.lifecycle import State
 from joblane.job.message import Message
 from joblane.job.spec import DEFAULT_MEMORY_MB
 from joblane.service.wake_up import wake_up_message
 from tests.support.aws import DESCRIPTOR
 from tests.support.desk_world import MEMORY_MB, THREADS, World, job_of, soon
-from tests.support.jobs import JOB
+from tests.support.jobs import JOB, submission
 
 LARGE_MB = MEMORY_MB - DEFAULT_MEMORY_MB
 LARGE: dict[str, Any] = {"resources": {"memory_mb": LARGE_MB}}
@@ -628,3 +635,71 @@ def test_a_claim_that_fails_frees_the_slot_and_gives_the_message_back(world: Wor
             again = world.receive()
 
     world.run(story())
+
+
+def test_a_message_that_comes_before_its_jobs_row_has_its_wait_noted_later(world: World):
+    early = submitted(nth_id(JOB, 99), "acme", submission(), 1000)
+
+    async def story() -> None:
+        agent = world.agent
+        world.shares["acme"] = 1
+        agent.lane(world.send_by_lane())
+        world.lane.send(wake_up_message(early))
+        agent.lane(world.receive())
+        await asyncio.sleep(NOTE_AFTER_S + 0.01)
+        world.aws.jobs.put_new(early)
+        await asyncio.sleep(NOTE_AFTER_S)
+        assert "jobs_running" in job_view(world.aws.job(early.job_id)).reason
+        await agent.finish()
+
+    world.run(story())
+
+
+def test_a_job_that_a_condition_lets_go_on_asks_for_the_same_memory():
+    entry = waiting_job(submitted(JOB, "acme", submission(**LARGE), 1000))
+    row = waiting_row("app:x", entry)
+    assert LARGE_MB == wake_up_message(to_waiting(row)).memory_mb
+
+
+# Messages of the inbox.
+
+
+def test_a_message_of_the_inbox_is_stored_and_read_again(world: World):
+    received = world.send(queue="bulk")
+    delivery = Delivery("bulk", world.inbox.url, None, received, 1.0)
+    stored = encode_delivery(delivery)
+    assert ("bulk", None) == (stored["queue"], stored["dead_letters"])
+    assert delivery == decode_delivery(stored)
+
+
+def test_after_eleven_hours_a_message_of_the_inbox_is_received_again_and_not_sent(world: World):
+    """The agent may not send to inboxes; nobody else receives from its own."""
+
+    async def story() -> None:
+        flight = world.agent.flight
+        since = world.clocks.unix() - HELD_S
+        delivery = Delivery("default", world.inbox.url, None, world.send(), since)
+        flight.add(delivery)
+        await flight.extend()
+        assert [] == list(flight._held)  # visible when its two minutes are over
+        assert (0, 1) == world.in_inbox
+        assert 0 == world.inbox.lengths().delayed
+        await flight.delete(delivery)
+
+    world.run(story())
+    assert (0, 0) == world.in_inbox
+
+
+def test_an_unreadable_message_of_the_inbox_is_deleted(world: World):
+    """It has no dead-letter queue."""
+
+    async def story() -> None:
+        delivery = Delivery("default", world.inbox.url, None, world.send(), 1.0)
+        await world.agent.flight.move_to_dead_letters(delivery, "nonsense")
+
+    world.run(story())
+    assert (0, 0) == world.in_inbox
+
+
+def test_messages_in_an_inbox_last_as_long_as_those_of_a_lane():
+    assert KEPT_S == 14 * 86_400 - 60
