@@ -13,7 +13,7 @@ from aws_cdk import App
 from infra.assets import build_assets
 from infra.compose import compose
 from infra.config import load_config
-from infra.environment import known_environment
+from infra.environment import find_environment
 from infra.errors import InfraError
 from infra.limits import require_deployable
 from infra.setup_files import setup_files
@@ -29,7 +29,7 @@ def main() -> int:
         path = Path(named) if named else ROOT / "joblane.toml"
         config = load_config(path)
         assets = build_assets(ROOT, config, setup_files(path, config))
-        compose(app, config, assets, known_environment(os.environ))
+        compose(app, config, assets, find_environment(os.environ))
         require_deployable(Path(app.synth().directory))
     except InfraError as error:
         for line in error.lines:

@@ -23,7 +23,7 @@ from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.presence.notices import Kind, Notice, watch
 from joblane import __version__
 from joblane.aws.lanes import LaneQueue, Received
-from joblane.fleet.idle import Reason
+from joblane.fleet.idle import LeaveReason
 from joblane.job.message import Command
 
 EX_SOFTWARE = 70
@@ -136,8 +136,8 @@ class Agent:
         }
         if parts.metadata is not None:
             loops["notices"] = watch(parts.metadata, self._on_notice)
-        if parts.departure is not None:
-            loops["departure"] = parts.departure.keep(self._on_departure)
+        if parts.scale_in is not None:
+            loops["scale_in"] = parts.scale_in.keep(self._on_departure)
         return [asyncio.create_task(loop, name=name) for name, loop in loops.items()]
 
     def _close_spare(self) -> None:
@@ -177,10 +177,10 @@ class Agent:
 
     async def _leave(self) -> None:
         """Deliver outcomes, give up the lease, and let the Auto Scaling group go on."""
-        journal, departure = self._parts.journal, self._parts.departure
+        journal, scale_in = self._parts.journal, self._parts.scale_in
         if await journal.flush(FLUSH_S):
-            if self._at_risk and not self._scaled_in and departure is not None:
-                self._scaled_in = await departure.end_instance(Reason.REBALANCE)
+            if self._at_risk and not self._scaled_in and scale_in is not None:
+                self._scaled_in = await scale_in.end_instance(LeaveReason.REBALANCE)
             await self._parts.lease.end()
             await self._parts.published_facts.end()
         else:

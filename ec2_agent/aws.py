@@ -4,8 +4,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ec2_agent.aws_calls.direct import DirectCalls
-from ec2_agent.aws_calls.endpoint import Endpoint, endpoint_of
-from ec2_agent.aws_calls.jobs import JobCalls
+from ec2_agent.aws_calls.endpoint import AwsEndpoint, endpoint_of
+from ec2_agent.aws_calls.jobs import ClaimCalls
 from ec2_agent.aws_calls.queues import WINDOW_S, Queues
 from ec2_agent.host.clock import Clock
 from ec2_agent.host.processes import boottime
@@ -57,7 +57,7 @@ class Aws:
         self.requirements = Requirements(lambda_, recovery_name(descriptor.name))
         self.jobs = JobStore(dynamodb, descriptor.jobs_table)
         self._table_calls = _direct(dynamodb, clients, clock)
-        self.job_calls = JobCalls(self.jobs, self._table_calls)
+        self.job_calls = ClaimCalls(self.jobs, self._table_calls)
         self.agents = AgentStore(dynamodb, descriptor.agents_table)
         self.facts = FactStore(dynamodb, descriptor.agents_table)
         self.keys = KeyStore(dynamodb, table_name(descriptor.name, "keys"))
@@ -100,7 +100,7 @@ class Aws:
 def _direct(client: "DynamoDBClient | SQSClient", clients: Clients, clock: Clock) -> DirectCalls:
     """Direct calls to the service of a client."""
 
-    def find() -> Endpoint:
+    def find() -> AwsEndpoint:
         # Outside `of_session`: a lazy client takes the session's lock itself when it is first used.
         meta = client.meta
         return clients.of_session(partial(endpoint_of, meta))

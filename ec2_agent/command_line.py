@@ -12,8 +12,8 @@ from pathlib import Path
 from ec2_agent.errors import CannotStart
 from ec2_agent.sandbox.model import HostReport
 from ec2_agent.sandbox.probe import probe
-from ec2_agent.settings import PACE, Pace
-from ec2_agent.start import Options, run_agent
+from ec2_agent.settings import PACE, LeaseTimes
+from ec2_agent.start import AgentOptions, run_agent
 from joblane.deployment.names import AGENT_NAME_PATTERN
 from joblane.target.match import parse_labels
 
@@ -21,7 +21,7 @@ EX_UNAVAILABLE = 69
 """sysexits.h: something that the agent needs is missing; stderr says what."""
 
 
-def main(argv: Sequence[str] | None = None, pace: Pace = PACE) -> int:
+def main(argv: Sequence[str] | None = None, pace: LeaseTimes = PACE) -> int:
     """Run the command line. Returns the exit code: 0 done, 2 wrong usage, 69 cannot start."""
     parser = make_parser()
     given = vars(parser.parse_args(argv))
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None, pace: Pace = PACE) -> int:
     except ValueError as error:
         parser.error(f"argument --label: {error}")
     try:
-        return run_agent(Options(**given), pace)
+        return run_agent(AgentOptions(**given), pace)
     except CannotStart as error:
         print(f"joblane: {error}", file=sys.stderr)
         return EX_UNAVAILABLE

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ec2_agent.attempt.adoption import Adoption
-from ec2_agent.attempt.outputs import OutputFiles
+from ec2_agent.attempt.outputs import OutputCollector
 from ec2_agent.attempt.preparation import Preparation
 from ec2_agent.attempt.run import AttemptParts
 from ec2_agent.attempt.runner import AttemptRunner
@@ -33,9 +33,9 @@ from ec2_agent.messages.inbox_receipts import InboxReceipts
 from ec2_agent.presence.inbox import Inbox
 from ec2_agent.sandbox.disk.space import DiskSpace
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.scale_in.departure import Departure
-from ec2_agent.scale_in.group import Group
-from ec2_agent.settings import Settings
+from ec2_agent.scale_in.group import AutoScalingInstance
+from ec2_agent.scale_in.scale_in import ScaleIn
+from ec2_agent.settings import AgentSettings
 from ec2_agent.shim.pool import Shims
 from ec2_agent.state.supervisor import StateSupervisor
 from joblane.aws.clients import Clients
@@ -63,7 +63,7 @@ class Host:
 class Parts(Core):
     """The parts of one agent."""
 
-    def __init__(self, settings: Settings, clients: Clients, host: Host) -> None:
+    def __init__(self, settings: AgentSettings, clients: Clients, host: Host) -> None:
         descriptor, clock = settings.descriptor, host.clock
         self.aws = aws = Aws(descriptor, clients, clock)
         around = Surroundings(
@@ -127,18 +127,18 @@ class Parts(Core):
             self.recorder,
             aws.output,
             aws.results,
-            OutputFiles(aws.output_files, aws.payloads, transfers, descriptor.limits),
+            OutputCollector(aws.output_files, aws.payloads, transfers, descriptor.limits),
             self.flight,
             self.lacking,
         )
         self.runner = AttemptRunner(attempts, self.roster, self.lease)
         self.desk = desk = self.serve_with(self.runner)
         self.inbox = Inbox(aws.sqs, inbox_name(descriptor.name, settings.name), clock)
-        self.group = group = Group(aws.autoscaling, aws.autoscaling_once, settings)
-        self.departure: Departure | None = None
+        self.group = group = AutoScalingInstance(aws.autoscaling, aws.autoscaling_once, settings)
+        self.scale_in: ScaleIn | None = None
         """None outside of fleets."""
         if settings.fleet is not None:
-            self.departure = Departure(
+            self.scale_in = ScaleIn(
                 settings.leaving,
                 group,
                 self.standing,

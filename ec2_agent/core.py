@@ -9,16 +9,16 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ec2_agent.aws_calls.jobs import JobCalls
+from ec2_agent.aws_calls.jobs import ClaimCalls
 from ec2_agent.aws_calls.queues import QueueAt
-from ec2_agent.host.capacity import Capacity, JobCounts
+from ec2_agent.host.capacity import HostCapacity, JobCounts
 from ec2_agent.host.lacking import LackingHost
 from ec2_agent.lanes.claiming import Claimer
 from ec2_agent.lanes.intake import Intake
 from ec2_agent.lanes.queue_limits import QueueLimits
 from ec2_agent.messages.flight import Flight
 from ec2_agent.messages.inbox_receipts import InboxReceipts
-from ec2_agent.outcomes.journal import Journal, OutcomeRecorder, Store
+from ec2_agent.outcomes.journal import Journal, JournalStore, OutcomeRecorder
 from ec2_agent.outcomes.report import Report
 from ec2_agent.presence.lease import Lease, Load
 from ec2_agent.presence.roster import Roster
@@ -31,7 +31,7 @@ from ec2_agent.serving.prefetch import Prefetch
 from ec2_agent.serving.reasons import Reasons
 from ec2_agent.serving.slots import Memory, Slots
 from ec2_agent.serving.waiting_room import WaitingRoom
-from ec2_agent.settings import Settings
+from ec2_agent.settings import AgentSettings
 from joblane.aws.agents import AgentStore
 from joblane.aws.keys import KeyStore
 from joblane.aws.settings import SettingsStore
@@ -52,13 +52,13 @@ class Clocks:
 class Surroundings:
     """What the core of an agent reaches."""
 
-    job_calls: JobCalls
+    job_calls: ClaimCalls
     agents: AgentStore
     keys: KeyStore
     conditions: ConditionSupervisor
     settings: SettingsStore
     queue_at: QueueAt
-    records: Store
+    records: JournalStore
     """Where the journal keeps its outcomes."""
     state: StateService
     clocks: Clocks
@@ -80,7 +80,7 @@ class Surroundings:
 class Core:
     """The parts of one agent that serve and report, without what runs its jobs."""
 
-    def __init__(self, settings: Settings, around: Surroundings) -> None:
+    def __init__(self, settings: AgentSettings, around: Surroundings) -> None:
         self.settings = settings
         self._around = around
         clock, monotonic = around.clocks.unix, around.clocks.monotonic
@@ -92,7 +92,7 @@ class Core:
         self.roster = roster = Roster(journal)
         memory = Memory(around.memory_mb, settings.max_memory_mb)
         self.slots = slots = Slots(memory, changed)
-        self.capacity = Capacity(
+        self.capacity = HostCapacity(
             settings.directory,
             settings.threads,
             lambda: journal.room,

@@ -15,7 +15,7 @@ def fields_of(value: "DataclassInstance") -> dict[str, Any]:
     return {name: getattr(value, name) for name in _names(type(value))}
 
 
-def known(kind: "type[DataclassInstance]", values: "Mapping[str, Any]") -> dict[str, Any]:
+def pick_known(kind: "type[DataclassInstance]", values: "Mapping[str, Any]") -> dict[str, Any]:
     """Give those of the values that are fields: a stored form may come from another version."""
     return {name: values[name] for name in _names(kind) if name in values}
 

@@ -34,7 +34,7 @@ class Backoff:
 
     policy: RetryPolicy
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
-    dice: Callable[[], float] = random.random
+    rng: Callable[[], float] = random.random
     """Gives numbers from 0 to 1."""
     _failures: int = field(default=0, init=False)
 
@@ -49,7 +49,7 @@ class Backoff:
         # 2**64 is beyond every `longest_s`, and a float's exponent stays in range.
         ceiling = min(policy.longest_s, policy.first_s * policy.factor ** min(self._failures, 64))
         self._failures += 1
-        await self.sleep(ceiling * (1 + self.dice()) / 2)
+        await self.sleep(ceiling * (1 + self.rng()) / 2)
 
     def reset(self) -> None:
         """Start again from the first pause, after a success."""

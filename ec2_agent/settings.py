@@ -18,7 +18,7 @@ may differ by some seconds, and a kill takes a moment."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class LeaseTimes:
     """Times of heartbeats and lease, in seconds. Not configurable: only tests use others."""
 
     heartbeat_s: float = HEARTBEAT_S
@@ -31,11 +31,11 @@ class Pace:
         return self.lease_s - self.margin_s
 
 
-PACE = Pace()
+PACE = LeaseTimes()
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AgentSettings:
     """One agent process."""
 
     name: str
@@ -53,7 +53,7 @@ class Settings:
     directory: Path
     """The agent's own directory for its files."""
     state: StateSettings
-    pace: Pace = PACE
+    pace: LeaseTimes = PACE
     max_memory_mb: int | None = None
     """The most that one job may ask for, in MiB; None: all that jobs may have together."""
     facts: Mapping[str, FactCommand] = field(default_factory=dict)

@@ -28,11 +28,11 @@ from ec2_agent.logging.standard import begin_log
 from ec2_agent.sandbox.disk.space import KEEP_BYTES, KEEP_FILES, DiskSpace
 from ec2_agent.sandbox.disk.work_disks import WorkDisks
 from ec2_agent.sandbox.launcher import NO_LIMITS, Launcher
-from ec2_agent.sandbox.model import EgressPolicy, Isolation, Limits, SandboxRefused
-from ec2_agent.settings import Pace, Settings
+from ec2_agent.sandbox.model import EgressPolicy, Isolation, SandboxLimits, SandboxRefused
+from ec2_agent.settings import AgentSettings, LeaseTimes
 from ec2_agent.shim.pool import Shims
 from ec2_agent.state.client import NotReached, StateRefused
-from ec2_agent.state.files import Files
+from ec2_agent.state.files import StateFiles
 from ec2_agent.state.supervisor import StateLocation, StateSupervisor
 from joblane.aws.clients import Clients, LazyClients
 from joblane.deployment.descriptor import Descriptor
@@ -46,7 +46,7 @@ MOST_READY_SLOTS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class AgentOptions:
     """The options of `joblane agent`, by the names of command_line.py, which describes them."""
 
     deployment: str
@@ -74,7 +74,7 @@ OF_OTHERS = 0o077
 """Permissions that no file of agent, launcher and shims has, as in the agent's unit of systemd."""
 
 
-def run_agent(options: Options, pace: Pace) -> int:
+def run_agent(options: AgentOptions, pace: LeaseTimes) -> int:
     """Run an agent until it has drained. Returns its exit code. Raises CannotStart."""
     os.umask(OF_OTHERS)
     begin_log()
@@ -103,14 +103,14 @@ def run_agent(options: Options, pace: Pace) -> int:
 
 
 async def _run(
-    settings: Settings,
+    settings: AgentSettings,
     clients: Clients,
     clock: Clock,
     host: Callable[[StateSupervisor, asyncio.Event], Host],
 ) -> int:
     """Run an agent and its state service."""
     table = settings.descriptor.agents_table
-    place = StateLocation(Files(settings.directory), settings.name, table)
+    place = StateLocation(StateFiles(settings.directory), settings.name, table)
     changed = asyncio.Event()
     supervisor = StateSupervisor(place, settings.state, changed.set)
     await supervisor.start()
@@ -123,9 +123,11 @@ async def _run(
         await supervisor.stop()
 
 
-def _settings(options: Options, clients: Clients, clock: Clock, pace: Pace) -> Settings:
+def _settings(
+    options: AgentOptions, clients: Clients, clock: Clock, pace: LeaseTimes
+) -> AgentSettings:
     configured = configuration.read(options.config)  # before any call to AWS
-    return Settings(
+    return AgentSettings(
         name=options.name,
         since_ms=0,
         descriptor=_serving(_descriptor(clients, options.deployment, clock), options.queues),
@@ -144,7 +146,7 @@ def _settings(options: Options, clients: Clients, clock: Clock, pace: Pace) -> S
     )
 
 
-def _leaving(options: Options) -> LeavingPolicy:
+def _leaving(options: AgentOptions) -> LeavingPolicy:
     """When the agent ends its instance. Raises CannotStart for options that need a fleet."""
     days = options.max_instance_lifetime_days
     if options.fleet is None:
@@ -200,7 +202,7 @@ def _serving(descriptor: Descriptor, queues: Sequence[str]) -> Descriptor:
     return descriptor.model_copy(update={"queues": served})
 
 
-def _launcher(options: Options, settings: Settings, space: DiskSpace) -> Launcher:
+def _launcher(options: AgentOptions, settings: AgentSettings, space: DiskSpace) -> Launcher:
     """Lock the state directory, and start the launcher."""
     full = settings.isolation == "full"
     bundles = bundles_directory(settings)
@@ -217,7 +219,7 @@ def _launcher(options: Options, settings: Settings, space: DiskSpace) -> Launche
             cgroup_parent=options.cgroup,
             bundles=bundles,
             disks=WorkDisks(work_dir, space if space.has(work_dir) else None),
-            defaults=Limits(memory_mb=DEFAULT_MEMORY_MB) if full else NO_LIMITS,
+            defaults=SandboxLimits(memory_mb=DEFAULT_MEMORY_MB) if full else NO_LIMITS,
         )
     except OSError as failed:
         raise CannotStart(f"{settings.directory}: {failed.strerror or failed}") from None
@@ -225,12 +227,12 @@ def _launcher(options: Options, settings: Settings, space: DiskSpace) -> Launche
         raise CannotStart(f"{refusal.reason}; `joblane doctor` shows this host's report") from None
 
 
-def bundles_directory(settings: Settings) -> Path:
+def bundles_directory(settings: AgentSettings) -> Path:
     """Where the bundles of job types are on this host."""
     return settings.directory / "bundles"
 
 
-def _egress(options: Options) -> EgressPolicy | None:
+def _egress(options: AgentOptions) -> EgressPolicy | None:
     """The policy, or None on a host that cannot enforce it: jobs with network egress are refused.
 
     A policy that was asked for is kept, so that the launcher says what the host lacks.

@@ -26,7 +26,7 @@ from pydantic import ValidationError
 from ec2_agent.attempt.preparation import sandbox_spec
 from ec2_agent.attempt.typed import find_python
 from ec2_agent.bundles.cache import BundleCache, BundleUnusable
-from ec2_agent.jobs.context import Typed
+from ec2_agent.jobs.context import TypedContext
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.local import LocalJobs
 from ec2_agent.jobs.running import RunningJob
@@ -35,7 +35,14 @@ from ec2_agent.outcomes.judge import StopReason, judge
 from ec2_agent.sandbox.disk.space import DiskSpace
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import EgressPolicy, Ending, Isolation, Limits, SandboxRefused, Spec
+from ec2_agent.sandbox.model import (
+    EgressPolicy,
+    Ending,
+    Isolation,
+    SandboxLimits,
+    SandboxRefused,
+    Spec,
+)
 from ec2_agent.sandbox.overlay import BUNDLE
 from ec2_agent.sandbox.probe import probe
 from ec2_agent.shim import files
@@ -45,7 +52,7 @@ from joblane.aws.download import Download
 from joblane.contract import strict_json
 from joblane.formats.ids import new_id
 from joblane.job.fields import GRACE_S
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import EXIT_PERMANENT, Outcome, State
 from joblane.job.spec import Submission
 from joblane.job.type_definition import TypeDefinition
@@ -112,7 +119,7 @@ def _run(order: dict[str, Any]) -> int:
             lock = cache.use("local", digest)
             argv = (python, "-I", BUNDLE, definition.entry)
             spec = replace(_spec(head, isolation), argv=argv, bundle=digest)
-            typed = Typed(json.dumps(head.spec.params, ensure_ascii=False).encode(), lock)
+            typed = TypedContext(json.dumps(head.spec.params, ensure_ascii=False).encode(), lock)
             started = LocalJobs(launcher, shims, base / "jobs").start(head, spec, typed)
             os.close(lock)
             directory, shim, sandbox = started
@@ -153,7 +160,7 @@ def _head(
     except ValidationError as error:
         raise CannotRun(str(error.errors()[0]["msg"]), EXIT_PERMANENT) from None
     now_ms = int(time.time() * 1000)
-    job = submitted(new_id(now_ms, secrets.randbits(80)), "local", spec, now_ms)
+    job = make_head(new_id(now_ms, secrets.randbits(80)), "local", spec, now_ms)
     return replace(job, state=State.ACTIVE, attempt=1, epoch=1, agent="local")
 
 
@@ -162,7 +169,7 @@ def _spec(head: Head, isolation: Isolation) -> Spec:
     spec = sandbox_spec(head, GRACE_S)
     if isolation == "full":
         return spec
-    limits = Limits(pids=spec.limits.pids, tmp_mb=spec.limits.tmp_mb)
+    limits = SandboxLimits(pids=spec.limits.pids, tmp_mb=spec.limits.tmp_mb)
     if limits != spec.limits:
         _tell("memory, CPU and disk are not limited here: that needs root and cgroup v2")
     return replace(spec, limits=limits)

@@ -98,7 +98,7 @@ def pool_gate(stack: JoblaneStack, identity: IdentityStack, console: str) -> Gat
     CfnOutput(stack, "LoginClientId", value=people, description="Public client for people")
     machines: dict[str, tuple[str, AnyRole, str]] = {}
     ids = {PEOPLE: people}
-    for tenant, machine, role in _declared(stack.config):
+    for tenant, machine, role in _list_declared(stack.config):
         client = _machine(stack, identity, (tenant, machine), role).user_pool_client_id
         name = _name(tenant, machine)
         ids[name] = client
@@ -140,7 +140,7 @@ def _name(tenant: str, machine: str) -> str:
     return hashlib.sha256(f"{tenant}/{machine}".encode()).hexdigest()[:12]
 
 
-def _declared(config: Config) -> Iterator[tuple[str, str, AnyRole]]:
+def _list_declared(config: Config) -> Iterator[tuple[str, str, AnyRole]]:
     """Tenant, name and role of each machine in joblane.toml."""
     for tenant, settings in config.tenants.items():
         for machine, role in settings.machines.items():

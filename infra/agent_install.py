@@ -187,7 +187,7 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class Boot:
+class BootValues:
     """Values of the user data. `region` may be a CDK token."""
 
     document: str

@@ -8,7 +8,7 @@ which tests/infra compares with the template.
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3_assets as s3_assets
 
-from infra.policies import Grant, acknowledge, give, table_grant
+from infra.policies import PolicyGrant, acknowledge, give, table_grant
 from infra.resources import OBJECTS, JoblaneStack
 from infra.secrets import decryption
 from joblane.deployment.names import TENANT_SHARES, fleet_name
@@ -52,7 +52,7 @@ def agent_role(
     give(role, (*_calls(stack, fleet), *_data(stack, tenant)))
     files = [each for each in (asset, setup) if each is not None]
     objects = [file.bucket.arn_for_objects(file.s3_object_key) for file in files]
-    give(role, (Grant(("s3:GetObject",), objects),))
+    give(role, (PolicyGrant(("s3:GetObject",), objects),))
     # AWS's policy for Session Manager allows reading every parameter of the account.
     role.add_to_policy(
         iam.PolicyStatement(
@@ -76,7 +76,7 @@ def agent_role(
     return role
 
 
-def _calls(stack: JoblaneStack, fleet: str) -> list[Grant]:
+def _calls(stack: JoblaneStack, fleet: str) -> list[PolicyGrant]:
     """Take jobs from the fleet's lanes, run them, and hand on those that wait or die.
 
     Keys of the tables of jobs and agents name no tenant, so IAM cannot keep tenants apart there.
@@ -92,7 +92,7 @@ def _calls(stack: JoblaneStack, fleet: str) -> list[Grant]:
     return [
         table_grant("GetItem UpdateItem", resources.table("jobs")),
         table_grant("DeleteItem GetItem PutItem", resources.table("agents")),
-        Grant(
+        PolicyGrant(
             (
                 "sqs:ChangeMessageVisibility",
                 "sqs:DeleteMessage",
@@ -102,7 +102,7 @@ def _calls(stack: JoblaneStack, fleet: str) -> list[Grant]:
             resources.lanes_of(queues),
             LANES_OF,
         ),
-        Grant(
+        PolicyGrant(
             (
                 "sqs:ChangeMessageVisibility",
                 "sqs:CreateQueue",
@@ -118,10 +118,10 @@ def _calls(stack: JoblaneStack, fleet: str) -> list[Grant]:
         table_grant("BatchGetItem", resources.table("settings"), conditions=settings),
         # Whether another job waits for the slot of one whose agent was lost.
         table_grant("GetItem", resources.table("keys"), conditions=keys),
-        Grant(("states:StartExecution",), (resources.recovery_machine(),)),
-        Grant(("lambda:InvokeFunction",), (resources.recovery_function(),)),
-        Grant(("sqs:SendMessage",), (resources.dead_letters(),)),
-        Grant(
+        PolicyGrant(("states:StartExecution",), (resources.recovery_machine(),)),
+        PolicyGrant(("lambda:InvokeFunction",), (resources.recovery_function(),)),
+        PolicyGrant(("sqs:SendMessage",), (resources.dead_letters(),)),
+        PolicyGrant(
             (
                 "autoscaling:CompleteLifecycleAction",
                 "autoscaling:TerminateInstanceInAutoScalingGroup",
@@ -132,32 +132,32 @@ def _calls(stack: JoblaneStack, fleet: str) -> list[Grant]:
     ]
 
 
-def _data(stack: JoblaneStack, tenant: str | None) -> list[Grant]:
+def _data(stack: JoblaneStack, tenant: str | None) -> list[PolicyGrant]:
     """Write output; read secrets, payloads, types and the descriptor: of one tenant, or of all."""
     resources = stack.resources
     secrets, parameters = resources.secrets(tenant), _parameters(stack, tenant)
     return [
         # The descriptor, and the secrets of secret_env.
-        Grant(("ssm:GetParameter",), parameters, SECRETS),
-        Grant(("secretsmanager:GetSecretValue",), (secrets,), SECRETS),
+        PolicyGrant(("ssm:GetParameter",), parameters, SECRETS),
+        PolicyGrant(("secretsmanager:GetSecretValue",), (secrets,), SECRETS),
         decryption(stack, "secretsmanager", secrets, SECRETS),
         decryption(stack, "ssm", resources.parameters(tenant), SECRETS),
-        Grant(("s3:GetObject",), (resources.payloads(tenant),), OBJECTS),
-        Grant(
+        PolicyGrant(("s3:GetObject",), (resources.payloads(tenant),), OBJECTS),
+        PolicyGrant(
             ("dynamodb:GetItem",),
             (resources.table("types"),),
             # Keys are `tenant#type#version`.
             conditions=_keys("ForAllValues:StringLike", f"{tenant}#*") if tenant else None,
         ),
-        Grant(("s3:GetObject",), (resources.bundles(tenant),), OBJECTS),
-        Grant(
+        PolicyGrant(("s3:GetObject",), (resources.bundles(tenant),), OBJECTS),
+        PolicyGrant(
             ("dynamodb:PutItem",),
             (resources.table("output"),),
             # Keys are `tenant/job/epoch`.
             conditions=_keys("ForAllValues:StringLike", f"{tenant}/*") if tenant else None,
         ),
-        Grant(("s3:GetObject",), (resources.files(tenant),), OBJECTS),
-        Grant(
+        PolicyGrant(("s3:GetObject",), (resources.files(tenant),), OBJECTS),
+        PolicyGrant(
             ("s3:PutObject",),
             (
                 resources.output(tenant),

@@ -12,14 +12,14 @@ from constructs import Construct
 
 from infra.access import issuer_gate, pool_gate
 from infra.assets import Assets
-from infra.console import Console
+from infra.console import ConsoleFunction
 from infra.declared import fleets, maxima, queues, threads
 from infra.domain import MutualTls
 from infra.function import Function, FunctionStack, concurrency
 from infra.iam_api import IamApi
 from infra.identity import IdentityStack
 from infra.notify import notify_rules
-from infra.policies import Grant, acknowledge, sending, table_grant
+from infra.policies import PolicyGrant, acknowledge, sending, table_grant
 from infra.recovery import fleet_queues, policies
 from infra.resources import LANES, OBJECTS
 from infra.stage import add_stage
@@ -85,7 +85,7 @@ class ApiStack(FunctionStack):
             mapping=mapping,
         )
         self._routes(api, functions, stage)
-        Console(self, assets, api, stage, self._gate.connect)
+        ConsoleFunction(self, assets, api, stage, self._gate.connect)
         if config.notify_rules is not None:
             self._publish("Url", api_parameter_name(config.name), "URL of the API of Joblane", url)
         self._publish(
@@ -149,22 +149,22 @@ class ApiStack(FunctionStack):
                 sending(resources),
                 table_grant("PutItem", resources.table("audit")),
                 table_grant("Query", resources.index("audit", "by_job")),
-                Grant(
+                PolicyGrant(
                     ("s3:DeleteObject", "s3:GetObject", "s3:PutObject"),
                     (resources.payloads(),),
                     OBJECTS,
                 ),
                 # Whether input files are there, with their sizes.
-                Grant(("s3:GetObject",), (resources.files(),), OBJECTS),
+                PolicyGrant(("s3:GetObject",), (resources.files(),), OBJECTS),
                 # Output files of a deleted job, found by the prefix of its id.
-                Grant(("s3:DeleteObject",), (resources.output_files(),), OBJECTS),
-                Grant(
+                PolicyGrant(("s3:DeleteObject",), (resources.output_files(),), OBJECTS),
+                PolicyGrant(
                     ("s3:ListBucket",),
                     (resources.bucket_arn(),),
                     conditions={"StringLike": {"s3:prefix": f"{OUTPUTS}*"}},
                 ),
                 table_grant("BatchWriteItem Query", resources.table("output")),
-                Grant(
+                PolicyGrant(
                     ("s3:DeleteObject", "s3:GetObject"),
                     (resources.output(), resources.results()),
                     OBJECTS,
@@ -212,7 +212,7 @@ class ApiStack(FunctionStack):
                 table_grant("BatchGetItem", resources.table("keys")),
                 table_grant("Query", resources.index("keys", "by_type")),
                 # PutObject is that of whoever has a signed upload.
-                Grant(
+                PolicyGrant(
                     ("s3:GetObject", "s3:PutObject"),
                     (resources.bundles(), resources.files()),
                     OBJECTS,
@@ -224,7 +224,7 @@ class ApiStack(FunctionStack):
                     conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["uploads/*"]}},
                 ),
                 table_grant("GetItem PutItem", resources.table("keys")),
-                Grant(("cloudwatch:GetMetricData",), ("*",)),  # it has no resources
+                PolicyGrant(("cloudwatch:GetMetricData",), ("*",)),  # it has no resources
                 table_grant("PutItem Query", resources.table("audit")),
                 table_grant("BatchGetItem DeleteItem PutItem Query", resources.table("conditions")),
                 table_grant("BatchGetItem GetItem PutItem", resources.table("settings")),
@@ -235,7 +235,7 @@ class ApiStack(FunctionStack):
                     resources.index("jobs", "attention"),
                 ),
                 sending(resources),
-                Grant(("sqs:GetQueueAttributes",), (resources.lanes(),), LANES),
+                PolicyGrant(("sqs:GetQueueAttributes",), (resources.lanes(),), LANES),
             ],
         )
 
@@ -265,10 +265,10 @@ class ApiStack(FunctionStack):
                 table_grant("GetItem", resources.table("conditions"), resources.table("keys")),
                 table_grant("BatchGetItem GetItem", resources.table("jobs")),
                 table_grant("BatchGetItem", resources.table("settings")),
-                Grant(("sqs:GetQueueAttributes",), (resources.lanes(),), LANES),
+                PolicyGrant(("sqs:GetQueueAttributes",), (resources.lanes(),), LANES),
                 # GetObject is that of whoever has a signed download, too.
-                Grant(("s3:GetObject",), (resources.output_files(),), OBJECTS),
-                Grant(
+                PolicyGrant(("s3:GetObject",), (resources.output_files(),), OBJECTS),
+                PolicyGrant(
                     (
                         "autoscaling:DescribeAutoScalingGroups",
                         "autoscaling:DescribeScalingActivities",

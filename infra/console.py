@@ -23,7 +23,7 @@ OPEN = "Public: the files of the console, which are the same for everybody; its 
 """Reason for routes without a token."""
 
 
-class Console(Construct):
+class ConsoleFunction(Construct):
     """A function with the console's files, which may call nothing."""
 
     def __init__(

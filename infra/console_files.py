@@ -117,12 +117,12 @@ def render_index(files: Mapping[str, bytes], version: str) -> bytes:
     """
     prefix = f"console/{version}"
 
-    def replaced(found: re.Match[str]) -> str:
+    def replace(found: re.Match[str]) -> str:
         if found["name"] not in files:
             raise AssetError([f"console/{INDEX}: names {found['name']}, which is not there"])
         return f'{found["attribute"]}{prefix}/{found["name"]}"'
 
-    page = _NAMED.sub(replaced, files[INDEX].decode("utf-8"))
+    page = _NAMED.sub(replace, files[INDEX].decode("utf-8"))
     before, end, after = page.partition("</head>")
     if not end:
         raise AssetError([f"console/{INDEX}: has no </head>, where the preloads belong"])

@@ -14,7 +14,7 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from infra.policies import acknowledge, removal
-from infra.resources import JoblaneStack, Resources
+from infra.resources import JoblaneStack, ResourceArns
 from joblane.config import Config
 from joblane.deployment.descriptor import Descriptor, QueueDescriptor
 from joblane.deployment.names import (
@@ -203,7 +203,7 @@ def _append_only(table: dynamodb.Table, arn: str) -> None:
     )
 
 
-def describe(config: Config, resources: Resources) -> str:
+def describe(config: Config, resources: ResourceArns) -> str:
     """Return the descriptor's JSON, which contains CDK tokens."""
     return Descriptor(
         name=config.name,

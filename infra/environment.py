@@ -12,7 +12,7 @@ PARTITION = "aws"
 have other names of service principals, and nothing of it has been tried there."""
 
 
-def known_environment(variables: Mapping[str, str]) -> Environment | None:
+def find_environment(variables: Mapping[str, str]) -> Environment | None:
     """The account and region of the credentials that the CDK CLI has found, if any.
 
     Raises ConfigError for a region of another partition.

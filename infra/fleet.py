@@ -15,7 +15,7 @@ from aws_cdk import aws_s3_assets as s3_assets
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from infra.agent_install import Boot, Installation, Setup
+from infra.agent_install import BootValues, Installation, Setup
 from infra.agent_role import agent_role
 from infra.assets import Assets, archive
 from infra.network import fleet_network
@@ -177,7 +177,7 @@ class FleetStack(JoblaneStack):
             role=role,
             security_group=closed,
             user_data=ec2.UserData.custom(
-                Boot(
+                BootValues(
                     document=document_name(full_name),
                     agents_table=table_name(self.config.name, "agents"),
                     region=self.region,

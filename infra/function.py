@@ -12,7 +12,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra.assets import Assets
-from infra.policies import Grant, acknowledge, give, log_group
+from infra.policies import PolicyGrant, acknowledge, give, log_group
 from infra.resources import JoblaneStack
 from joblane.config import Config
 from joblane.deployment.names import VARIABLES, table_name
@@ -80,7 +80,7 @@ class Function(Construct):
         *,
         environment: Mapping[str, str],
         declared: Mapping[str, str],
-        grants: Sequence[Grant] | None,
+        grants: Sequence[PolicyGrant] | None,
         tables: Sequence[str] = (),
         timeout_s: int = TIMEOUT_S,
         reserved: int | None = None,
@@ -107,7 +107,9 @@ class Function(Construct):
         own_logs = None
         if grants is not None:
             own_logs = log_group(self, "Logs", config, f"/aws/lambda/{function_name}")
-            log = Grant(("logs:CreateLogStream", "logs:PutLogEvents"), (own_logs.log_group_arn,))
+            log = PolicyGrant(
+                ("logs:CreateLogStream", "logs:PutLogEvents"), (own_logs.log_group_arn,)
+            )
             give(role, (log, *grants))
         code = str(stack.bundle(name, declared))
         self.function = lambda_.Function(

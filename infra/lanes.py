@@ -76,7 +76,7 @@ class LanesStack(JoblaneStack):
         super().__init__(scope, config, name, "lanes and dead letters")
         # A stack needs a resource, and one that a queue has left stays. It costs nothing.
         CfnWaitConditionHandle(self, "Empty")
-        dead_letters = self._dead_letters(of_all=number == 1)
+        dead_letters = self._make_dead_letters(of_all=number == 1)
         queues = [queue for queue in config.queues if stack_of(queue) == number]
         for queue, lane in product(queues, LANES):
             new_queue(
@@ -86,7 +86,7 @@ class LanesStack(JoblaneStack):
                 sqs.DeadLetterQueue(max_receive_count=MAX_RECEIVES, queue=dead_letters),
             )
 
-    def _dead_letters(self, *, of_all: bool) -> sqs.IQueue:
+    def _make_dead_letters(self, *, of_all: bool) -> sqs.IQueue:
         """Make the dead-letter queue of all, or name it."""
         if not of_all:
             return sqs.Queue.from_queue_arn(self, "DeadLetters", self.resources.dead_letters())

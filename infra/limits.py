@@ -134,18 +134,18 @@ def text(value: object) -> str:
 
 def document(value: object) -> str:
     """A policy or another JSON document as AWS gets it, without white space."""
-    return json.dumps(_filled(value), separators=(",", ":"))
+    return json.dumps(_fill(value), separators=(",", ":"))
 
 
-def _filled(value: object) -> object:
+def _fill(value: object) -> object:
     if isinstance(value, list):
-        return [_filled(each) for each in value]
+        return [_fill(each) for each in value]
     if isinstance(value, dict):
         if len(value) == 1 and next(iter(value)) in {"Ref", "Fn::Join", "Fn::Sub", "Fn::GetAtt"}:
             return text(value)
         if len(value) == 1 and "Fn::ImportValue" in value:
             return text(value)
-        return {key: _filled(each) for key, each in value.items()}
+        return {key: _fill(each) for key, each in value.items()}
     return value
 
 

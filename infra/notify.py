@@ -10,7 +10,7 @@ from aws_cdk import aws_sqs as sqs
 
 from infra.function import Function, FunctionStack
 from infra.lanes import new_queue
-from infra.policies import Grant, delivering
+from infra.policies import PolicyGrant, delivering
 from infra.reserved import NOTIFIER_RESERVED
 from infra.secrets import reading
 from joblane.config import Config
@@ -56,26 +56,26 @@ def add_notifier(stack: FunctionStack, rules: NotifyRules) -> None:
     notifier.consume("Notifications", queue.queue_arn, at_once=NOTIFIER_RESERVED)
 
 
-def _grants(stack: FunctionStack, rules: NotifyRules) -> list[Grant]:
+def _grants(stack: FunctionStack, rules: NotifyRules) -> list[PolicyGrant]:
     """Permissions for what the tenants may ask for, and nothing else."""
     references = [each.secret for each in rules.tenants.values() if each.secret is not None]
     found = reading(stack, [parse(reference) for reference in references])
     topics = sorted({topic for each in rules.tenants.values() for topic in each.topics})
     if topics:
-        found += [Grant(("sns:Publish",), topics), _encryption(topics)]
+        found += [PolicyGrant(("sns:Publish",), topics), _encryption(topics)]
     if any(each.eventbridge for each in rules.tenants.values()):
-        found.append(Grant(("events:PutEvents",), (stack.resources.default_bus(),)))
+        found.append(PolicyGrant(("events:PutEvents",), (stack.resources.default_bus(),)))
     return found
 
 
-def _encryption(topics: Sequence[str]) -> Grant:
+def _encryption(topics: Sequence[str]) -> PolicyGrant:
     """Allow the KMS keys of these topics, for these alone and only through SNS.
 
     SNS encrypts with the publisher's permissions. It is no matter for the key that AWS manages, but
     one of a customer's own needs it; which key a topic has is not known here.
     """
     homes = sorted({tuple(topic.split(":")[3:5]) for topic in topics})  # region and account
-    return Grant(
+    return PolicyGrant(
         ("kms:Decrypt", "kms:GenerateDataKey"),
         [f"arn:aws:kms:{region}:{account}:key/*" for region, account in homes],
         KEYS,

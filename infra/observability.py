@@ -53,7 +53,7 @@ def stacks(config: Config) -> range:
     return range(1, (STACKS if len(config.queues) > ONE_STACK else 1) + 1)
 
 
-def used(config: Config) -> set[Each]:
+def find_used(config: Config) -> set[Each]:
     """Return what a deployment has once, or not at all."""
     found: set[Each] = {"deployment"}
     if config.notify_rules is not None:
@@ -128,7 +128,7 @@ class ObservabilityStack(JoblaneStack):
             return
         elif each == "fleet":
             yield from ({"fleet": fleet} for fleet in self.config.fleets)
-        elif each in used(self.config):
+        elif each in find_used(self.config):
             yield {}
         elif each == "index":
             for name in of:

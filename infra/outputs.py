@@ -9,9 +9,9 @@ def client_output(tenant: str, machine: str = DEFAULT_MACHINE) -> str:
     Outputs allow letters and digits only; a dash is spelled out, so `team-2` differs from `team2`.
     The default machine of a tenant has the tenant's name alone.
     """
-    name = f"ClientId{_spelled(tenant)}"
-    return name if machine == DEFAULT_MACHINE else f"{name}Machine{_spelled(machine)}"
+    name = f"ClientId{_spell(tenant)}"
+    return name if machine == DEFAULT_MACHINE else f"{name}Machine{_spell(machine)}"
 
 
-def _spelled(name: str) -> str:
+def _spell(name: str) -> str:
     return "Dash".join(part.capitalize() for part in name.split("-"))

@@ -9,12 +9,12 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct, IConstruct
 
-from infra.resources import INBOXES, LANES, Resources
+from infra.resources import INBOXES, LANES, ResourceArns
 from joblane.config import Config
 
 
 @dataclass(frozen=True)
-class Grant:
+class PolicyGrant:
     """Actions on resources, for a role."""
 
     actions: Sequence[str]
@@ -26,24 +26,26 @@ class Grant:
 
 def table_grant(
     actions: str, *arns: str, conditions: Mapping[str, Mapping[str, object]] | None = None
-) -> Grant:
+) -> PolicyGrant:
     """Actions of DynamoDB, as `GetItem PutItem`, on tables or indexes."""
-    return Grant([f"dynamodb:{action}" for action in actions.split()], arns, conditions=conditions)
+    return PolicyGrant(
+        [f"dynamodb:{action}" for action in actions.split()], arns, conditions=conditions
+    )
 
 
-def sending(resources: Resources) -> Grant:
+def sending(resources: ResourceArns) -> PolicyGrant:
     """Send messages to every lane and inbox."""
     arns = (resources.lanes(), resources.inboxes())
-    return Grant(("sqs:SendMessage",), arns, f"{LANES} {INBOXES}")
+    return PolicyGrant(("sqs:SendMessage",), arns, f"{LANES} {INBOXES}")
 
 
-def delivering(queue_arn: str) -> Grant:
+def delivering(queue_arn: str) -> PolicyGrant:
     """What Lambda needs to deliver a queue's messages to a function, with the function's role."""
     actions = ("ChangeMessageVisibility", "DeleteMessage", "GetQueueAttributes", "ReceiveMessage")
-    return Grant([f"sqs:{action}" for action in actions], (queue_arn,))
+    return PolicyGrant([f"sqs:{action}" for action in actions], (queue_arn,))
 
 
-def give(role: iam.Role, grants: Iterable[Grant]) -> None:
+def give(role: iam.Role, grants: Iterable[PolicyGrant]) -> None:
     """Add grants to a role's policy, and acknowledge their patterns of ARNs."""
     for grant in grants:
         role.add_to_policy(

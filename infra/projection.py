@@ -7,11 +7,11 @@ from infra.assets import Assets
 from infra.declared import kicks, metrics
 from infra.function import Function
 from infra.notify import add_notifier
-from infra.policies import Grant, table_grant
+from infra.policies import PolicyGrant, table_grant
 from infra.reserved import SEQUEL_RESERVED
 from infra.resources import INBOXES, LANES
 from infra.sequel import reading
-from infra.stream import HEADS, Pattern, Reading, StreamStack, stream_grants
+from infra.stream import HEADS, Pattern, StreamReading, StreamStack, stream_grants
 from infra.traces import add_tracer
 from joblane.config import Config
 from joblane.deployment.names import api_parameter_name, sequel_mapping_parameter_name
@@ -31,7 +31,7 @@ def patterns() -> list[Pattern]:
     return [{"dynamodb": HEADS}]
 
 
-COUNTS = Reading(
+COUNTS = StreamReading(
     patterns=patterns(),
     batch=1000,
     # A batch is delivered when it is full or this old: rates lag by that, and a quiet queue costs
@@ -81,8 +81,12 @@ class ProjectionStack(StreamStack):
             grants=[
                 *stream_grants(stream),
                 table_grant("GetItem Query UpdateItem", resources.table("counters")),
-                Grant(("sqs:SendMessage",), queues),
-                *([Grant(("lambda:InvokeFunction",), (scaler,))] if self.config.fleets else []),
+                PolicyGrant(("sqs:SendMessage",), queues),
+                *(
+                    [PolicyGrant(("lambda:InvokeFunction",), (scaler,))]
+                    if self.config.fleets
+                    else []
+                ),
             ],
         )
 
@@ -95,8 +99,8 @@ class ProjectionStack(StreamStack):
             environment["JOBLANE_API_URL"] = url
             mapping = resources.parameter(sequel_mapping_parameter_name(self.config.name))
             notify = [
-                Grant(("sqs:SendMessage",), (resources.notify(),)),
-                Grant(("ssm:GetParameter",), (mapping,)),
+                PolicyGrant(("sqs:SendMessage",), (resources.notify(),)),
+                PolicyGrant(("ssm:GetParameter",), (mapping,)),
             ]
         return Function(
             self,
@@ -113,9 +117,9 @@ class ProjectionStack(StreamStack):
                 *stream_grants(stream),
                 table_grant("GetItem PutItem", resources.table("keys")),
                 table_grant("BatchGetItem GetItem PutItem UpdateItem", resources.table("jobs")),
-                Grant(("sqs:SendMessage",), (resources.lanes(),), LANES),
-                Grant(("sqs:SendMessage",), (resources.inboxes(),), INBOXES),
-                Grant(("sqs:SendMessage",), (resources.alternate(),)),
+                PolicyGrant(("sqs:SendMessage",), (resources.lanes(),), LANES),
+                PolicyGrant(("sqs:SendMessage",), (resources.inboxes(),), INBOXES),
+                PolicyGrant(("sqs:SendMessage",), (resources.alternate(),)),
                 *notify,
             ],
         )

@@ -12,7 +12,7 @@ from constructs import Construct
 
 from infra.assets import Assets
 from infra.function import Function, FunctionStack
-from infra.policies import Grant, acknowledge, give, log_group, table_grant
+from infra.policies import PolicyGrant, acknowledge, give, log_group, table_grant
 from infra.recovery_machine import definition
 from infra.reserved import RECOVERY_RESERVED
 from infra.resources import INBOXES, LANES
@@ -72,11 +72,13 @@ class RecoveryStack(FunctionStack):
                 table_grant("GetItem UpdateItem", resources.table("jobs")),
                 table_grant("DeleteItem GetItem Query UpdateItem", resources.table("conditions")),
                 table_grant("Query", resources.table("agents")),
-                Grant(("sqs:SendMessage",), (resources.lanes(), resources.alternate()), LANES),
+                PolicyGrant(
+                    ("sqs:SendMessage",), (resources.lanes(), resources.alternate()), LANES
+                ),
                 # Of a job that only one agent may run.
-                Grant(("sqs:SendMessage",), (resources.inboxes(),), INBOXES),
-                Grant(("states:StartExecution",), (resources.recovery_machine(),)),
-                Grant(("lambda:InvokeFunction",), (tester.function.function_arn,)),
+                PolicyGrant(("sqs:SendMessage",), (resources.inboxes(),), INBOXES),
+                PolicyGrant(("states:StartExecution",), (resources.recovery_machine(),)),
+                PolicyGrant(("lambda:InvokeFunction",), (tester.function.function_arn,)),
             ],
         )
 
@@ -94,7 +96,7 @@ class RecoveryStack(FunctionStack):
             description="Permissions of the recovery state machine: call its function, and log",
         )
         arn = function.function.function_arn
-        give(role, [Grant(("lambda:InvokeFunction",), (arn,))])
+        give(role, [PolicyGrant(("lambda:InvokeFunction",), (arn,))])
         machine = stepfunctions.StateMachine(
             self,
             "Machine",

@@ -25,7 +25,7 @@ NOTIFIER_RESERVED = 5
 functions use up the account's concurrency, and each throttled delivery counts as an attempt."""
 
 
-def reserved(config: Config) -> int:
+def count_reserved(config: Config) -> int:
     """Return how many calls a deployment reserves if `reserved_concurrency` is true."""
     found = REQUEUE_RESERVED + LETTERS_RESERVED + 2 * RECOVERY_RESERVED + SEQUEL_RESERVED
     if config.fleets:

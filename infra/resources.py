@@ -63,10 +63,10 @@ class JoblaneStack(Stack):
             env=environment,
         )
         self.config = config
-        self.resources = Resources(self, config.name)
+        self.resources = ResourceArns(self, config.name)
 
 
-class Resources:
+class ResourceArns:
     """ARNs of a deployment with a stack's partition, region and account."""
 
     def __init__(self, stack: Stack, deployment: str) -> None:

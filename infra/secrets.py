@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from infra.policies import Grant
+from infra.policies import PolicyGrant
 from infra.resources import JoblaneStack
 from joblane.job.secret_names import SecretName
 
@@ -18,12 +18,12 @@ def decryption(
     service: Literal["secretsmanager", "ssm"],
     secrets: str | Sequence[str],
     reason: str,
-) -> Grant:
+) -> PolicyGrant:
     """Allow any KMS key, for these secrets only and only through their service.
 
     AWS managed keys allow that by default, customer managed keys do not.
     """
-    return Grant(
+    return PolicyGrant(
         ("kms:Decrypt",),
         (stack.resources.keys(),),
         reason,
@@ -34,16 +34,16 @@ def decryption(
     )
 
 
-def reading(stack: JoblaneStack, names: Sequence[SecretName]) -> list[Grant]:
+def reading(stack: JoblaneStack, names: Sequence[SecretName]) -> list[PolicyGrant]:
     """Allow reading these secrets, and no others."""
-    found: list[Grant] = []
+    found: list[PolicyGrant] = []
     # AWS adds a dash and six letters to the name of a secret.
     whole = {each.name for each in names if each.store == "secretsmanager"}
     if secrets := [stack.resources.secret(f"{name}-??????") for name in sorted(whole)]:
-        found.append(Grant(("secretsmanager:GetSecretValue",), secrets))
+        found.append(PolicyGrant(("secretsmanager:GetSecretValue",), secrets))
         found.append(decryption(stack, "secretsmanager", secrets, EXACT))
     paths = {each.name for each in names if each.store == "ssm"}
     if parameters := [stack.resources.parameter(path) for path in sorted(paths)]:
-        found.append(Grant(("ssm:GetParameter",), parameters))
+        found.append(PolicyGrant(("ssm:GetParameter",), parameters))
         found.append(decryption(stack, "ssm", parameters, EXACT))
     return found

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from infra.stream import HEADS, Pattern, Reading
+from infra.stream import HEADS, Pattern, StreamReading
 from joblane.job.lifecycle import ENDED, State
 from joblane.key.state import FREES_SLOT
 from joblane.notify.request import NOTIFY_STATES
@@ -43,9 +43,9 @@ def patterns(*, notifies: bool) -> list[Pattern]:
     return found
 
 
-def reading(*, notifies: bool) -> Reading:
+def reading(*, notifies: bool) -> StreamReading:
     """How the function reads the stream."""
-    return Reading(
+    return StreamReading(
         patterns=patterns(notifies=notifies),
         batch=100,
         window_s=0,  # the next job of a key waits for it, and whoever waits for a group

@@ -9,7 +9,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_ssm as ssm
 
 from infra.function import Function, FunctionStack
-from infra.policies import Grant
+from infra.policies import PolicyGrant
 from joblane.deployment.names import stream_parameter_name
 
 Pattern = dict[str, object]
@@ -19,7 +19,7 @@ HEADS = {"Keys": {"sk": {"S": ["JOB"]}}}
 
 
 @dataclass(frozen=True)
-class Reading:
+class StreamReading:
     """How a function reads the stream."""
 
     patterns: Sequence[Pattern]
@@ -47,7 +47,7 @@ class StreamStack(FunctionStack):
         )
 
     def read(
-        self, function: Function, stream: str, reading: Reading, prefix: str = ""
+        self, function: Function, stream: str, reading: StreamReading, prefix: str = ""
     ) -> lambda_.CfnEventSourceMapping:
         """Call a function with the records of the stream that pass the filters.
 
@@ -75,13 +75,13 @@ class StreamStack(FunctionStack):
         return mapping
 
 
-def stream_grants(stream: str) -> tuple[Grant, ...]:
+def stream_grants(stream: str) -> tuple[PolicyGrant, ...]:
     """Permissions of the role of a function that reads the stream."""
     return (
-        Grant(
+        PolicyGrant(
             ("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"),
             (stream,),
         ),
         # Lambda requires it for every stream, and it has no resources.
-        Grant(("dynamodb:ListStreams",), ("*",)),
+        PolicyGrant(("dynamodb:ListStreams",), ("*",)),
     )

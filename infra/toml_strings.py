@@ -32,7 +32,7 @@ _MARK: Final = "joblane: this string"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StringPlace:
     """Where a string stands."""
 
     text: str
@@ -50,7 +50,7 @@ class Place:
         return before.count("\n") + 1, index - (before.rfind("\n") + 1) + 1
 
 
-def find_string(text: str, key: Sequence[str]) -> Place:
+def find_string(text: str, key: Sequence[str]) -> StringPlace:
     """Find the string that a valid TOML file has for a key, such as `("queues", "big", "filter")`.
 
     Raises KeyError if the file has no string for it.
@@ -68,7 +68,7 @@ def find_string(text: str, key: Sequence[str]) -> Place:
         except (tomllib.TOMLDecodeError, KeyError):
             continue
         if changed == _MARK:
-            return Place(text, _starts(quoted, start), wanted)
+            return StringPlace(text, _starts(quoted, start), wanted)
     raise KeyError(".".join(key))
 
 

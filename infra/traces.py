@@ -8,7 +8,7 @@ from aws_cdk import aws_sqs as sqs
 
 from infra.function import Function, FunctionStack
 from infra.lanes import new_queue
-from infra.policies import Grant, delivering
+from infra.policies import PolicyGrant, delivering
 from infra.secrets import reading
 from joblane.config.observability import Traces
 from joblane.deployment.names import traces_dead_name, traces_name
@@ -42,7 +42,7 @@ def add_tracer(stack: FunctionStack, traces: Traces) -> None:
         declared=declared,
         grants=[
             delivering(stack.resources.traces()),
-            Grant(("sqs:SendMessage",), (stack.resources.traces_dead(),)),
+            PolicyGrant(("sqs:SendMessage",), (stack.resources.traces_dead(),)),
             *reading(stack, [] if traces.headers is None else [parse(traces.headers)]),
         ],
     )

@@ -15,7 +15,7 @@ from infra.assets import Assets
 from infra.declared import fleet_plans, metrics, queues, threads
 from infra.function import Function, FunctionStack, concurrency
 from infra.lanes import new_queue
-from infra.policies import Grant, acknowledge, sending, table_grant
+from infra.policies import PolicyGrant, acknowledge, sending, table_grant
 from infra.reserved import LETTERS_RESERVED, REQUEUE_RESERVED, SCALER_RESERVED
 from infra.resources import LANES
 from joblane.config import Config
@@ -100,10 +100,10 @@ class UpkeepStack(FunctionStack):
                 ),
                 table_grant("GetItem BatchGetItem PutItem UpdateItem", resources.table("jobs")),
                 sending(resources),
-                Grant(("sqs:SendMessage",), (resources.alternate(),)),
+                PolicyGrant(("sqs:SendMessage",), (resources.alternate(),)),
             ],
         )
-        self._every_minute(requeue, alternate, "EveryMinute", "do what has become due")
+        self._call_every_minute(requeue, alternate, "EveryMinute", "do what has become due")
 
     def _instance_ends(self, alternate: sqs.Queue) -> None:
         """Free jobs when EC2 reports that an instance of this account has ended.
@@ -122,13 +122,15 @@ class UpkeepStack(FunctionStack):
                 table_grant("DeleteItem GetItem UpdateItem", resources.table("agents")),
                 table_grant("BatchGetItem", resources.table("agents")),
                 table_grant("GetItem UpdateItem", resources.table("jobs")),
-                Grant(("sqs:SendMessage",), (resources.lanes(), resources.alternate()), LANES),
-                Grant(
+                PolicyGrant(
+                    ("sqs:SendMessage",), (resources.lanes(), resources.alternate()), LANES
+                ),
+                PolicyGrant(
                     ("sqs:DeleteQueue", "sqs:GetQueueAttributes"),
                     (resources.inboxes(),),
                     SWEPT,
                 ),
-                Grant(("sqs:ListQueues",), ("*",)),  # it has no resources
+                PolicyGrant(("sqs:ListQueues",), ("*",)),  # it has no resources
             ],
         )
         instance_end.keep_failures(alternate.queue_arn, retries=2, max_age_s=3600)
@@ -169,18 +171,22 @@ class UpkeepStack(FunctionStack):
             declared={},
             grants=[
                 table_grant("BatchGetItem GetItem PutItem", resources.table("agents")),
-                Grant(("autoscaling:DescribeAutoScalingGroups",), ("*",)),  # it has no resources
-                Grant(
+                PolicyGrant(
+                    ("autoscaling:DescribeAutoScalingGroups",), ("*",)
+                ),  # it has no resources
+                PolicyGrant(
                     ("autoscaling:SetInstanceHealth",),
                     (resources.groups(),),
                     WATCHED,
                     {"StringEquals": own},
                 ),
-                Grant(("sns:Publish",), (topic.topic_arn,)),
-                Grant(("sqs:SendMessage",), (resources.alternate(),)),
+                PolicyGrant(("sns:Publish",), (topic.topic_arn,)),
+                PolicyGrant(("sqs:SendMessage",), (resources.alternate(),)),
             ],
         )
-        self._every_minute(watch, alternate, "WatchInstances", "replace instances without an agent")
+        self._call_every_minute(
+            watch, alternate, "WatchInstances", "replace instances without an agent"
+        )
 
     def _scale(self, alternate: sqs.Queue) -> None:
         """Size the fleets, every minute: one call at a time."""
@@ -202,26 +208,26 @@ class UpkeepStack(FunctionStack):
                 table_grant("PutItem Query UpdateItem", resources.table("agents")),
                 table_grant("BatchGetItem", resources.table("settings")),
                 table_grant("GetItem PutItem", resources.table("settings"), conditions=records),
-                Grant(("sqs:GetQueueAttributes",), (resources.lanes(),), LANES),
-                Grant(
+                PolicyGrant(("sqs:GetQueueAttributes",), (resources.lanes(),), LANES),
+                PolicyGrant(
                     (
                         "autoscaling:DescribeAutoScalingGroups",
                         "autoscaling:DescribeScalingActivities",
                     ),
                     ("*",),  # they have no resources
                 ),
-                Grant(
+                PolicyGrant(
                     ("autoscaling:SetDesiredCapacity",),
                     (resources.groups(),),
                     WATCHED,
                     {"StringEquals": own},
                 ),
-                Grant(("sqs:SendMessage",), (resources.alternate(),)),
+                PolicyGrant(("sqs:SendMessage",), (resources.alternate(),)),
             ],
         )
-        self._every_minute(scaler, alternate, "ScaleFleets", "size the fleets")
+        self._call_every_minute(scaler, alternate, "ScaleFleets", "size the fleets")
 
-    def _every_minute(
+    def _call_every_minute(
         self, called: Function, alternate: sqs.Queue, rule_id: str, purpose: str
     ) -> None:
         """Call a function every minute; no failed call is repeated: the next one does its work."""
@@ -277,13 +283,13 @@ class UpkeepStack(FunctionStack):
             reserved=LETTERS_RESERVED,
             grants=[
                 table_grant("GetItem PutItem UpdateItem", resources.table("jobs")),
-                Grant(("sqs:SendMessage",), (resources.lanes(),), LANES),
-                Grant(
+                PolicyGrant(("sqs:SendMessage",), (resources.lanes(),), LANES),
+                PolicyGrant(
                     ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"),
                     (resources.dead_letters(), resources.alternate()),
                 ),
-                Grant(("sns:Publish",), (topic.topic_arn,)),
-                Grant(
+                PolicyGrant(("sns:Publish",), (topic.topic_arn,)),
+                PolicyGrant(
                     ("ssm:GetParameter",),
                     (resources.parameter(names.sequel_mapping_parameter_name(config.name)),),
                 ),

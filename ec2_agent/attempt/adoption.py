@@ -129,4 +129,4 @@ class Adoption:
         elif found.runs:
             events.stranger_killed(found)
         job.remove()
-        await job.gone(ENDING_S)
+        await job.let_shim_end(ENDING_S)

@@ -8,7 +8,7 @@ LOOK_S = 5.0
 the machine is suspended."""
 
 
-async def passed(
+async def wait_until_passed(
     deadline_ms: int,
     clock: Callable[[], float],
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,

@@ -22,7 +22,7 @@ from typing import TypeVar
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.files.collect import Bounds, CannotCollect, collect
 from ec2_agent.files.transfers import Proceed, Stopped, Transfers
-from ec2_agent.files.upload import Upload
+from ec2_agent.files.upload import OutputUpload
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.logging import events
 from ec2_agent.outcomes.judge import AttemptResult, not_collected
@@ -44,7 +44,7 @@ _GONE = "its output files are gone: its shim was killed or the instance restarte
 
 
 @dataclass(frozen=True, slots=True)
-class OutputFiles:
+class OutputCollector:
     """Collects output files for the attempts of one agent."""
 
     store: OutputFileStore
@@ -70,7 +70,7 @@ class OutputFiles:
         if result.ending is None or result.outcome in _NOT_COLLECTED or not head.spec.outputs:
             return result
         try:
-            summary = await self._collected(head, job, proceed, note)
+            summary = await self._collect(head, job, proceed, note)
         except Stopped:
             return None
         except (CannotCollect, PayloadLost) as problem:
@@ -79,11 +79,11 @@ class OutputFiles:
             return not_collected(result, _GONE, Outcome.LOST)
         return replace(result, output_files=summary)
 
-    async def _collected(
+    async def _collect(
         self, head: Head, job: RunningJob, proceed: Proceed, note: Note
     ) -> OutputSummary:
-        retried = partial(_retried, head, proceed)
-        whole = await retried(lambda: self.payloads.whole(head))
+        retried = partial(_retry, head, proceed)
+        whole = await retried(lambda: self.payloads.read_whole(head))
         globs = whole.spec.outputs
         work = await job.shim.work()
         if work is None:
@@ -94,7 +94,7 @@ class OutputFiles:
                 limits.output_files_per_job, limits.output_files_mb_per_job, head.output_file_bytes
             )
             found = await retried(lambda: collect(work, globs, bounds, proceed))
-            upload = Upload(self.store, self.transfers, head, found, note)
+            upload = OutputUpload(self.store, self.transfers, head, found, note)
             return await retried(lambda: upload.run(work, proceed))
         finally:
             os.close(work)
@@ -108,7 +108,7 @@ _NOT_COLLECTED = frozenset({Outcome.INTERRUPTED, Outcome.LOST})
 """Outcomes after which the attempt is made again from its beginning."""
 
 
-async def _retried(head: Head, proceed: Proceed, call: Callable[[], T]) -> T:
+async def _retry(head: Head, proceed: Proceed, call: Callable[[], T]) -> T:
     """Make a call until AWS and this host allow it. Raises Stopped, and what else it raises."""
     try:
         return await retry(

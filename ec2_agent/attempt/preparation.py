@@ -13,25 +13,25 @@ from ec2_agent.attempt.typed import CannotRunType, JobTypes, TypedCommand
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.facts.known import KnownFacts
 from ec2_agent.files.cache import FileUnusable
-from ec2_agent.files.inputs import Fetch, InputFiles, Note
+from ec2_agent.files.inputs import InputFetch, InputFiles, Note
 from ec2_agent.files.transfers import Stopped
-from ec2_agent.jobs.context import Typed
+from ec2_agent.jobs.context import TypedContext
 from ec2_agent.logging import events
 from ec2_agent.outcomes.judge import (
     AttemptResult,
     StopReason,
-    blocked_before_start,
+    judge_blocked_before_start,
+    judge_stopped_before_start,
     not_started,
-    stopped_before_start,
 )
 from ec2_agent.retry import AWS_RETRY, Backoff, retry
-from ec2_agent.sandbox.model import Limits, Spec, refusal
+from ec2_agent.sandbox.model import SandboxLimits, Spec, refusal
 from joblane.aws.functions import FunctionFailed
 from joblane.aws.payload_store import PayloadLost, PayloadStore
 from joblane.aws.requirements import Requirements
 from joblane.aws.secret_store import SecretProblem, SecretStore
 from joblane.condition.blocking import Blocking
-from joblane.condition.names import scoped
+from joblane.condition.names import scope_name
 from joblane.job.fields import GRACE_S
 from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome
@@ -55,7 +55,7 @@ class Prepared:
     """What a job is started with. A context manager, which closes the descriptors in it."""
 
     spec: Spec
-    typed: Typed | None
+    typed: TypedContext | None
     """None for a command."""
     held: ExitStack
     """Closes its bundle, its standard input and its input files."""
@@ -91,63 +91,65 @@ class Preparation:
         HostShort if the disk has no room for its bundle or its files.
         """
         await self._test_conditions(head)
-        whole = await self._whole(head, stop)
+        whole = await self._read_whole(head, stop)
         params = whole.spec.params
         text = None if params is None else _json(params)
         if refers_to_facts(whole.spec, text):
-            whole = await self._resolved(whole)
+            whole = await self._resolve_facts(whole)
             text = None if params is None else _json(whole.spec.params)
         spec = sandbox_spec(whole, self.grace_s)
         spec = replace(spec, env={**spec.env, **await self._secret_env(whole, stop)})
         typed = None
         with ExitStack() as held:
             if text is not None:
-                typed = Typed(text.encode())
-                command = await self._typed_command(head, stop)
+                typed = TypedContext(text.encode())
+                command = await self._read_type(head, stop)
                 if command is not None:  # the command of a built-in type is in the submission
                     held.callback(os.close, command.lock)
                     spec = replace(spec, argv=command.argv, bundle=command.bundle)
                     typed = replace(typed, bundle=command.lock)
-            files = held.enter_context(Fetch(self.files, whole, lambda: stop() is None, note))
+            files = held.enter_context(InputFetch(self.files, whole, lambda: stop() is None, note))
             await self._fetch(files, head, stop)
             spec = replace(spec, stdin=files.stdin, stage=files.stage)
             return Prepared(spec, typed, held.pop_all())
 
-    async def _whole(self, head: Head, stop: Stop) -> Head:
+    async def _read_whole(self, head: Head, stop: Stop) -> Head:
         """Read the submission from S3, if it is there."""
         if head.payload is None:
             return head
         try:
-            return await self._retried(head, stop, partial(self.payloads.whole, head), "arguments")
+            return await self._retry(
+                head, stop, partial(self.payloads.read_whole, head), "arguments"
+            )
         except PayloadLost as lost:
             raise self._not_started(str(lost)) from None
 
-    async def _fetch(self, files: Fetch, head: Head, stop: Stop) -> None:
+    async def _fetch(self, files: InputFetch, head: Head, stop: Stop) -> None:
         """Have the job's input files and its standard input here."""
         if not files.wanted:
             return
         try:
-            await self._retried(head, stop, files.run, "input files")
+            await self._retry(head, stop, files.run, "input files")
         except FileUnusable as problem:
             raise self._not_started(f"not started: {problem}") from None
         except Stopped:
             reason = stop() or StopReason.DRAIN
-            raise NotStarted(stopped_before_start(head, reason, self._now_ms())) from None
+            raise NotStarted(judge_stopped_before_start(head, reason, self._now_ms())) from None
         except OSError as failed:
             raise refusal(failed.errno, f"its input files: {failed}") from failed
 
-    async def _resolved(self, head: Head) -> Head:
+    async def _resolve_facts(self, head: Head) -> Head:
         """Replace what refers to facts of this agent."""
         try:
             return replace(head, spec=await with_facts(head.spec, self.facts))
         except CannotResolve as problem:
             raise self._not_started(f"not started: {problem}") from None
 
-    async def _typed_command(self, head: Head, stop: Stop) -> TypedCommand | None:
+    async def _read_type(self, head: Head, stop: Stop) -> TypedCommand | None:
         """Read the version of the job's type, and have its bundle here."""
         try:
             find = partial(self.types.command, head)
-            return await self._retried(head, stop, find, "job type")
+            return await self._retry(head, stop, find, "job type")
         except CannotRunType as problem:
             raise self._not_started(f"not started: {problem}") from None
         except OSError as failed:
@@ -159,17 +161,17 @@ class Preparation:
 
         One that cannot be tested counts as one that does not hold: recovery tests it again.
         """
-        names = tuple(scoped(name, head.tenant) for name in head.spec.requires)
+        names = tuple(scope_name(name, head.tenant) for name in head.spec.requires)
         if not names:
             return
-        first_blocking = partial(self.requirements.first_blocking, names)
+        first_blocking = partial(self.requirements.find_blocking, names)
         try:
             blocking = await in_thread(first_blocking, "requires")
         except (FunctionFailed, *AWS_ERRORS) as error:
             events.conditions_not_tested(head, error)
             blocking = Blocking(names[0], "could not be tested", untestable=False)
         if blocking is not None:
-            raise NotStarted(blocked_before_start(blocking, self._now_ms()))
+            raise NotStarted(judge_blocked_before_start(blocking, self._now_ms()))
 
     async def _secret_env(self, head: Head, stop: Stop) -> dict[str, str]:
         """Read the values of `secret_env`: anew for each attempt, and stored nowhere."""
@@ -178,11 +180,11 @@ class Preparation:
             return {}
         read = partial(self.secrets.read, references, head.tenant)
         try:
-            return await self._retried(head, stop, read, "secrets")
+            return await self._retry(head, stop, read, "secrets")
         except SecretProblem as problem:
             raise self._not_started(f"not started: {problem}") from None
 
-    async def _retried(self, head: Head, stop: Stop, call: Callable[[], T], what: str) -> T:
+    async def _retry(self, head: Head, stop: Stop, call: Callable[[], T], what: str) -> T:
         """Make a call until AWS answers; `what` names what the job waits for.
 
         Raises what the call raises beside AWS's errors, and NotStarted if the attempt is to stop.
@@ -198,7 +200,7 @@ class Preparation:
             reason = stop()
             if reason is None:
                 raise
-            raise NotStarted(stopped_before_start(head, reason, self._now_ms())) from None
+            raise NotStarted(judge_stopped_before_start(head, reason, self._now_ms())) from None
 
     def _not_started(self, reason: str) -> NotStarted:
         return NotStarted(not_started(Outcome.PERMANENT, reason, self._now_ms()))
@@ -235,7 +237,7 @@ def sandbox_spec(head: Head, grace_s: float) -> Spec:
             "JOBLANE_ATTEMPT": str(head.attempt),
             **({} if head.slot_token is None else {"JOBLANE_SLOT": head.slot_token}),
         },
-        limits=Limits(
+        limits=SandboxLimits(
             memory_mb=resources.memory_mb,
             cpus=resources.cpus,
             pids=resources.pids,

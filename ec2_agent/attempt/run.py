@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ec2_agent.attempt import deadline
-from ec2_agent.attempt.outputs import OutputFiles
+from ec2_agent.attempt.outputs import OutputCollector
 from ec2_agent.attempt.preparation import NotStarted, Preparation
 from ec2_agent.attempt.shipping import OutputShipper
 from ec2_agent.calls import AWS_ERRORS, in_thread
@@ -37,7 +37,7 @@ from ec2_agent.sandbox.model import (
 from ec2_agent.shim import files
 from joblane.aws.output_store import OutputStore
 from joblane.aws.result_store import ResultStore
-from joblane.formats.text import shortened
+from joblane.formats.text import shorten
 from joblane.job.head import Head
 from joblane.job.lease import Progress
 from joblane.job.lifecycle import Outcome
@@ -63,7 +63,7 @@ class AttemptParts:
     recorder: OutcomeRecorder
     output: OutputStore
     results: ResultStore
-    files: OutputFiles
+    files: OutputCollector
     flight: Flight
     lacking: LackingHost
 
@@ -143,7 +143,9 @@ class Attempt:
         if due_ms is None:
             yield
             return
-        due = asyncio.create_task(deadline.passed(due_ms, self.parts.recorder.clock), name="due")
+        due = asyncio.create_task(
+            deadline.wait_until_passed(due_ms, self.parts.recorder.clock), name="due"
+        )
         due.add_done_callback(
             lambda task: None if task.cancelled() else self.request_stop(StopReason.DEADLINE)
         )
@@ -156,20 +158,20 @@ class Attempt:
         try:
             job = self.job or await self._start()
         except SandboxRefused as refused:
-            result = self._refused(refused)
+            result = self._refuse(refused)
         except NotStarted as stopped:
             result = stopped.result
         except ShimLost as lost:
             result = AttemptResult(Outcome.LOST, str(lost), self.parts.recorder.now_ms(), records=0)
             self._abandoned |= isinstance(lost, LeaseOver)
         except Exception as defect:  # noqa: BLE001 - see `run`
-            why = f"not started: {self._told(defect)}"
+            why = f"not started: {self._report_defect(defect)}"
             result = not_started(Outcome.FAILED, why, self.parts.recorder.now_ms())
         else:
             try:
                 await self._follow(job)
             except Exception as defect:  # noqa: BLE001 - see `run`
-                await self._lose(job, self._told(defect))
+                await self._lose(job, self._report_defect(defect))
             finally:
                 job.shim.close()
             return
@@ -203,14 +205,14 @@ class Attempt:
         collected = await self.parts.files.collect(
             head, job, result, lambda: not self._abandoned, self._note
         )
-        stored = None if collected is None else await self._with_result(job, collected)
+        stored = None if collected is None else await self._store_result(job, collected)
         if stored is None:
             await self._discard(job, shipper)
             return
         await self._record(stored)
         if not (shipper.complete and job.reuse_shim()):
             shipper.then(job.remove)  # if killed before that, the next agent ships and removes
-            await job.gone(GONE_S)
+            await job.let_shim_end(GONE_S)
 
     async def _lose(self, job: RunningJob, why: str) -> None:
         """Kill a job that cannot be followed, and record it as lost.
@@ -219,7 +221,7 @@ class Attempt:
         """
         shipper = self._shipper
         job.shim.kill()
-        await job.dead()
+        await job.wait_dead()
         if job.sandbox is not None:
             job.sandbox.release(killed=True)
         if self._abandoned:
@@ -231,7 +233,7 @@ class Attempt:
             now_ms, stored = self.parts.recorder.now_ms(), job.directory.log_bytes
             await self._record(AttemptResult(Outcome.LOST, why, now_ms, stored_bytes=stored))
         job.remove()
-        await job.gone(GONE_S)
+        await job.let_shim_end(GONE_S)
 
     async def _record(self, result: AttemptResult) -> None:
         """Record the result; its message is given back if even that cannot be done."""
@@ -239,10 +241,10 @@ class Attempt:
         try:
             await self.parts.recorder.record(self.head, self.delivery, result)
         except Exception as defect:  # noqa: BLE001 - see `run`
-            self._told(defect)
+            self._report_defect(defect)
             await self.parts.flight.give_back(self.delivery, AGAIN_S)
 
-    def _told(self, defect: Exception) -> str:
+    def _report_defect(self, defect: Exception) -> str:
         """Log an error that no step expects; returns what a user reads of it."""
         kind = type(defect).__name__
         events.attempt_broke(self.head, kind, defect)
@@ -253,10 +255,10 @@ class Attempt:
         if shipper is not None:
             await shipper.abandon()
         job.remove()
-        await job.gone(GONE_S)
+        await job.let_shim_end(GONE_S)
         self._give_up()
 
-    async def _with_result(self, job: RunningJob, result: AttemptResult) -> AttemptResult | None:
+    async def _store_result(self, job: RunningJob, result: AttemptResult) -> AttemptResult | None:
         """Store a large result of a job that succeeded; None once the job was abandoned.
 
         agent                       S3          journal         table
@@ -304,7 +306,7 @@ class Attempt:
     def _stop_reason(self) -> StopReason | None:
         return StopReason.DRAIN if self._abandoned else self._stop
 
-    def _refused(self, refused: SandboxRefused) -> AttemptResult:
+    def _refuse(self, refused: SandboxRefused) -> AttemptResult:
         """Give the result of a job that could not be started."""
         head, now_ms = self.head, self.parts.recorder.now_ms()
         if isinstance(refused, DiskShort) and head.assigned is None:
@@ -312,7 +314,7 @@ class Attempt:
         if isinstance(refused, HostLacks) and head.assigned is None:
             self.parts.lacking.remember(head.job_id)
             why, _, _ = refused.reason.partition("; ")  # what follows is advice for the operator
-            reason = shortened(f"agent {head.agent}: {why}", FAILURE_CHARS)
+            reason = shorten(f"agent {head.agent}: {why}", FAILURE_CHARS)
             return not_started(Outcome.INTERRUPTED, reason, now_ms)
         # Another agent runs it; this one takes no jobs for a while, or ends.
         elsewhere = isinstance(refused, HostShort | LauncherGone)

@@ -21,7 +21,7 @@ _USED_S = 90.0
 """For how long after a look its credentials are used: they expire later."""
 
 
-class Source(Protocol):
+class CredentialSource(Protocol):
     """What is needed of botocore's `Credentials`."""
 
     def get_frozen_credentials(self) -> "ReadOnlyCredentials":
@@ -29,7 +29,7 @@ class Source(Protocol):
 
 
 @runtime_checkable
-class Expiring(Source, Protocol):
+class Expiring(CredentialSource, Protocol):
     """Credentials that expire."""
 
     def refresh_needed(self, refresh_in: int) -> bool:
@@ -39,7 +39,7 @@ class Expiring(Source, Protocol):
 class CurrentKeys:
     """The keys that are valid now, without ever blocking the event loop."""
 
-    def __init__(self, source: Source, clock: Callable[[], float]) -> None:
+    def __init__(self, source: CredentialSource, clock: Callable[[], float]) -> None:
         """`clock` gives seconds, and counts on while the machine sleeps."""
         self._source = source
         self._clock = clock
@@ -59,7 +59,7 @@ class CurrentKeys:
             self._look = asyncio.create_task(self._renew())
         return self._keys if now < self._until else None
 
-    async def first(self) -> Keys | None:
+    async def wait_first(self) -> Keys | None:
         """The keys, after the look that is under way."""
         keys = self.get()
         if keys is None and self._look is not None:

@@ -21,9 +21,9 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 
 from ec2_agent.aws_calls.credentials import CurrentKeys
-from ec2_agent.aws_calls.endpoint import Endpoint, NotDirect
+from ec2_agent.aws_calls.endpoint import AwsEndpoint, NotDirect
 from ec2_agent.aws_calls.sign import Keys, Signer
-from ec2_agent.aws_calls.transport import Answer, Connections, NoAnswer, connect
+from ec2_agent.aws_calls.transport import Answer, AwsConnections, NoAnswer, connect
 from ec2_agent.calls import in_thread
 from ec2_agent.logging import events
 
@@ -54,7 +54,7 @@ class DirectCalls:
 
     def __init__(
         self,
-        find: Callable[[], Endpoint],
+        find: Callable[[], AwsEndpoint],
         clock: Callable[[], float],
         monotonic: Callable[[], float],
         dated: Callable[[str], None] = lambda _: None,
@@ -92,7 +92,7 @@ class DirectCalls:
         service = self._service or await self._open()
         if self._monotonic() < self._rests_until:
             raise NotMade("direct calls rest")
-        keys = service.keys.get() or await service.keys.first()
+        keys = service.keys.get() or await service.keys.wait_first()
         if keys is None:
             raise NotMade("no valid credentials")
         body = _ENCODE(request).encode()
@@ -169,11 +169,11 @@ class DirectCalls:
 class _Service:
     """One endpoint, with what is kept between calls."""
 
-    def __init__(self, endpoint: Endpoint, monotonic: Callable[[], float]) -> None:
+    def __init__(self, endpoint: AwsEndpoint, monotonic: Callable[[], float]) -> None:
         self._endpoint = endpoint
         self._signer = Signer(endpoint.region, endpoint.service)
         self.keys = CurrentKeys(endpoint.credentials, monotonic)
-        self.connections = Connections(
+        self.connections = AwsConnections(
             lambda: connect(endpoint.host, endpoint.port, endpoint.tls, monotonic), monotonic
         )
 
@@ -200,7 +200,7 @@ def _blob(value: object) -> str:
 _ENCODE = json.JSONEncoder(separators=(",", ":"), default=_blob).encode
 
 
-async def made(
+async def call_either(
     direct: DirectCalls | None,
     directly: Callable[[DirectCalls], Awaitable[T]],
     through_botocore: Callable[[], T],

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from botocore.httpsession import get_cert_path
 from botocore.utils import get_environ_proxies
 
-from ec2_agent.aws_calls.credentials import Source
+from ec2_agent.aws_calls.credentials import CredentialSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ class NotDirect(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class AwsEndpoint:
     """One service that speaks AWS's JSON protocol."""
 
     host: str
@@ -37,10 +37,10 @@ class Endpoint:
     target: str
     """What `X-Amz-Target` begins with."""
     content_type: str
-    credentials: Source
+    credentials: CredentialSource
 
 
-def endpoint_of(meta: "ClientMeta", session: "Session") -> Endpoint:
+def endpoint_of(meta: "ClientMeta", session: "Session") -> AwsEndpoint:
     """Read the endpoint of a client, which has this `meta`.
 
     Blocks: it may read files and ask for credentials.
@@ -66,7 +66,7 @@ def endpoint_of(meta: "ClientMeta", session: "Session") -> Endpoint:
     credentials = session.get_credentials()
     if credentials is None:
         raise NotDirect("there are no credentials")
-    return Endpoint(
+    return AwsEndpoint(
         host=url.hostname,
         port=url.port or (443 if url.scheme == "https" else 80),
         authority=url.netloc,

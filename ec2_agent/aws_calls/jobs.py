@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ec2_agent.aws_calls.direct import DirectCalls, made
+from ec2_agent.aws_calls.direct import DirectCalls, call_either
 from ec2_agent.calls import in_thread
 from joblane.aws.jobs import JobStore
-from joblane.aws.table import Row, decoded
+from joblane.aws.table import Row, decode
 from joblane.job.head import Head
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 
 
-class JobCalls:
+class ClaimCalls:
     """Claims jobs, and ends their attempts. Methods raise Refused, ClientError, BotoCoreError."""
 
     def __init__(self, store: JobStore, direct: DirectCalls | None = None) -> None:
@@ -33,10 +33,10 @@ class JobCalls:
             request = store.claim_request(job_id, agent, now_ms)
             row = await direct.call("UpdateItem", request, _row)
             if "spec" in row:
-                return store.claimed(row)
-            return await in_thread(partial(store.claimed, row), "claim")
+                return store.decode_claim(row)
+            return await in_thread(partial(store.decode_claim, row), "claim")
 
-        return await made(
+        return await call_either(
             self._direct, directly, partial(store.claim, job_id, agent, now_ms), "claim"
         )
 
@@ -50,11 +50,11 @@ class JobCalls:
         def through_botocore() -> None:
             self.store.settle(head, step, facts)
 
-        await made(self._direct, directly, through_botocore, "settle")
+        await call_either(self._direct, directly, through_botocore, "settle")
 
 
 def _row(answer: Mapping[str, Any]) -> Row:
-    return decoded(answer["Attributes"])
+    return decode(answer["Attributes"])
 
 
 def _nothing(answer: Mapping[str, Any]) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from ec2_agent.aws_calls.direct import DirectCalls, made
+from ec2_agent.aws_calls.direct import DirectCalls, call_either
 from ec2_agent.calls import AWS_ERRORS, in_thread
-from joblane.aws.lanes import BATCH, LaneQueue, Received, not_deleted, received
+from joblane.aws.lanes import BATCH, LaneQueue, Received, decode_received, not_deleted
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -53,10 +53,10 @@ class QueueCalls:
 
         def directly(direct: DirectCalls) -> Awaitable[list[Received]]:
             request = queue.receive_request(most, wait_s)
-            return direct.call("ReceiveMessage", request, _checked, wait_s)
+            return direct.call("ReceiveMessage", request, _check, wait_s)
 
         receive = partial(queue.receive, most, wait_s)
-        return await made(self._direct, directly, receive, f"poll {self.url}")
+        return await call_either(self._direct, directly, receive, f"poll {self.url}")
 
     async def hide(self, receipt: str, seconds: int) -> None:
         """Make a message visible again after `seconds`: see `LaneQueue.hide`."""
@@ -124,16 +124,18 @@ class QueueCalls:
             request = queue.delete_request(receipts)
             return direct.call("DeleteMessageBatch", request, partial(not_deleted, receipts))
 
-        return await made(self._direct, directly, partial(queue.delete_batch, receipts), "delete")
+        return await call_either(
+            self._direct, directly, partial(queue.delete_batch, receipts), "delete"
+        )
 
 
-def _checked(answer: "ReceiveMessageResultTypeDef") -> list[Received]:
+def _check(answer: "ReceiveMessageResultTypeDef") -> list[Received]:
     """The messages of an answer. Raises ValueError if one is not what SQS sent."""
     for message in answer.get("Messages", []):
         digest = hashlib.md5(message["Body"].encode(), usedforsecurity=False).hexdigest()
         if digest != message["MD5OfBody"]:
             raise ValueError("a message with another digest")
-    return received(answer)
+    return decode_received(answer)
 
 
 QueueAt = Callable[[str], QueueCalls]

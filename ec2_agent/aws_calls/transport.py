@@ -48,7 +48,7 @@ class NoAnswer(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class AnswerHead:
     """Status line and headers of an answer."""
 
     status: int
@@ -62,11 +62,11 @@ class Head:
 class Answer:
     """A complete answer."""
 
-    head: Head
+    head: AnswerHead
     body: bytes
 
 
-def read_head(text: str) -> Head:
+def read_head(text: str) -> AnswerHead:
     """Read status line and headers, without the empty line after them. Raises NoAnswer."""
     first, *lines = text.split("\r\n")
     status = _STATUS.fullmatch(first)
@@ -86,10 +86,10 @@ def read_head(text: str) -> Head:
         raise NoAnswer("an encoded body")
     if not _DIGITS.fullmatch(length) or int(length) > MOST_BODY_BYTES:
         raise NoAnswer("no Content-Length that can be")
-    return Head(int(status[1]), headers, int(length))
+    return AnswerHead(int(status[1]), headers, int(length))
 
 
-class Connection(asyncio.Protocol):
+class AwsConnection(asyncio.Protocol):
     """One open connection."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -98,7 +98,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._waiting: asyncio.Future[Answer] | None = None
         self._buffer = bytearray()
-        self._head: Head | None = None
+        self._head: AnswerHead | None = None
         self._starts = 0
         """Where the body starts in the buffer."""
         self.closed = False
@@ -180,18 +180,18 @@ class Connection(asyncio.Protocol):
             self._waiting.set_exception(NoAnswer(why))
 
 
-Connect = Callable[[], Awaitable[Connection]]
+Connect = Callable[[], Awaitable[AwsConnection]]
 """Opens a connection. Raises OSError (also of TLS) and TimeoutError."""
 
 
-class Connections:
+class AwsConnections:
     """The connections to one endpoint: the one used last is used next."""
 
     def __init__(self, connect: Connect, clock: Callable[[], float]) -> None:
         """`clock` gives seconds."""
         self._connect = connect
         self._clock = clock
-        self._idle: list[Connection] = []
+        self._idle: list[AwsConnection] = []
 
     async def ask(self, request: bytes, timeout_s: float) -> Answer:
         """Send a request over an idle connection, or a new one. Raises NoAnswer."""
@@ -219,7 +219,7 @@ class Connections:
         while len(self._idle) > MOST_SPARE:
             self._idle.pop(0).close()
 
-    def _take(self) -> Connection | None:
+    def _take(self) -> AwsConnection | None:
         while self._idle:
             connection = self._idle.pop()
             if not connection.closed and not self._is_stale(connection):
@@ -227,20 +227,20 @@ class Connections:
             connection.close()
         return None
 
-    def _give_back(self, connection: Connection) -> None:
+    def _give_back(self, connection: AwsConnection) -> None:
         idle = self._idle
         if not connection.closed:
             idle.append(connection)
         while idle and (idle[0].closed or len(idle) > MOST_IDLE or self._is_stale(idle[0])):
             idle.pop(0).close()
 
-    def _is_stale(self, connection: Connection) -> bool:
+    def _is_stale(self, connection: AwsConnection) -> bool:
         return self._clock() - connection.idle_since > IDLE_S
 
 
 async def connect(
     host: str, port: int, tls: ssl.SSLContext | None, clock: Callable[[], float]
-) -> Connection:
+) -> AwsConnection:
     """Connect to one of a host's addresses. Raises OSError and TimeoutError.
 
     Name and address are looked up and tried in a thread: asyncio's own way runs in its executor,
@@ -263,7 +263,7 @@ async def connect(
     try:
         dialled.setblocking(False)
         _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: Connection(clock),
+            lambda: AwsConnection(clock),
             sock=dialled,
             ssl=tls,
             server_hostname=host if tls is not None else None,

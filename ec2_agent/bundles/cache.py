@@ -132,7 +132,7 @@ class BundleCache:
             for chunk in begun.chunks:
                 found.update(chunk)
                 file.write(chunk)
-                reserved.wrote(len(chunk))
+                reserved.note_written(len(chunk))
         if found.hexdigest() != digest:
             raise BundleUnusable(f"bundle {digest} has another digest; push the type again")
         file.seek(0)

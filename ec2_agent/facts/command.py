@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import Ending, Isolation, Limits, SandboxRefused, Spec
+from ec2_agent.sandbox.model import Ending, Isolation, SandboxLimits, SandboxRefused, Spec
 
 MAX_OUTPUT = 4096
 """Bytes of standard output: the members of a JSON object may have blanks around them."""
@@ -44,7 +44,7 @@ def sandbox_of(argv: tuple[str, ...], timeout_s: float, isolation: Isolation) ->
     return Spec(
         argv=argv,
         env={},
-        limits=Limits(memory_mb=memory_mb, pids=PIDS, tmp_mb=TMP_MB),
+        limits=SandboxLimits(memory_mb=memory_mb, pids=PIDS, tmp_mb=TMP_MB),
         network="none",
         timeout_s=timeout_s,
         grace_s=GRACE_S,

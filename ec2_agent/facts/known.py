@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from ec2_agent.logging import events
-from joblane.target.facts import LEFT_OUT, Facts, FactValue, merged
+from joblane.target.facts import LEFT_OUT, Facts, FactValue, merge
 
 HOST = ""
 """The source of the built-in facts; no command has this name."""
@@ -64,7 +64,7 @@ class KnownFacts:
         given: dict[str, FactValue] = {}
         for name in sorted(self._custom):
             given |= self._custom[name]
-        before, self._values = self._values, merged(self._built_in, given, self._failed)
+        before, self._values = self._values, merge(self._built_in, given, self._failed)
         self._awaited.discard(source)
         if not self._awaited:
             self._complete.set()

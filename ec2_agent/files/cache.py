@@ -186,7 +186,7 @@ class FileCache:
                 size += len(chunk)
                 found.update(chunk)
                 _write(file.fileno(), chunk)
-                reserved.wrote(len(chunk))
+                reserved.note_written(len(chunk))
         if found.hexdigest() != sha256:
             raise FileUnusable("the file in S3 has another digest; upload it again")
         return size

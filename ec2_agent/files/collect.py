@@ -70,7 +70,7 @@ class FoundFile:
 
 
 @dataclass(slots=True)
-class Collected:
+class CollectedFiles:
     """What was found."""
 
     files: list[FoundFile] = field(default_factory=list)
@@ -85,10 +85,10 @@ class Collected:
         """Count a path that is not collected, and name it if it is one of the first."""
         self.skipped_count += 1
         if len(self.skipped) < MAX_SKIPPED:
-            self.skipped.append(SkippedFile(path=_shown(path), why=why))
+            self.skipped.append(SkippedFile(path=_show(path), why=why))
 
 
-def collect(work: int, globs: Sequence[str], bounds: Bounds, proceed: Proceed) -> Collected:
+def collect(work: int, globs: Sequence[str], bounds: Bounds, proceed: Proceed) -> CollectedFiles:
     """Find what the globs match below a directory, given as a descriptor (O_PATH will do).
 
     Raises CannotCollect, Stopped, and OSError if this process lacks descriptors or memory.
@@ -145,7 +145,7 @@ class _Walk:
         self._count = 0
         self._bytes = 0
         self.matched = [False] * len(globs)
-        self.found = Collected()
+        self.found = CollectedFiles()
 
     def run(self) -> None:
         """Look at every directory that a glob reaches, the deepest first.
@@ -225,7 +225,7 @@ class _Walk:
         if status.st_size > MAX_FILE_BYTES:
             raise CannotCollect(
                 f"an output file has {status.st_size // MB:,} MB; one file may have "
-                f"{MAX_FILE_BYTES // MB:,}: {_shown(path)}"
+                f"{MAX_FILE_BYTES // MB:,}: {_show(path)}"
             )
         for at in matching:
             self.matched[at] = True
@@ -259,7 +259,7 @@ def _mb(size: int) -> str:
     return f"{-(-size // MB):,} MB"
 
 
-def _shown(path: str) -> str:
+def _show(path: str) -> str:
     """A path for people: without control characters, and cut."""
     shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in path)
     return shown if len(shown) <= _SHOWN_CHARS else shown[: _SHOWN_CHARS - 1] + "\u2026"

@@ -12,7 +12,7 @@ from ec2_agent.files.cache import FileCache, FileUnusable
 from ec2_agent.files.staging import Stage, Stages
 from ec2_agent.files.transfers import Proceed, Transfers
 from ec2_agent.sandbox.disk.space import DiskSpace
-from joblane.formats.text import shortened
+from joblane.formats.text import shorten
 from joblane.job.head import Head
 
 Note = Callable[[str, int, int], None]
@@ -38,7 +38,7 @@ class InputFiles:
     """Whether jobs run as other users than the agent."""
 
 
-class Fetch:
+class InputFetch:
     """The fetch for one attempt. A context manager, which closes and removes what it has."""
 
     def __init__(self, files: InputFiles, head: Head, proceed: Proceed, note: Note) -> None:
@@ -69,7 +69,7 @@ class Fetch:
         """
         spec = self._head.spec
         if spec.stdin is not None and self.stdin is None:
-            self.stdin = self._kept(stdin.of_text(spec.stdin))
+            self.stdin = self._keep(stdin.open_text(spec.stdin))
         names = self._names()
         if not names:
             return
@@ -92,7 +92,7 @@ class Fetch:
 
         missing = [sha256 for sha256 in names if sha256 not in self._placed]
         self._note("fetching input files", len(self._placed), len(names))
-        self._files.transfers.each(missing, place, self._proceed)
+        self._files.transfers.run_each(missing, place, self._proceed)
         if spec.stdin_file is not None and self.stdin is None:
             self.stdin = self._stdin_of(names[spec.stdin_file], stage)
         if spec.inputs and self.stage is None:
@@ -101,12 +101,12 @@ class Fetch:
 
     def _stdin_of(self, name: str, stage: Stage) -> int:
         """Return a descriptor of a file in the stage that the job may read."""
-        source = self._kept(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=stage.fd))
+        source = self._keep(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=stage.fd))
         if self._files.own_users:
             return source
         size = os.fstat(source).st_size
         with self._files.space.reserve(size, "a copy of its standard input"):
-            return self._kept(stdin.of_file(source, stage.path, self._proceed))
+            return self._keep(stdin.open_file(source, stage.path, self._proceed))
 
     def _names(self) -> dict[str, str]:
         """The names in the stage, by digest; files with the same content are one file there."""
@@ -120,9 +120,9 @@ class Fetch:
     def _path(self, sha256: str) -> str:
         paths = (file.path for file in self._head.spec.inputs if file.sha256 == sha256)
         first = next(paths, None)
-        return "stdin_file" if first is None else f"input file {shortened(first, _SHOWN_CHARS)}"
+        return "stdin_file" if first is None else f"input file {shorten(first, _SHOWN_CHARS)}"
 
-    def _kept(self, fd: int) -> int:
+    def _keep(self, fd: int) -> int:
         self._open.callback(os.close, fd)
         return fd
 

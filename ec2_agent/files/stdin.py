@@ -15,7 +15,7 @@ _COPY_BYTES = 64 << 20
 """Copied between two looks at whether the attempt is to go on."""
 
 
-def of_text(text: str) -> int:
+def open_text(text: str) -> int:
     """Return a descriptor of a file in memory that can not be changed any more."""
     memory = os.memfd_create("stdin", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
@@ -23,12 +23,12 @@ def of_text(text: str) -> int:
             file.write(text.encode())
         seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
         fcntl.fcntl(memory, fcntl.F_ADD_SEALS, seals)
-        return _reopened(memory)
+        return _reopen(memory)
     finally:
         os.close(memory)
 
 
-def of_file(source: int, directory: Path, proceed: Proceed) -> int:
+def open_file(source: int, directory: Path, proceed: Proceed) -> int:
     """Return a descriptor of a copy of a file, on the disk of `directory` and without a name.
 
     Raises Stopped and OSError.
@@ -38,7 +38,7 @@ def of_file(source: int, directory: Path, proceed: Proceed) -> int:
         while _copy(source, copy):
             if not proceed():
                 raise Stopped
-        return _reopened(copy)
+        return _reopen(copy)
     finally:
         os.close(copy)
 
@@ -50,6 +50,6 @@ def _copy(source: int, target: int) -> int:
         return os.sendfile(target, source, None, _COPY_BYTES)
 
 
-def _reopened(fd: int) -> int:
+def _reopen(fd: int) -> int:
     """Open a file again, read-only and at its beginning."""
     return os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)

@@ -41,7 +41,7 @@ class Transfers:
         finally:
             self._free.release()
 
-    def each(self, items: Iterable[T], do: Callable[[T], None], proceed: Proceed) -> None:
+    def run_each(self, items: Iterable[T], do: Callable[[T], None], proceed: Proceed) -> None:
         """Call `do` for each item, several at once, in this thread and in others.
 
         Raises the first error, after all calls have ended; no call begins after it. Raises Stopped

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import BinaryIO, cast
 
 from ec2_agent.files.beneath import open_regular
-from ec2_agent.files.collect import CannotCollect, Collected, FoundFile
+from ec2_agent.files.collect import CannotCollect, CollectedFiles, FoundFile
 from ec2_agent.files.transfers import CHUNK, Proceed, Stopped, Transfers
 from ec2_agent.sandbox.model import SHORT
 from joblane.aws.output_file_store import ListTooLong, OutputFileStore
@@ -46,7 +46,7 @@ class Content:
         return self._file.tell()
 
 
-class Upload:
+class OutputUpload:
     """The upload of one attempt's files."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Upload:
         store: OutputFileStore,
         transfers: Transfers,
         head: Head,
-        found: Collected,
+        found: CollectedFiles,
         note: Callable[[str, int, int], None],
     ) -> None:
         self._store = store
@@ -73,7 +73,7 @@ class Upload:
         CannotCollect, OSError if this process lacks descriptors or memory, and AWS's errors.
         """
         missing = [file for file in self._found.files if file.path not in self._done]
-        self._transfers.each(missing, lambda file: self._one(work, file, proceed), proceed)
+        self._transfers.run_each(missing, lambda file: self._one(work, file, proceed), proceed)
         files = [file for _, file in sorted(self._done.items()) if file is not None]
         found = self._found
         summary = OutputSummary.of(
@@ -97,7 +97,7 @@ class Upload:
                 self._done[file.path] = None
             return
         with os.fdopen(fd, "rb", buffering=0) as content:
-            output = _described(content, file, proceed)
+            output = _describe(content, file, proceed)
             content.seek(0)
             body = cast("BinaryIO", Content(content, proceed))
             head = self._head
@@ -110,7 +110,7 @@ class Upload:
         self._note("uploading output files", done, len(self._found.files))
 
 
-def _described(content: BinaryIO, file: FoundFile, proceed: Proceed) -> OutputFile:
+def _describe(content: BinaryIO, file: FoundFile, proceed: Proceed) -> OutputFile:
     """Read a file whole for its size and digest; S3 refuses a content that differs from these."""
     digest, size, buffer = hashlib.sha256(), 0, bytearray(CHUNK)
     view = memoryview(buffer)

@@ -51,7 +51,7 @@ class JobCounts:
 
 
 @dataclass
-class Capacity:
+class HostCapacity:
     """Decides how many more jobs the host can take."""
 
     directory: Path

@@ -54,19 +54,19 @@ class Metadata:
         """Read a path; None if it does not exist. Raises MetadataUnavailable."""
         token = self._token
         if token is None or self._monotonic() >= self._renew_at:
-            return self._read(path, self._renewed())
+            return self._read(path, self._renew())
         try:
             return self._read(path, token)
         except MetadataUnavailable as error:
             self._token = None
             if error.status != _UNAUTHORIZED:
                 raise
-        return self._read(path, self._renewed())
+        return self._read(path, self._renew())
 
     def _read(self, path: str, token: str) -> str | None:
         return self._request("GET", path, {"X-aws-ec2-metadata-token": token})
 
-    def _renewed(self) -> str:
+    def _renew(self) -> str:
         began = self._monotonic()
         headers = {"X-aws-ec2-metadata-token-ttl-seconds": str(_TOKEN_TTL_S)}
         token = self._request("PUT", _TOKEN, headers) or ""

@@ -32,7 +32,7 @@ def job_context(head: Head) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
+class TypedContext:
     """What a job of a type is given beside its command."""
 
     params: bytes

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ec2_agent.host.capacity import Capacity, JobCounts
+from ec2_agent.host.capacity import HostCapacity, JobCounts
 from ec2_agent.host.processes import boottime
-from ec2_agent.jobs.context import Typed
+from ec2_agent.jobs.context import TypedContext
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.start import JobStarter
 from ec2_agent.messages.delivery import Delivery
@@ -36,7 +36,7 @@ class LocalJobs:
     _epochs: Iterator[int] = field(default_factory=lambda: itertools.count(1), init=False)
 
     def start(
-        self, head: Head, spec: Spec, typed: Typed | None = None
+        self, head: Head, spec: Spec, typed: TypedContext | None = None
     ) -> tuple[JobDirectory, socket.socket, Sandbox]:
         """Start a job, and hand it to a shim. Blocking. Raises SandboxRefused or ShimLost.
 
@@ -48,7 +48,9 @@ class LocalJobs:
             self.shims,
             self.jobs,
             lambda: boottime() + LEASE_S,
-            capacity=Capacity(self.jobs, 1, lambda: 1, lambda: none, time.monotonic, lambda: None),
+            capacity=HostCapacity(
+                self.jobs, 1, lambda: 1, lambda: none, time.monotonic, lambda: None
+            ),
             limits=Limits(),
         )
         delivery = Delivery("local", "", "", Received("{}", "", 1, 0), time.time())

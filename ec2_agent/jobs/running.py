@@ -31,13 +31,13 @@ class RunningJob:
 
     async def end(self) -> Ending | None:
         """Wait for the end; None if the shim was killed. All processes of the job are dead then."""
-        record = await self.dead()
+        record = await self.wait_dead()
         ending = None if record is None else Ending.decode(record)
         if self.sandbox is not None:
             self.sandbox.release(killed=ending is None or ending.killed)
         return ending
 
-    async def dead(self) -> dict[str, Any] | None:
+    async def wait_dead(self) -> dict[str, Any] | None:
         """Wait until all processes of the job are dead; returns its exit record, if it has one."""
         record = await self.shim.ended
         while record is None:
@@ -50,7 +50,7 @@ class RunningJob:
                 await asyncio.sleep(RETRY_S)
         return record
 
-    async def gone(self, timeout_s: float) -> None:
+    async def let_shim_end(self, timeout_s: float) -> None:
         """Let the shim end, and wait for that, `timeout_s` at most."""
         self.shim.release()
         await asyncio.wait({self.shim.gone}, timeout=timeout_s)
@@ -83,7 +83,7 @@ class RunningJob:
         if self.give_back is None or self.shim.gone.done():
             return False
         self.directory.remove()
-        sock = self.shim.recorded()
+        sock = self.shim.send_recorded()
         if sock is not None:
             self.give_back(sock)
         return True

@@ -65,7 +65,7 @@ class ShimConnection:
         """Let the shim end after the job, and the files in the work directory go."""
         self._send({"do": "release"})
 
-    def recorded(self) -> socket.socket | None:
+    def send_recorded(self) -> socket.socket | None:
         """Tell the shim that the job's outcome is recorded, and so its exit record not needed.
 
         Returns the connection, for another job; None if the shim has ended.
@@ -101,7 +101,7 @@ class ShimConnection:
             self.ended.set_result(None)
         if not self.gone.done():
             self.gone.set_result(None)
-        self._got_work([])
+        self._pass_work([])
 
     def _send(self, message: dict[str, Any]) -> None:
         if self._sock is not None:
@@ -123,14 +123,14 @@ class ShimConnection:
             self.progress = Progress(message["percent"], message["message"], message["at"])
             self._loop.call_later(PROGRESS_S, self._want_progress)
         elif message["is"] == "work":
-            self._got_work(fds)
+            self._pass_work(fds)
         elif not body:
             self.close()
         elif message["is"] == "ended" and not self.ended.done():
             self.progress = None
             self.ended.set_result(message)
 
-    def _got_work(self, fds: list[int]) -> None:
+    def _pass_work(self, fds: list[int]) -> None:
         """Pass the descriptor on to the caller of `work`; it is closed if that was cancelled."""
         waiting, self._work = self._work, None
         if waiting is not None and not waiting.done():

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from ec2_agent.calls import KeptThreads, NoThread
 from ec2_agent.fields import fields_of
-from ec2_agent.host.capacity import Capacity
+from ec2_agent.host.capacity import HostCapacity
 from ec2_agent.host.processes import boottime
-from ec2_agent.jobs.context import Typed, job_context
+from ec2_agent.jobs.context import TypedContext, job_context
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.output_cap import output_cap
 from ec2_agent.jobs.running import RunningJob
@@ -56,7 +56,7 @@ class JobStarter:
     """The directory that holds the job directories."""
     lease_until: Callable[[], float]
     """Up to when the lease is safe, in seconds of CLOCK_BOOTTIME."""
-    capacity: Capacity
+    capacity: HostCapacity
     limits: Limits
     """Of all tenants."""
     reuse_shims: bool = False
@@ -71,7 +71,7 @@ class JobStarter:
         delivery: Delivery,
         spec: Spec,
         until: Callable[[], float],
-        typed: Typed | None = None,
+        typed: TypedContext | None = None,
     ) -> RunningJob:
         """Start a claimed job; it may run up to `until()`.
 
@@ -100,7 +100,7 @@ class JobStarter:
         delivery: Delivery,
         spec: Spec,
         until: Callable[[], float],
-        typed: Typed | None,
+        typed: TypedContext | None,
     ) -> RunningJob:
         try:
             directory = JobDirectory.make(self.jobs, head, delivery)
@@ -127,7 +127,7 @@ class JobStarter:
         head: Head,
         spec: Spec,
         until: Callable[[], float] | None = None,
-        typed: Typed | None = None,
+        typed: TypedContext | None = None,
     ) -> tuple[socket.socket, Sandbox]:
         """Start a job that has a directory, and hand it to a shim. Blocking.
 

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from ec2_agent.aws_calls.jobs import JobCalls
+from ec2_agent.aws_calls.jobs import ClaimCalls
 from ec2_agent.calls import in_thread
 from ec2_agent.lanes.disposal import Action, Disposal, dispose_missing, dispose_refused
 from ec2_agent.lanes.overtaking import is_overtaken, overtaken
 from ec2_agent.logging import events
 from ec2_agent.messages.delivery import Delivery, read_message
 from ec2_agent.messages.flight import Flight
-from ec2_agent.outcomes.judge import AttemptResult, cancelled
+from ec2_agent.outcomes.judge import AttemptResult, judge_cancelled
 from ec2_agent.outcomes.record import transition_of
 from ec2_agent.presence.roster import Roster
-from ec2_agent.settings import Settings
+from ec2_agent.settings import AgentSettings
 from joblane.aws.agents import AgentStore
 from joblane.aws.jobs import Refused
 from joblane.aws.keys import KeyStore
@@ -34,15 +34,15 @@ MISSING_TRIES_S = (0.01, 0.03, 0.06)
 class Claimer:
     """Claims jobs for one agent."""
 
-    settings: Settings
-    jobs: JobCalls
+    settings: AgentSettings
+    jobs: ClaimCalls
     agents: AgentStore
     keys: KeyStore
     conditions: ConditionSupervisor
     flight: Flight
     clock: Callable[[], float]
     """Unix seconds."""
-    dice: random.Random
+    rng: random.Random
     """For the jitter of retries."""
     roster: Roster
     """This agent's jobs."""
@@ -117,10 +117,10 @@ class Claimer:
         now_ms = self._own_ms()
         outcome, reason = Outcome.LOST, disposal.why
         if head.cancel_requested is not None:
-            outcome, reason = cancelled(head, now_ms, reason)
+            outcome, reason = judge_cancelled(head, now_ms, reason)
         result = AttemptResult(outcome, reason, now_ms)
         retention = self.settings.descriptor.retention
-        transition = transition_of(head, result, retention, self.dice)
+        transition = transition_of(head, result, retention, self.rng)
         try:
             if transition.step.state is State.RETRY:
                 if not disposal.lost or not await self._is_overtaken(head, now_ms):

@@ -14,7 +14,7 @@ may hang. It ends as stale, and the agent that had it reports in vain:
 What A does outside of Joblane is kept apart by JOBLANE_SLOT: K's is higher.
 """
 
-from ec2_agent.outcomes.record import Transition
+from ec2_agent.outcomes.record import OutcomeTransition
 from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
@@ -29,10 +29,10 @@ def is_overtaken(head: Head, key: KeyState) -> bool:
     return has_slot and key.limits.stale_policy == "fail-stale" and bool(key.queued)
 
 
-def overtaken(head: Head, why: str, at_ms: int, retention: Retention) -> Transition:
+def overtaken(head: Head, why: str, at_ms: int, retention: Retention) -> OutcomeTransition:
     """The end of such a job; `why` says what happened to its agent."""
     reason = f"{why}; not started again, because another job waits for its slot (fail-stale)"
-    return Transition(
+    return OutcomeTransition(
         step=Step(State.STALE, at_ms, head.attempt, reason),
         facts=AttemptFacts(Outcome.LOST, expires_at=retention.expires_at(State.STALE, at_ms)),
         condition=None,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.logging import events
-from ec2_agent.settings import Settings
+from ec2_agent.settings import AgentSettings
 from joblane.aws.settings import SettingsStore
 from joblane.queue.settings import QueueSettings
 from joblane.queue.tenant_shares import Allowance, TenantShares
@@ -26,7 +26,7 @@ class QueueLimits:
     An agent that has never read them does not start.
     """
 
-    settings: Settings
+    settings: AgentSettings
     store: SettingsStore
     on_change: Callable[[], None]
     """Called when the settings have changed."""

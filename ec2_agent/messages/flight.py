@@ -147,7 +147,7 @@ class Flight:
         if now >= owed.until:
             return True
         seconds = math.ceil(max(0.0, owed.due - now))
-        error = await _asked(self._lane(delivery).hide(delivery.received.receipt, seconds))
+        error = await _await_call(self._lane(delivery).hide(delivery.received.receipt, seconds))
         return error is None or _is_final(error)
 
     async def _renew(self, delivery: Delivery, seconds: int) -> bool:
@@ -157,7 +157,7 @@ class Flight:
         other one is deleted: a crash in between duplicates it and never loses it. False if it was
         not sent: the old one is then hidden as any other.
         """
-        error = await _asked(self._lane(delivery).send_again(delivery.received, seconds))
+        error = await _await_call(self._lane(delivery).send_again(delivery.received, seconds))
         if error is not None:  # whatever it is: the old one is all that there is
             events.message_not_settled(message_of(delivery), "send again", error)
             return False
@@ -278,14 +278,14 @@ async def _try(delivery: Delivery | None, call: Awaitable[None], what: str) -> b
     `delivery` is None for what an earlier process held. Without the call the message becomes
     visible again, and is disposed of by the job's row.
     """
-    error = await _asked(call)
+    error = await _await_call(call)
     if error is not None:
         job = None if delivery is None else message_of(delivery)
         events.message_not_settled(job, what, error)
     return error is None or _is_final(error)
 
 
-async def _asked(call: Awaitable[None]) -> Exception | None:
+async def _await_call(call: Awaitable[None]) -> Exception | None:
     """Wait for a call to SQS; returns its error."""
     try:
         await call

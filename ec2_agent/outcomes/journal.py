@@ -23,10 +23,10 @@ from typing import Any, Protocol
 from ec2_agent.logging import events
 from ec2_agent.messages.delivery import Delivery
 from ec2_agent.outcomes.judge import AttemptResult
-from ec2_agent.outcomes.record import OutcomeRecord, Transition, decide
+from ec2_agent.outcomes.record import OutcomeRecord, OutcomeTransition, decide
 from ec2_agent.retry import Backoff, aws_backoff
 from ec2_agent.state.client import NotReached, StateRefused
-from ec2_agent.state.records import Record, Result
+from ec2_agent.state.records import StateRecord, WriteResult
 from joblane.job.head import Head
 from joblane.job.retention import Retention
 
@@ -58,30 +58,32 @@ class Undelivered(Exception):
 class Reporter(Protocol):
     """Reports outcomes to AWS: see `report.py`."""
 
-    async def settle(self, outcome: OutcomeRecord) -> Transition | None:
+    async def settle(self, outcome: OutcomeRecord) -> OutcomeTransition | None:
         """Write an outcome; returns what was written, None if it came too late.
 
         Raises Undelivered.
         """
         ...
 
-    async def release_message(self, outcome: OutcomeRecord, transition: Transition | None) -> bool:
+    async def release_message(
+        self, outcome: OutcomeRecord, transition: OutcomeTransition | None
+    ) -> bool:
         """Delete the job's message or give it back; False if SQS did not answer."""
         ...
 
 
-class Store(Protocol):
+class JournalStore(Protocol):
     """What a journal needs of the state service: see `StateClient`."""
 
-    async def create(self, records: Sequence[Record]) -> list[Result]:
+    async def create(self, records: Sequence[StateRecord]) -> list[WriteResult]:
         """Store new records. Raises NotReached or StateRefused."""
         ...
 
-    def later(self, record: Record) -> bool:
+    def store_later(self, record: StateRecord) -> bool:
         """Store a record soon; False if there is no room for it."""
         ...
 
-    def list_all(self, kind: str) -> AsyncIterator[Record]:
+    def list_all(self, kind: str) -> AsyncIterator[StateRecord]:
         """Read all records of a kind in order."""
         ...
 
@@ -90,7 +92,7 @@ class Store(Protocol):
 class Entry:
     """One outcome that waits."""
 
-    record: Record
+    record: StateRecord
     outcome: OutcomeRecord
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     settled: asyncio.Event = field(default_factory=asyncio.Event)
@@ -101,7 +103,7 @@ class Journal:
 
     def __init__(
         self,
-        store: Store,
+        store: JournalStore,
         reporter: Reporter,
         clock: Callable[[], float],
         backoff: Callable[[], Backoff] = aws_backoff,
@@ -148,7 +150,7 @@ class Journal:
         """Jobs whose outcomes wait: the heartbeat lists them, so that no agent takes them over."""
         return [e.outcome.head.job_id for e in self._entries() if not e.settled.is_set()]
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[StateRecord]:
         """Records that a state service without its memory is sent again."""
         return [entry.record for entry in self._entries()]
 
@@ -205,12 +207,12 @@ class Journal:
                         task.result()
         return not self.waiting
 
-    def _record(self, outcome: OutcomeRecord) -> Record:
+    def _record(self, outcome: OutcomeRecord) -> StateRecord:
         # In order, also when the clock is set back or two end in one millisecond.
         self._last = max(self._last + 1, int(self._clock() * 1000))
         head = outcome.head
         id_ = f"{self._last:015d}.{head.job_id}.{head.epoch}"
-        return Record(KIND, id_, _CREATED, outcome.encode())
+        return StateRecord(KIND, id_, _CREATED, outcome.encode())
 
     def _add(self, entry: Entry) -> None:
         self._unsettled.append(entry)
@@ -249,7 +251,7 @@ class Journal:
             if entry.settled.is_set() or entry in self._aside:
                 return None
             failure: Undelivered | None = None
-            transition: Transition | None = None
+            transition: OutcomeTransition | None = None
             try:
                 transition = await self._reporter.settle(entry.outcome)
             except Undelivered as undelivered:
@@ -276,16 +278,16 @@ class Journal:
         self._unsettled.append(entry)
         self._catch_up()
 
-    async def _release(self, entry: Entry, transition: Transition | None) -> None:
+    async def _release(self, entry: Entry, transition: OutcomeTransition | None) -> None:
         """Release the message, retried until SQS answers, and remove the outcome."""
         backoff = self._backoff()
         while not await self._release_once(entry, transition):
             await backoff.pause()
         self._aside.discard(entry)
-        if not self._store.later(Record(KIND, entry.record.id, _DELIVERED, None)):
+        if not self._store.store_later(StateRecord(KIND, entry.record.id, _DELIVERED, None)):
             events.outcome_delivered_twice(entry.record.id)
 
-    async def _release_once(self, entry: Entry, transition: Transition | None) -> bool:
+    async def _release_once(self, entry: Entry, transition: OutcomeTransition | None) -> bool:
         async with self._gate:
             return await self._reporter.release_message(entry.outcome, transition)
 
@@ -304,7 +306,7 @@ class OutcomeRecorder:
     retention: Retention
     clock: Callable[[], float]
     """Unix seconds."""
-    dice: random.Random
+    rng: random.Random
     """For the jitter of retries."""
 
     def now_ms(self) -> int:
@@ -313,4 +315,4 @@ class OutcomeRecorder:
 
     async def record(self, head: Head, delivery: Delivery, result: AttemptResult) -> None:
         """Record an attempt's result; returns when its slot may be used again (`Journal.put`)."""
-        await self.journal.put(decide(head, delivery, result, self.retention, self.dice))
+        await self.journal.put(decide(head, delivery, result, self.retention, self.rng))

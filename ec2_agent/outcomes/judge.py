@@ -6,9 +6,9 @@ from enum import Enum, auto
 
 from ec2_agent.sandbox.model import Ending
 from joblane.condition.blocking import Blocking
-from joblane.condition.names import default_condition, scoped, unscoped
+from joblane.condition.names import default_condition, scope_name, unscope_name
 from joblane.files.models import OutputSummary
-from joblane.formats.text import shortened
+from joblane.formats.text import shorten
 from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, outcome_of
 from joblane.job.result import ResultObject
@@ -64,11 +64,11 @@ def judge(head: Head, ending: Ending, stop: StopReason | None, at_ms: int) -> At
     """Judge an attempt by how its process ended, and by the reason for which it was stopped."""
     wall = f"{ending.usage.wall_s:.1f} s"
     if stop is not None and ending.stopped:
-        outcome, reason = _stopped(head, stop, at_ms, f"ended after {wall}")
+        outcome, reason = _judge_stopped(head, stop, at_ms, f"ended after {wall}")
         return AttemptResult(outcome, reason, at_ms, ending=ending, records=ending.records)
     named = ending.condition
     names = (named, *head.spec.requires, default_condition(head.queue))
-    condition = scoped(next(name for name in names if name), head.tenant)
+    condition = scope_name(next(name for name in names if name), head.tenant)
     outcome = outcome_of(
         exit_code=ending.exit_code,
         timed_out=ending.timed_out or ending.silent,
@@ -78,7 +78,7 @@ def judge(head: Head, ending: Ending, stop: StopReason | None, at_ms: int) -> At
     match outcome:
         case Outcome.BLOCKED:
             says = "the job named what it waits for:" if named else "waits for"
-            reason = f"exit code 75: {says} {unscoped(condition)}"
+            reason = f"exit code 75: {says} {unscope_name(condition)}"
         case Outcome.TIMED_OUT if ending.silent:
             reason = f"no heartbeat for {head.spec.heartbeat_timeout_s or 0:g} s"
         case Outcome.TIMED_OUT:
@@ -88,7 +88,7 @@ def judge(head: Head, ending: Ending, stop: StopReason | None, at_ms: int) -> At
         case _ if ending.error is not None:
             reason = f"exit code {ending.exit_code}: {ending.error}"
         case Outcome.FAILED | Outcome.PERMANENT if ending.failure and ending.exit_code is not None:
-            reason = shortened(ending.failure, FAILURE_CHARS)
+            reason = shorten(ending.failure, FAILURE_CHARS)
         case _ if ending.signal is not None:
             reason = f"killed by {_signal_name(ending.signal)} after {wall}"
         case _:
@@ -107,7 +107,7 @@ def not_collected(
     return replace(
         result,
         outcome=instead if succeeded else result.outcome,
-        reason=shortened(why if succeeded else f"{result.reason}; {why}", FAILURE_CHARS),
+        reason=shorten(why if succeeded else f"{result.reason}; {why}", FAILURE_CHARS),
     )
 
 
@@ -118,38 +118,38 @@ def not_started(
     return AttemptResult(outcome, reason, at_ms, condition, records=0, started=False)
 
 
-def stopped_before_start(head: Head, stop: StopReason, at_ms: int) -> AttemptResult:
+def judge_stopped_before_start(head: Head, stop: StopReason, at_ms: int) -> AttemptResult:
     """Give the result of an attempt that was asked to stop before its job was started."""
-    outcome, reason = _stopped(head, stop, at_ms, "before it was started")
+    outcome, reason = _judge_stopped(head, stop, at_ms, "before it was started")
     return not_started(outcome, reason, at_ms)
 
 
-def blocked_before_start(blocking: Blocking, at_ms: int) -> AttemptResult:
+def judge_blocked_before_start(blocking: Blocking, at_ms: int) -> AttemptResult:
     """Give the result of an attempt whose job requires a condition that does not hold."""
-    reason = f"{unscoped(blocking.condition)}: {blocking.why}"
+    reason = f"{unscope_name(blocking.condition)}: {blocking.why}"
     if blocking.untestable:
         return not_started(Outcome.PERMANENT, reason, at_ms)
     return not_started(Outcome.BLOCKED, f"waits for {reason}", at_ms, blocking.condition)
 
 
-def cancelled(head: Head, at_ms: int, how: str) -> tuple[Outcome, str]:
+def judge_cancelled(head: Head, at_ms: int, how: str) -> tuple[Outcome, str]:
     """Judge a job that was asked to end; `how` describes the end of the attempt."""
     if head.deadline_ms is not None and head.deadline_ms <= at_ms:
-        return expired(head, how)
+        return judge_expired(head, how)
     return Outcome.CANCELLED, f"cancelled; {how}"
 
 
-def expired(head: Head, how: str) -> tuple[Outcome, str]:
+def judge_expired(head: Head, how: str) -> tuple[Outcome, str]:
     """Judge a job whose deadline has passed; `how` describes the end of the attempt."""
     return Outcome.EXPIRED, f"its deadline {head.spec.deadline} passed; {how}"
 
 
-def _stopped(head: Head, stop: StopReason, at_ms: int, how: str) -> tuple[Outcome, str]:
+def _judge_stopped(head: Head, stop: StopReason, at_ms: int, how: str) -> tuple[Outcome, str]:
     if stop is StopReason.DRAIN:
         return Outcome.INTERRUPTED, "interrupted: its agent is draining"
     if stop is StopReason.DEADLINE:  # whatever the clock says now: AWS's time may have set it back
-        return expired(head, how)
-    return cancelled(head, at_ms, how)
+        return judge_expired(head, how)
+    return judge_cancelled(head, at_ms, how)
 
 
 def _signal_name(number: int) -> str:

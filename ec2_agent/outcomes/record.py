@@ -17,13 +17,13 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ec2_agent.fields import fields_of, known
+from ec2_agent.fields import fields_of, pick_known
 from ec2_agent.messages.delivery import Delivery, decode_delivery, encode_delivery
-from ec2_agent.outcomes.judge import AttemptResult, cancelled
+from ec2_agent.outcomes.judge import AttemptResult, judge_cancelled
 from ec2_agent.sandbox.model import Usage
-from joblane.aws.job_items import from_item, stored_spec, to_item
+from joblane.aws.job_items import encode_spec, from_item, to_item
 from joblane.files.models import OutputSummary
-from joblane.job.head import Head, abridged
+from joblane.job.head import Head, abridge
 from joblane.job.lifecycle import ENDED, Outcome, State, settle
 from joblane.job.moves import AttemptFacts
 from joblane.job.result import ResultObject
@@ -34,7 +34,7 @@ _JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Transition:
+class OutcomeTransition:
     """The part of an outcome record that is written to the table and the lane."""
 
     step: Step
@@ -51,8 +51,8 @@ class OutcomeRecord:
 
     head: Head
     """As it was claimed, the submission abridged."""
-    transition: Transition
-    if_cancelled: Transition
+    transition: OutcomeTransition
+    if_cancelled: OutcomeTransition
     """Written instead if the job has been asked to end in the meantime."""
     delivery: Delivery
 
@@ -60,7 +60,7 @@ class OutcomeRecord:
         """Give the record as JSON."""
         return _JSON.encode(
             {
-                "head": to_item(self.head, stored_spec(self.head.spec)),
+                "head": to_item(self.head, encode_spec(self.head.spec)),
                 "transition": _encode(self.transition),
                 "if_cancelled": _encode(self.if_cancelled),
                 "delivery": encode_delivery(self.delivery),
@@ -84,27 +84,27 @@ def decide(
     delivery: Delivery,
     result: AttemptResult,
     retention: Retention,
-    dice: random.Random,
+    rng: random.Random,
 ) -> OutcomeRecord:
     """Decide what is written about an attempt that has ended."""
-    head = replace(head, spec=abridged(head.spec), payload=None)
-    outcome, reason = cancelled(head, result.at_ms, result.reason)
+    head = replace(head, spec=abridge(head.spec), payload=None)
+    outcome, reason = judge_cancelled(head, result.at_ms, result.reason)
     if_cancelled = replace(result, outcome=outcome, reason=reason, condition=None)
     return OutcomeRecord(
         head=head,
-        transition=transition_of(head, result, retention, dice),
-        if_cancelled=transition_of(head, if_cancelled, retention, dice),
+        transition=transition_of(head, result, retention, rng),
+        if_cancelled=transition_of(head, if_cancelled, retention, rng),
         delivery=delivery,
     )
 
 
 def transition_of(
-    head: Head, result: AttemptResult, retention: Retention, dice: random.Random
-) -> Transition:
-    """Decide the transition of a job whose attempt has ended; `dice` gives a retry's jitter."""
+    head: Head, result: AttemptResult, retention: Retention, rng: random.Random
+) -> OutcomeTransition:
+    """Decide the transition of a job whose attempt has ended; `rng` gives a retry's jitter."""
     ending, at_ms = result.ending, result.at_ms
     attempt = replace(head.current_attempt(), started=result.started)
-    settlement = settle(result.outcome, result.reason, attempt, dice)
+    settlement = settle(result.outcome, result.reason, attempt, rng)
     number = head.attempt if settlement.counted else head.attempt - 1
     ended = settlement.state in ENDED
     retry = settlement.state is State.RETRY
@@ -112,7 +112,7 @@ def transition_of(
     completed = settlement.state is State.COMPLETED
     member = head.member_of is not None
     expires_at = retention.expires_at(settlement.state, at_ms, member=member)
-    return Transition(
+    return OutcomeTransition(
         step=Step(settlement.state, at_ms, number, settlement.reason, records=result.records),
         facts=AttemptFacts(
             outcome=result.outcome,
@@ -138,7 +138,7 @@ def _usage_json(usage: Usage) -> str:
     return _JSON.encode(rounded)
 
 
-def _encode(transition: Transition) -> dict[str, Any]:
+def _encode(transition: OutcomeTransition) -> dict[str, Any]:
     facts = fields_of(transition.facts)
     if (stored := transition.facts.result_object) is not None:
         facts["result_object"] = fields_of(stored)
@@ -152,16 +152,16 @@ def _encode(transition: Transition) -> dict[str, Any]:
     }
 
 
-def _decode(value: dict[str, Any]) -> Transition:
-    facts = known(AttemptFacts, value["facts"])
+def _decode(value: dict[str, Any]) -> OutcomeTransition:
+    facts = pick_known(AttemptFacts, value["facts"])
     stored, files = facts["result_object"], facts["output_files"]
-    return Transition(
+    return OutcomeTransition(
         step=Step.decode(value["step"]),
         facts=AttemptFacts(
             **{
                 **facts,
                 "outcome": Outcome(facts["outcome"]),
-                "result_object": stored and ResultObject(**known(ResultObject, stored)),
+                "result_object": stored and ResultObject(**pick_known(ResultObject, stored)),
                 "output_files": files and OutputSummary.model_validate(files),
             }
         ),

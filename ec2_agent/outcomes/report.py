@@ -7,12 +7,12 @@ from typing import TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from ec2_agent.aws_calls.jobs import JobCalls
+from ec2_agent.aws_calls.jobs import ClaimCalls
 from ec2_agent.calls import in_thread
 from ec2_agent.logging import events
 from ec2_agent.messages.flight import Flight
 from ec2_agent.outcomes.journal import Undelivered
-from ec2_agent.outcomes.record import OutcomeRecord, Transition
+from ec2_agent.outcomes.record import OutcomeRecord, OutcomeTransition
 from joblane.aws.jobs import Refused
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
@@ -38,11 +38,11 @@ class Report:
     that, the next agent that gets the message adds it (`claiming.py`).
     """
 
-    jobs: JobCalls
+    jobs: ClaimCalls
     conditions: ConditionSupervisor
     flight: Flight
 
-    async def settle(self, outcome: OutcomeRecord) -> Transition | None:
+    async def settle(self, outcome: OutcomeRecord) -> OutcomeTransition | None:
         """Write an outcome: see `journal.Reporter`."""
         head = outcome.head
         for transition in (outcome.transition, outcome.if_cancelled):
@@ -60,7 +60,9 @@ class Report:
             return transition
         return None
 
-    async def release_message(self, outcome: OutcomeRecord, transition: Transition | None) -> bool:
+    async def release_message(
+        self, outcome: OutcomeRecord, transition: OutcomeTransition | None
+    ) -> bool:
         """Delete the message or give it back: see `journal.Reporter`."""
         delivery = outcome.delivery
         if transition is None:
@@ -70,7 +72,7 @@ class Report:
             return await self.flight.delete(delivery)
         return await self.flight.try_to_give_back(delivery, transition.hide_s)
 
-    async def _write(self, head: Head, transition: Transition) -> None:
+    async def _write(self, head: Head, transition: OutcomeTransition) -> None:
         jobs, step, facts = self.jobs, transition.step, transition.facts
         condition = transition.condition
         if condition is not None:
@@ -107,6 +109,6 @@ def _cancel_requested(head: Head | None, epoch: int) -> bool:
     )
 
 
-def _is_written(head: Head | None, transition: Transition) -> bool:
+def _is_written(head: Head | None, transition: OutcomeTransition) -> bool:
     """Whether a job's last step is this one."""
     return head is not None and head.timeline[-1].encode() == transition.step.encode()

@@ -20,13 +20,13 @@ from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.logging import events
 from ec2_agent.presence.roster import Roster
 from ec2_agent.presence.standing import Standing
-from ec2_agent.settings import PACE, Pace, Settings
+from ec2_agent.settings import PACE, AgentSettings, LeaseTimes
 from joblane import __version__
 from joblane.aws.agents import AgentStore
-from joblane.job.lease import Heartbeat, bounded
+from joblane.job.lease import Heartbeat, bound_progress
 
 
-def lease_lost(renewed: float, now: float, pace: Pace = PACE) -> bool:
+def lease_lost(renewed: float, now: float, pace: LeaseTimes = PACE) -> bool:
     """Whether jobs must be killed.
 
     `renewed` is when the last successful heartbeat was *sent*; both are seconds of the boot clock.
@@ -51,7 +51,7 @@ class Load(NamedTuple):
 class Lease:
     """The lease of one agent."""
 
-    settings: Settings
+    settings: AgentSettings
     store: AgentStore
     clock: Callable[[], float]
     """Unix seconds."""
@@ -155,7 +155,7 @@ class Lease:
             version=__version__,
             trouble=load.trouble,
             lease_s=self.settings.pace.lease_s,
-            progress=bounded(roster.progress()),
+            progress=bound_progress(roster.progress()),
             labels=self.settings.labels,
             mode=self.standing.mode,
             uncordoned_ms=self.standing.uncordoned_ms(beat_ms),

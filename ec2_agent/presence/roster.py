@@ -7,7 +7,7 @@ from typing import Protocol
 from ec2_agent.logging import events
 from ec2_agent.outcomes.judge import StopReason
 from joblane.job.head import Head
-from joblane.job.lease import JobProgress, Progress
+from joblane.job.lease import AttemptProgress, Progress
 
 
 class RunningAttempt(Protocol):
@@ -119,10 +119,10 @@ class Roster:
         heads = [attempt.head for attempt in self.attempts]
         return {head.job_id: head.tenant if head.member_of is None else "" for head in heads}
 
-    def progress(self) -> list[JobProgress]:
+    def progress(self) -> list[AttemptProgress]:
         """What the running jobs reported last, for the heartbeat."""
         return [
-            JobProgress(attempt.head.job_id, attempt.head.epoch, said)
+            AttemptProgress(attempt.head.job_id, attempt.head.epoch, said)
             for attempt in self.attempts
             if (said := attempt.progress) is not None
         ]

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from ec2_agent.host.capacity import Capacity
+from ec2_agent.host.capacity import HostCapacity
 from ec2_agent.outcomes.journal import Journal
 from joblane.formats.times import rfc3339
 from joblane.job.lease import NO_EGRESS
@@ -23,7 +23,7 @@ class StateService(Protocol):
 
 def describe_trouble(
     state: StateService,
-    capacity: Capacity,
+    capacity: HostCapacity,
     journal: Journal,
     egress_lacks: str | None = None,
 ) -> str | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ec2_agent.sandbox.disk.work_disks import WorkDisks
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import EgressPolicy, Ending, Limits, SandboxRefused, Spec
+from ec2_agent.sandbox.model import EgressPolicy, Ending, SandboxLimits, SandboxRefused, Spec
 from ec2_agent.sandbox.probe import probe
 
 _TIMED_OUT, _REFUSED, _SIGNALLED = 124, 125, 128
@@ -49,7 +49,9 @@ def run(arguments: argparse.Namespace) -> Ending:
     spec = Spec(
         argv=tuple(arguments.command),
         env=dict(arguments.env),
-        limits=Limits(**{f.name: getattr(arguments, f.name) for f in dataclasses.fields(Limits)}),
+        limits=SandboxLimits(
+            **{f.name: getattr(arguments, f.name) for f in dataclasses.fields(SandboxLimits)}
+        ),
         network=arguments.network,
         timeout_s=arguments.timeout_s,
         grace_s=arguments.grace_s,

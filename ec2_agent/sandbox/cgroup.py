@@ -21,7 +21,7 @@ from pathlib import Path
 
 from ec2_agent.sandbox import limits
 from ec2_agent.sandbox.limits import LauncherCgroup
-from ec2_agent.sandbox.model import Limits, SandboxRefused, Usage
+from ec2_agent.sandbox.model import SandboxLimits, SandboxRefused, Usage
 
 WANTED = ("cpu", "cpuset", "io", "memory", "pids")
 VACATED = "others"
@@ -41,7 +41,7 @@ FIX = (
 
 
 def writes(
-    settled: Limits, launcher: LauncherCgroup, disks: tuple[str, ...] = ()
+    settled: SandboxLimits, launcher: LauncherCgroup, disks: tuple[str, ...] = ()
 ) -> tuple[Write, ...]:
     """Return the files and texts to write for these (checked) limits.
 
@@ -117,7 +117,7 @@ def _limit_memory(path: Path) -> int:
     Without it, jobs whose limits add up to more than the host's memory would make the kernel
     choose what to kill among all processes of the host.
     """
-    total_kb = _keyed(Path("/proc/meminfo").read_text().replace(":", "").replace(" kB", ""))
+    total_kb = _parse_keyed(Path("/proc/meminfo").read_text().replace(":", "").replace(" kB", ""))
     limit = limits.jobs_memory_mb(total_kb["MemTotal"] >> 10)
     for above in path.parents:
         outer = _number(_read(above / "memory.max"))  # "max", or no such file at the top
@@ -133,7 +133,7 @@ def find_parent() -> Path:
     if top is None:
         raise SandboxRefused(f"isolation full needs cgroup v2, which is not mounted here; {FIX}")
     own = top / own_path(Path("/proc/self/cgroup").read_text()).lstrip("/")
-    if _delegated(own):
+    if _is_delegated(own):
         return own
     if os.geteuid() == 0:
         return top
@@ -149,7 +149,7 @@ def check_parent(path: Path) -> Path:
         raise SandboxRefused(f"cgroup {path} does not exist; its unit must be active")
     if not (path / "cgroup.controllers").exists():
         raise SandboxRefused(f"{path} is not a cgroup (v2)")
-    if not _delegated(path):
+    if not _is_delegated(path):
         raise SandboxRefused(f"cgroup {path} is not delegated; its unit needs Delegate=yes")
     return path
 
@@ -184,7 +184,7 @@ def own_path(cgroup: str) -> str:
     return "/"
 
 
-def _delegated(path: Path) -> bool:
+def _is_delegated(path: Path) -> bool:
     for attribute in ("trusted.delegate", "user.delegate"):
         with contextlib.suppress(OSError):
             if os.getxattr(path, attribute) == b"1":
@@ -264,16 +264,16 @@ def disks_of(paths: tuple[Path, ...], sys_dev: Path = Path("/sys/dev/block")) ->
 
 def cpu_seconds(leaf: Path) -> float | None:
     """Read the CPU time of a cgroup."""
-    used = _keyed(_read(leaf / "cpu.stat")).get("usage_usec")
+    used = _parse_keyed(_read(leaf / "cpu.stat")).get("usage_usec")
     return None if used is None else used / 1e6
 
 
 def oom_killed(leaf: Path) -> bool:
     """Whether the OOM killer has killed the job of a cgroup; False if that has been removed."""
-    return _keyed(_read(leaf / "memory.events")).get("oom_kill", 0) > 0
+    return _parse_keyed(_read(leaf / "memory.events")).get("oom_kill", 0) > 0
 
 
-def measured(leaf: Path, usage: Usage, cpu_before: float) -> Usage:
+def add_counters(leaf: Path, usage: Usage, cpu_before: float) -> Usage:
     """Complete a job's usage with the counters of its cgroup, as far as this kernel has them.
 
     `cpu_before` is the CPU time of the cgroup when the job began.
@@ -301,7 +301,7 @@ def _number(text: str | None) -> int | None:
     return int(text) if text and text.strip().isdigit() else None
 
 
-def _keyed(text: str | None) -> dict[str, int]:
+def _parse_keyed(text: str | None) -> dict[str, int]:
     pairs = (line.split() for line in (text or "").splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
 

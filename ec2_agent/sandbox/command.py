@@ -9,7 +9,7 @@ from ec2_agent.sandbox.model import SandboxRefused, Spec, refusal
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class SandboxCommand:
     """A command with its environment and its descriptors."""
 
     spec: Spec
@@ -34,10 +34,10 @@ class Command:
         try:
             wire.send_run(sock, run, self.fds)
         except OSError as gone:
-            raise ended_early(gone) from gone
+            raise make_early_end(gone) from gone
 
 
-def ended_early(gone: OSError) -> SandboxRefused:
+def make_early_end(gone: OSError) -> SandboxRefused:
     """Give the error of a slot that has ended before it got its job."""
     return refusal(gone.errno, f"the sandbox ended before it got its job: {gone}")
 

@@ -85,7 +85,7 @@ def host_resolvers(files: Iterable[Path] = _RESOLV) -> tuple[str, ...]:
     return ()
 
 
-class Connections(NamedTuple):
+class ConnectionShare(NamedTuple):
     """What a job may have of the connection table: `share` entries, in thirds."""
 
     share: int
@@ -97,7 +97,7 @@ class Connections(NamedTuple):
     """Connections that it may open after those."""
 
 
-def connections(policy: EgressPolicy, table: int) -> Connections:
+def connections(policy: EgressPolicy, table: int) -> ConnectionShare:
     """Divide three quarters of a table of so many entries; the rest is the host's own.
 
     The kernel counts open connections only, but a closed one keeps its entry for some time. A
@@ -105,7 +105,7 @@ def connections(policy: EgressPolicy, table: int) -> Connections:
     """
     share = min(_MOST, min(table, _PORTS) * 3 // 4 // min(policy.jobs, LINKS_EACH))
     third = max(1, share // 3)
-    return Connections(share, third, third, max(1, third * 60 // (_CLOSED_S + _COLLECTED_S)))
+    return ConnectionShare(share, third, third, max(1, third * 60 // (_CLOSED_S + _COLLECTED_S)))
 
 
 def parse(policy: EgressPolicy) -> tuple[list[Network], list[Network]]:
@@ -128,7 +128,9 @@ def parse(policy: EgressPolicy) -> tuple[list[Network], list[Network]]:
     return allowed, refused
 
 
-def rules(policy: EgressPolicy, resolvers: tuple[str, ...], block: int, most: Connections) -> str:
+def rules(
+    policy: EgressPolicy, resolvers: tuple[str, ...], block: int, most: ConnectionShare
+) -> str:
     """Return the nftables script for the links of a launcher; it replaces an older one.
 
     A connection that is refused leaves no entry, which the kernel inserts when the packet leaves.

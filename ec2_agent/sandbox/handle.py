@@ -100,7 +100,7 @@ class Sandbox:
             error = "" if stopped else "the sandbox was killed from outside"
         usage, oom_killed = Usage(cpu_s, wall_s), False
         if self.leaf:
-            usage = cgroup.measured(self.leaf, usage, self.counters[0])
+            usage = cgroup.add_counters(self.leaf, usage, self.counters[0])
             oom_killed = cgroup.oom_killed(self.leaf)
         if oom_killed:
             error = ""  # the OOM killer takes the init along with the job

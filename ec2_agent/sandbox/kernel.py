@@ -73,7 +73,7 @@ _paths = _prototype("syscall", _long, _char_p, _char_p)
 _move = _prototype("syscall", _long, _long, _char_p, _long, _char_p, _long)
 
 
-def _checked(result: int, what: str) -> int:
+def _check(result: int, what: str) -> int:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -96,31 +96,31 @@ def clone3(flags: int, cgroup: int | None) -> int:
 
     Returns the pid in the parent and 0 in the child.
     """
-    return _checked(_plain(_CLONE3, *clone_arguments(flags, cgroup), 0, 0, 0), "clone3")
+    return _check(_plain(_CLONE3, *clone_arguments(flags, cgroup), 0, 0, 0), "clone3")
 
 
 def unshare(flags: int) -> None:
     """Move this process into new namespaces."""
     if _unshare(flags) < 0:
-        _checked(-1, f"unshare {flags:#x}")
+        _check(-1, f"unshare {flags:#x}")
 
 
 def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
     """Mount a file system, or change a mount when `flags` say so."""
     texts = os.fsencode(source), os.fsencode(target), kind.encode()
-    _checked(_mount(*texts, flags, os.fsencode(data)), f"mount {kind or source} on {target}")
+    _check(_mount(*texts, flags, os.fsencode(data)), f"mount {kind or source} on {target}")
 
 
 def unmount(target: str) -> None:
     """Detach a mount lazily: open files stay open."""
-    _checked(_umount2(os.fsencode(target), MNT_DETACH), f"unmount {target}")
+    _check(_umount2(os.fsencode(target), MNT_DETACH), f"unmount {target}")
 
 
 def open_tree(source: str, *, submounts: bool = True) -> int:
     """Take a detached copy of a mount, with or without the mounts below it."""
     flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | (_AT_RECURSIVE if submounts else 0)
     tree = _path1(_OPEN_TREE, AT_FDCWD, os.fsencode(source), flags, 0, 0)
-    return _checked(tree, f"open_tree {source}")
+    return _check(tree, f"open_tree {source}")
 
 
 def set_mount_attributes(tree: int, attributes: int) -> None:
@@ -128,14 +128,14 @@ def set_mount_attributes(tree: int, attributes: int) -> None:
     value = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)
     flags = _AT_EMPTY_PATH | _AT_RECURSIVE
     done = _path1(_MOUNT_SETATTR, tree, b"", flags, ctypes.addressof(value), 32)
-    _checked(done, "mount_setattr")
+    _check(done, "mount_setattr")
 
 
 def attach(tree: int, target: str) -> None:
     """Put a detached mount at `target`."""
     path = os.fsencode(target)
     done = _move(_MOVE_MOUNT, tree, b"", AT_FDCWD, path, _MOVE_MOUNT_F_EMPTY_PATH)
-    _checked(done, f"move_mount to {target}")
+    _check(done, f"move_mount to {target}")
 
 
 def pivot_root(new_root: str) -> None:
@@ -145,19 +145,19 @@ def pivot_root(new_root: str) -> None:
     the new one, needs no place in it, and is unmounted from there.
     """
     os.chdir(new_root)
-    _checked(_paths(_PIVOT_ROOT, b".", b"."), "pivot_root")
+    _check(_paths(_PIVOT_ROOT, b".", b"."), "pivot_root")
     unmount(".")
     os.chdir("/")
 
 
 def advise(start: int, size: int, advice: int) -> None:
     """Tell the kernel how pages of this process are used (madvise(2))."""
-    _checked(_madvise(start, size, advice), "madvise")
+    _check(_madvise(start, size, advice), "madvise")
 
 
 def close_from(first: int) -> None:
     """Close every descriptor from `first` on."""
-    _checked(_plain(_CLOSE_RANGE, first, LAST_UINT, 0, 0, 0), "close_range")
+    _check(_plain(_CLOSE_RANGE, first, LAST_UINT, 0, 0, 0), "close_range")
 
 
 def signal_descriptor(signals: tuple[int, ...]) -> int:
@@ -165,19 +165,19 @@ def signal_descriptor(signals: tuple[int, ...]) -> int:
     mask = ctypes.c_uint64(sum(1 << (number - 1) for number in signals))
     room = (ctypes.c_uint64 * 16)(mask.value)  # glibc's sigset_t has 128 bytes
     flags = _SFD_NONBLOCK | _SFD_CLOEXEC
-    return _checked(_signalfd(-1, ctypes.addressof(room), flags), "signalfd")
+    return _check(_signalfd(-1, ctypes.addressof(room), flags), "signalfd")
 
 
 def forget_keys() -> None:
     """Join a new, empty session keyring in place of the inherited one."""
-    _checked(_plain(_KEYCTL, _KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0), "keyctl")
+    _check(_plain(_KEYCTL, _KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0), "keyctl")
 
 
 def drop_bounding(last_capability: int, keep: tuple[int, ...] = ()) -> None:
     """Remove all capabilities but `keep` from the bounding set."""
     for capability in range(last_capability + 1):
         if capability not in keep:
-            _checked(_prctl(PR_CAPBSET_DROP, capability, 0, 0, 0), "PR_CAPBSET_DROP")
+            _check(_prctl(PR_CAPBSET_DROP, capability, 0, 0, 0), "PR_CAPBSET_DROP")
 
 
 def capabilities(permitted: tuple[int, ...]) -> tuple[bytes, bytes]:
@@ -195,4 +195,4 @@ def capabilities(permitted: tuple[int, ...]) -> tuple[bytes, bytes]:
 
 def set_capabilities(permitted: tuple[int, ...]) -> None:
     """Make the permitted and effective sets exactly these; the inheritable set is emptied."""
-    _checked(_capset(*capabilities(permitted)), "capset")
+    _check(_capset(*capabilities(permitted)), "capset")

@@ -23,7 +23,7 @@ from ec2_agent.sandbox import (
     uids,
     wire,
 )
-from ec2_agent.sandbox.command import Command, check_texts, ended_early
+from ec2_agent.sandbox.command import SandboxCommand, check_texts, make_early_end
 from ec2_agent.sandbox.disk.model import Disk
 from ec2_agent.sandbox.disk.work_disks import WorkDisks
 from ec2_agent.sandbox.egress import Egress, host_resolvers
@@ -34,20 +34,20 @@ from ec2_agent.sandbox.model import (
     HostShort,
     Isolation,
     LauncherGone,
-    Limits,
     Network,
+    SandboxLimits,
     SandboxRefused,
     Spec,
 )
 
-DEFAULTS = Limits(memory_mb=512, pids=1024, tmp_mb=256)
+DEFAULTS = SandboxLimits(memory_mb=512, pids=1024, tmp_mb=256)
 """With isolation namespaces, memory cannot be limited. CPU is shared by weight: every job has the
 kernel's default, so a job with many processes gets no more than one with a single process."""
 
 SLOT_MB = 4
 """Memory of a ready slot, and of what the kernel keeps of one that was used, at most."""
 
-NO_LIMITS = Limits()
+NO_LIMITS = SandboxLimits()
 
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -67,7 +67,7 @@ class Launcher:
         *,
         isolation: Isolation,
         slots: int,
-        defaults: Limits = NO_LIMITS,
+        defaults: SandboxLimits = NO_LIMITS,
         allow_host_network: bool = False,
         egress: EgressPolicy | None = None,
         state_dir: Path | None = None,
@@ -218,7 +218,7 @@ class Launcher:
             limits.check(settled, self._cgroup)
         self._check_network(spec.network)
         self._check_bundle(spec.bundle)
-        command = Command(spec, env, given, check)
+        command = SandboxCommand(spec, env, given, check)
         if settled.disk_mb is None:
             return self._start(command, settled, None)
         if self._disks is None:
@@ -226,7 +226,7 @@ class Launcher:
         with self._disks.make(settled.disk_mb) as disk:
             return self._start(command, settled, disk)
 
-    def _start(self, command: Command, settled: Limits, disk: Disk | None) -> Sandbox:
+    def _start(self, command: SandboxCommand, settled: SandboxLimits, disk: Disk | None) -> Sandbox:
         """Give the job to a slot; see `start`."""
         spec = command.spec
         work = staging.order(spec, disk.mount if disk else None)
@@ -254,7 +254,7 @@ class Launcher:
                     if spec.network == "egress":
                         self._attach(slot, pidfd, undo)
                 except OSError as gone:
-                    raise ended_early(gone) from gone
+                    raise make_early_end(gone) from gone
                 if work is None:
                     command.send(slot.sock)
                 undo.pop_all()
@@ -268,7 +268,7 @@ class Launcher:
             self._run_placed(slot.sock, sandbox, command)
         return sandbox
 
-    def _run_placed(self, sock: socket.socket, sandbox: Sandbox, command: Command) -> None:
+    def _run_placed(self, sock: socket.socket, sandbox: Sandbox, command: SandboxCommand) -> None:
         """Send the command to a slot that has placed the input files."""
         try:
             command.send(sock)
@@ -280,7 +280,7 @@ class Launcher:
             raise
 
     def _await_start(
-        self, sock: socket.socket, sandbox: Sandbox, settled: Limits, *, keep_work: bool
+        self, sock: socket.socket, sandbox: Sandbox, settled: SandboxLimits, *, keep_work: bool
     ) -> None:
         """Read whether an ordered sandbox could be made; raises SandboxRefused.
 
@@ -305,7 +305,7 @@ class Launcher:
                 f"it needs more than memory_mb ({settled.memory_mb} MiB), "
                 "of which input files without disk_mb are a part"
             )
-        raise launcher_process.refused("the sandbox could not be made", answer, died)
+        raise launcher_process.make_refusal("the sandbox could not be made", answer, died)
 
     def _check_network(self, network: Network) -> None:
         if network == "host" and not self._allow_host_network:
@@ -330,14 +330,16 @@ class Launcher:
             raise SandboxRefused(f"there is no bundle {bundle} on this host")
 
     def _needs(
-        self, settled: Limits, network: Network, bundle: str, *, own_work: bool
+        self, settled: SandboxLimits, network: Network, bundle: str, *, own_work: bool
     ) -> launcher_process.Needs:
         # Without pids.max it is RLIMIT_NPROC that counts, in the slot's own user namespace and
         # with its init.
         nproc = 0 if self._cgroup or settled.pids is None else settled.pids + 1
         return network, settled.tmp_mb or 0, nproc, bundle, own_work
 
-    def _writes(self, settled: Limits, disks: tuple[str, ...] = ()) -> tuple[cgroup.Write, ...]:
+    def _writes(
+        self, settled: SandboxLimits, disks: tuple[str, ...] = ()
+    ) -> tuple[cgroup.Write, ...]:
         return cgroup.writes(settled, self._cgroup, disks) if self._cgroup else ()
 
     def _refill(self) -> None:

@@ -35,7 +35,7 @@ class LauncherProcess:
             self._control.close()
             self._process.wait()
             died = "it died; see its message on standard error"
-            raise refused("the launcher process could not be started", answer, died)
+            raise make_refusal("the launcher process could not be started", answer, died)
         self.shares_inodes = answer.removeprefix(wire.READY).decode("utf-8", "replace")
         """Why slots share the inodes of what they read; empty if each has its own."""
 
@@ -72,7 +72,7 @@ class LauncherProcess:
             raise HostShort("this agent has no descriptors left")
         if not answer and self._has_ended():
             raise LauncherGone("the launcher process is gone")
-        raise refused("the sandbox could not be made", answer, "its init process died")
+        raise make_refusal("the sandbox could not be made", answer, "its init process died")
 
     def release(self, number: int) -> None:
         """Remove the cgroup of a slot that was killed: its figures have been read."""
@@ -93,7 +93,7 @@ class LauncherProcess:
         return bool(poll.poll(_ENDING_MS))
 
 
-def refused(what: str, answer: bytes, died: str) -> SandboxRefused:
+def make_refusal(what: str, answer: bytes, died: str) -> SandboxRefused:
     """Make the exception for an answer other than READY; an empty one means that it `died`."""
     if not answer:
         return SandboxRefused(f"{what}: {died}")

@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from ec2_agent.sandbox.model import HostLacks, Limits, SandboxRefused
+from ec2_agent.sandbox.model import HostLacks, SandboxLimits, SandboxRefused
 
 HOST_RESERVE_MB = 512
 """Memory that jobs leave to the host, or a tenth of it if that is more: for the kernel, systemd,
@@ -47,13 +47,13 @@ class LauncherCgroup:
     """MiB that its jobs may have together."""
 
 
-def merge(defaults: Limits, asked: Limits) -> Limits:
+def merge(defaults: SandboxLimits, asked: SandboxLimits) -> SandboxLimits:
     """Return `asked` with unset limits replaced by the defaults.
 
     The default of `tmp_mb` is at most half of the memory, of which the files are a part: a write
     to a full /tmp then fails, and does not kill the job.
     """
-    given = {f.name: getattr(asked, f.name) for f in fields(Limits)}
+    given = {f.name: getattr(asked, f.name) for f in fields(SandboxLimits)}
     merged = replace(defaults, **{name: v for name, v in given.items() if v is not None})
     if asked.tmp_mb is not None or merged.tmp_mb is None or merged.memory_mb is None:
         return merged
@@ -82,16 +82,16 @@ def parse_cores(text: str) -> tuple[int, ...]:
     return tuple(cores)
 
 
-def check(limits: Limits, own: LauncherCgroup | None) -> None:
+def check(limits: SandboxLimits, own: LauncherCgroup | None) -> None:
     """Raise SandboxRefused unless every limit that is set is valid and can be applied.
 
     `own` is the launcher's cgroup, None with isolation `namespaces`.
     """
-    _whole(limits.memory_mb, "memory_mb", MEMORY_FLOOR_MB, 1 << 30)
-    _whole(limits.pids, "pids", 1, 1 << 22)  # the kernel's PID_MAX_LIMIT
-    _whole(limits.io_bps, "io_bps", 1024, 1 << 50)
-    _whole(limits.tmp_mb, "tmp_mb", 1, 1 << 30)
-    _whole(limits.disk_mb, "disk_mb", 1, 1 << 30)
+    _check_whole(limits.memory_mb, "memory_mb", MEMORY_FLOOR_MB, 1 << 30)
+    _check_whole(limits.pids, "pids", 1, 1 << 22)  # the kernel's PID_MAX_LIMIT
+    _check_whole(limits.io_bps, "io_bps", 1024, 1 << 50)
+    _check_whole(limits.tmp_mb, "tmp_mb", 1, 1 << 30)
+    _check_whole(limits.disk_mb, "disk_mb", 1, 1 << 30)
     cpus = limits.cpus
     if cpus is not None and not (
         not isinstance(cpus, bool) and math.isfinite(cpus) and 0.01 <= cpus <= 1 << 13
@@ -138,6 +138,6 @@ def _need(limit: str, controller: str, own: LauncherCgroup | None) -> None:
         )
 
 
-def _whole(value: int | None, name: str, low: int, high: int) -> None:
+def _check_whole(value: int | None, name: str, low: int, high: int) -> None:
     if value is not None and (type(value) is not int or not low <= value <= high):
         raise SandboxRefused(f"{name} {value!r}: must be a whole number from {low} to {high}")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Area = tuple[int, int, str]
 
 
-class Memory:
+class ProcessMemory:
     """The areas of this process's memory that slots do not need."""
 
     __slots__ = ("_left_out",)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-from ec2_agent.fields import fields_of, known
+from ec2_agent.fields import fields_of, pick_known
 
 Isolation = Literal["full", "namespaces"]
 """`full` adds cgroup v2 limits and accounting to what `namespaces` gives."""
@@ -61,7 +61,7 @@ class LauncherGone(SandboxRefused):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SandboxLimits:
     """Limits of a job. None means the launcher's default; a value is applied or refused."""
 
     memory_mb: int | None = None
@@ -87,7 +87,7 @@ class Spec:
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(repr=False)  # it may hold secrets
-    limits: Limits
+    limits: SandboxLimits
     network: Network = "none"
     timeout_s: float | None = None
     """Seconds from the start until the whole tree gets SIGTERM."""
@@ -158,8 +158,8 @@ class Ending:
     @classmethod
     def decode(cls, record: dict[str, Any]) -> Self:
         """Inverse of `encode`; ignores further keys."""
-        usage = Usage(**known(Usage, record["usage"]))
-        return cls(**{**known(cls, record), "usage": usage})
+        usage = Usage(**pick_known(Usage, record["usage"]))
+        return cls(**{**pick_known(cls, record), "usage": usage})
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from ec2_agent.sandbox.model import HostLacks, SandboxRefused
 _PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 
 
-def installed() -> bool:
+def is_installed() -> bool:
     """Whether this host has the program."""
     return shutil.which("nft", path=_PATH) is not None
 

@@ -71,7 +71,7 @@ _READ_ONLY = kernel.ATTR_RDONLY | kernel.ATTR_NOSUID | kernel.ATTR_NODEV
 _READ_ONLY_DEVICE = kernel.ATTR_RDONLY | kernel.ATTR_NOSUID | kernel.ATTR_NOEXEC
 
 
-class Host(NamedTuple):
+class SandboxHost(NamedTuple):
     """Facts about the host that the plan depends on."""
 
     links: dict[str, str]
@@ -82,7 +82,7 @@ class Host(NamedTuple):
     """Of ETC, those that are files."""
 
 
-def look(programs: tuple[Path, ...]) -> Host:
+def look(programs: tuple[Path, ...]) -> SandboxHost:
     """Collect the facts about this host."""
     links: dict[str, str] = {}
     directories: set[str] = set()
@@ -96,13 +96,13 @@ def look(programs: tuple[Path, ...]) -> Host:
         except OSError:
             continue
         (directories if stat.S_ISDIR(mode) else files).add(path)
-    return Host(links, frozenset(directories), frozenset(files))
+    return SandboxHost(links, frozenset(directories), frozenset(files))
 
 
 class _Plan:
     """The steps so far, and the paths they created."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: SandboxHost) -> None:
         self.steps: list[Step] = [("tmpfs", "/", "size=64m,mode=755")]
         self._host = host
         self._made = {"/", *host.links}
@@ -130,7 +130,7 @@ class _Plan:
 
 
 def make_plan(
-    host: Host,
+    host: SandboxHost,
     programs: tuple[Path, ...] = (),
     resolvers: tuple[str, ...] = (),
     *,
@@ -174,7 +174,7 @@ def make_plan(
 _TAKEN = ("/proc", "/sys", "/dev", "/etc", "/tmp", "/work", "/run", "/boot")  # noqa: S108
 
 
-def _check_program(program: Path, host: Host, bundles: Path | None) -> None:
+def _check_program(program: Path, host: SandboxHost, bundles: Path | None) -> None:
     hides = PurePosixPath(BUNDLE).is_relative_to(program)
     if bundles is not None and (hides or program.is_relative_to(PurePosixPath(BUNDLE).parent)):
         raise ValueError(f"programs: {program} lies where the bundles of job types are")

@@ -138,7 +138,7 @@ def _disk() -> Feature:
 def _egress() -> Feature:
     if os.geteuid() != 0:
         return Feature("egress", False, "network egress needs root", "run as root")
-    if not nft.installed():
+    if not nft.is_installed():
         return Feature("egress", False, "nft is not installed", "install the package nftables")
     if modules := egress_modules.lacking():
         fix = f"boot a kernel with {', '.join(modules)}"

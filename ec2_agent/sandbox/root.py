@@ -47,13 +47,13 @@ def prepare_overlays(config: "dict[str, Any]", devices: int) -> overlay.Overlays
         raise OSError(errno.EPERM, "only root can give jobs inodes of their own")
     try:
         with open(os.open("self/mountinfo", os.O_RDONLY, dir_fd=slot.HOST_PROC), "rb") as file:
-            mounted = sorted({_unescaped(line.split()[4]) for line in file})
+            mounted = sorted({_unescape(line.split()[4]) for line in file})
         return overlay.Overlays(devices, config["devices"], mounted)
     finally:
         os.close(devices)
 
 
-def _unescaped(path: bytes) -> str:
+def _unescape(path: bytes) -> str:
     """Decode a path of mountinfo, which has spaces and the like as three octal digits."""
     first, *others = path.split(b"\\")
     return os.fsdecode(first + b"".join(bytes((int(o[:3], 8),)) + o[3:] for o in others))

@@ -115,7 +115,7 @@ class Template:
         return uid if self.own_uids else JOB_ID  # as the launcher process sees its own
 
 
-class Plan:
+class SlotPlan:
     """The system calls of slots with the same needs."""
 
     __slots__ = ("building", "giving_up", "on_disk", "whole")
@@ -141,7 +141,9 @@ class Plan:
             whole.add(_POLICY, "sched_setscheduler", 0, os.SCHED_OTHER, _NO_PRIORITY)
 
 
-def live(template: Template, needs: Needs, plan: Plan, sock: socket.socket, uid: int) -> None:
+def run_live(
+    template: Template, needs: Needs, plan: SlotPlan, sock: socket.socket, uid: int
+) -> None:
     """Run a slot whose job comes with files, or with a link. The caller ends the process after.
 
     `sock` is the slot's own, with the number SOCKET.

@@ -16,7 +16,7 @@ import resource
 import select
 
 from ec2_agent.sandbox import kernel, root, slot, steps, wire
-from ec2_agent.sandbox.memory import Memory
+from ec2_agent.sandbox.memory import ProcessMemory
 from ec2_agent.sandbox.native import Native
 
 TYPE_CHECKING = False  # see wire.py
@@ -123,13 +123,13 @@ class Zygote:
         self.shares_inodes = ""
         """Why slots share the inodes of what they read; empty if each has its own."""
         self._template = self._make_template(config, native)
-        self._plans: dict[tuple[str | int, ...], slot.Plan] = {}
+        self._plans: dict[tuple[str | int, ...], slot.SlotPlan] = {}
         """By the keys of needs."""
         _rehearse(native)
         gc.collect()
         gc.disable()
         gc.freeze()
-        self._memory = Memory(native.library)
+        self._memory = ProcessMemory(native.library)
         self._memory.leave_out()
         try:
             _rehearse(native)
@@ -241,17 +241,17 @@ class Zygote:
         if not pid:
             try:
                 os.dup2(slot_socket, slot.SOCKET, inheritable=False)
-                slot.live(self._template, needs, plan, self._control, uid)
+                slot.run_live(self._template, needs, plan, self._control, uid)
             finally:
                 os._exit(0)
         self._slots[pid] = (number, uid)
 
-    def _plan(self, needs: slot.Needs) -> slot.Plan:
+    def _plan(self, needs: slot.Needs) -> slot.SlotPlan:
         key = needs.key()
         if key not in self._plans:
             if len(self._plans) == _MOST_PLANS:
                 self._plans.clear()
-            self._plans[key] = slot.Plan(self._template, needs)
+            self._plans[key] = slot.SlotPlan(self._template, needs)
         return self._plans[key]
 
     def _fork_whole(self, flags: int, leaf: int | None) -> int:

@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.logging import events
-from ec2_agent.settings import Settings
+from ec2_agent.settings import AgentSettings
 from joblane.deployment.names import LEAVING_HOOK, fleet_name
 
 if TYPE_CHECKING:
@@ -44,13 +44,13 @@ class InstanceKept(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class AutoScalingInstance:
     """Ends the instance, and completes the lifecycle action of its termination."""
 
     client: "AutoScalingClient"
     once: "AutoScalingClient"
     """A client that makes each request once: the desired size must not fall twice."""
-    settings: Settings
+    settings: AgentSettings
 
     async def end_instance(self, *, decrement: bool) -> None:
         """Have the group terminate this instance, and not replace it if `decrement`.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ec2_agent.host.capacity import Capacity
+from ec2_agent.host.capacity import HostCapacity
 from ec2_agent.host.lacking import LackingHost
 from ec2_agent.lanes.queue_limits import QueueLimits
 from ec2_agent.presence.lease import Lease
@@ -13,16 +13,16 @@ from ec2_agent.serving.gates import Candidate, Offer
 from ec2_agent.serving.prefetch import Prefetch
 from ec2_agent.serving.slots import Slots
 from ec2_agent.serving.waiting_room import Waiting, WaitingRoom
-from ec2_agent.settings import Settings
+from ec2_agent.settings import AgentSettings
 
 
 @dataclass
 class Offers:
     """Reads what an agent has from its parts."""
 
-    settings: Settings
+    settings: AgentSettings
     slots: Slots
-    capacity: Capacity
+    capacity: HostCapacity
     limits: QueueLimits
     lease: Lease
     state: StateService

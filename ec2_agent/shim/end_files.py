@@ -30,16 +30,18 @@ class EndFiles:
         Returns whether it is on the disk, or not needed; so does `write_exit`.
         """
         data = self._result
-        return data is None or _written(
+        return data is None or _try_write(
             lambda: files.write_bytes(self._directory, files.RESULT, data, durable=True)
         )
 
     def write_exit(self) -> bool:
         """Write the exit record."""
-        return _written(lambda: files.write(self._directory, files.EXIT, self.record, durable=True))
+        return _try_write(
+            lambda: files.write(self._directory, files.EXIT, self.record, durable=True)
+        )
 
 
-def _written(write: "Callable[[], None]") -> bool:
+def _try_write(write: "Callable[[], None]") -> bool:
     """Whether a file was written, or is not needed any more."""
     try:
         write()

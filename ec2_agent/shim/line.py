@@ -9,7 +9,7 @@ import collections
 import select
 import socket
 
-from ec2_agent.shim.operations import MAX_LINE, Operations
+from ec2_agent.shim.operations import MAX_LINE, LineRequests
 
 READ_BYTES = 4096
 """One read, which counts as a request at least: so a long line takes several."""
@@ -29,10 +29,10 @@ KEPT_BYTES = 512
 socket is full."""
 
 
-class Line:
+class LineServer:
     """The shim's end of one job's line."""
 
-    def __init__(self, sock: socket.socket, said: Operations, now: float) -> None:
+    def __init__(self, sock: socket.socket, said: LineRequests, now: float) -> None:
         """Take over `sock`, a connected stream. `now` and later times are monotonic seconds."""
         sock.setblocking(False)
         self._socket = sock

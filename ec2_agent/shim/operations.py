@@ -33,7 +33,7 @@ _TAKES_TRUE = frozenset({"context", "heartbeat", "params"})
 NAMES = ("block", "context", "error", "heartbeat", "params", "progress", "result")
 
 
-class Operations:
+class LineRequests:
     """Carries out the requests of one job, and keeps what it said last."""
 
     def __init__(

@@ -38,10 +38,10 @@ from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.shim import files
 from ec2_agent.shim.end_files import EndFiles
 from ec2_agent.shim.held_work import CHECK_S, HeldWork
-from ec2_agent.shim.line import Line
+from ec2_agent.shim.line import LineServer
 from ec2_agent.shim.log import Cutter, Writer
-from ec2_agent.shim.operations import Operations
-from joblane.condition.names import named_by_job
+from ec2_agent.shim.operations import LineRequests
+from joblane.condition.names import check_named_by_job
 
 READ_BYTES = 64 * 1024
 """One read: a pipe's usual size, so that no pipe waits long while another is flooded."""
@@ -96,10 +96,10 @@ class Shim:
         self._pipes = {out: ("stdout", Cutter()), err: ("stderr", Cutter())}
         for fd in self._pipes:
             os.set_blocking(fd, False)
-        check = functools.partial(named_by_job, **order["waits"])
-        self._said = Operations(check, order["context"], params)
+        check = functools.partial(check_named_by_job, **order["waits"])
+        self._said = LineRequests(check, order["context"], params)
         line_sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, line)
-        self._line = Line(line_sock, self._said, time.monotonic())
+        self._line = LineServer(line_sock, self._said, time.monotonic())
         self._line_paused_until = 0.0
         self._heartbeat_s: float | None = order["heartbeat_s"]
         self._grace_s: float = order["grace_s"]

@@ -3,23 +3,23 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from ec2_agent.state.records import Record, Result, Write
+from ec2_agent.state.records import StateRecord, StateWrite, WriteResult
 
 
 class Backend(Protocol):
     """Stores records. Raises StateRefused only."""
 
-    def write(self, writes: Sequence[Write], now: float) -> list[Result]:
+    def write(self, writes: Sequence[StateWrite], now: float) -> list[WriteResult]:
         """Do writes in order, each on its own; they are durable when this returns."""
         ...
 
-    def get(self, kind: str, ids: Sequence[str], now: float) -> list[Record]:
+    def get(self, kind: str, ids: Sequence[str], now: float) -> list[StateRecord]:
         """Read records in the order of `ids`, without those that do not exist."""
         ...
 
     def list(
         self, kind: str, after: str | None, limit: int, now: float
-    ) -> tuple[list[Record], str | None]:
+    ) -> tuple[list[StateRecord], str | None]:
         """Read a page of a kind in the order of ids; the second value is the next `after`."""
         ...
 

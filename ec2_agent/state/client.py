@@ -19,7 +19,7 @@ from ec2_agent.retry import Backoff, RetryPolicy, retry
 from ec2_agent.state import events
 from ec2_agent.state.pool import NotReached, Pool, Stats
 from ec2_agent.state.protocol import MAX_FRAME, StateRefused, record_from, record_json
-from ec2_agent.state.records import BATCH, Record, Result, Verb
+from ec2_agent.state.records import BATCH, StateRecord, Verb, WriteResult
 from ec2_agent.state.settings import StateSettings
 
 __all__ = ["NotReached", "StateClient", "StateRefused", "Stats"]
@@ -29,7 +29,7 @@ FRAME_ROOM = MAX_FRAME // 2
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class ServiceHealth:
     """Health of a service."""
 
     pid: int
@@ -50,37 +50,37 @@ class StateClient:
         self._backoff = backoff
         self._settings = settings
         self._pool = Pool(path, settings)
-        self._later: dict[tuple[str, str], Record] = {}
-        self._sources: list[Callable[[], Iterable[Record]]] = []
+        self._later: dict[tuple[str, str], StateRecord] = {}
+        self._sources: list[Callable[[], Iterable[StateRecord]]] = []
         self._sending: asyncio.Task[None] | None = None
         self._sent = asyncio.Condition()
 
-    async def create(self, records: Sequence[Record]) -> list[Result]:
+    async def create(self, records: Sequence[StateRecord]) -> list[WriteResult]:
         """Store new records. Raises StateRefused or NotReached, and so does every call here."""
         return await self._write(Verb.CREATE, records)
 
-    async def update(self, records: Sequence[Record]) -> list[Result]:
+    async def update(self, records: Sequence[StateRecord]) -> list[WriteResult]:
         """Replace records that are there, each by a newer version."""
         return await self._write(Verb.UPDATE, records)
 
-    async def delete(self, records: Sequence[Record]) -> list[Result]:
+    async def delete(self, records: Sequence[StateRecord]) -> list[WriteResult]:
         """Remove records; their versions must be newer than what is there."""
         return await self._write(Verb.DELETE, records)
 
-    async def sync(self, records: Sequence[Record]) -> list[Result]:
+    async def sync(self, records: Sequence[StateRecord]) -> list[WriteResult]:
         """Make records be as they are here, unless what is there is newer."""
         return await self._write(Verb.SYNC, records)
 
-    async def get(self, kind: str, ids: Sequence[str]) -> list[Record]:
+    async def get(self, kind: str, ids: Sequence[str]) -> list[StateRecord]:
         """Read records, in the order of `ids`, without those that are not there."""
-        found: list[Record] = []
+        found: list[StateRecord] = []
         for start in range(0, len(ids), BATCH):
             some = list(ids[start : start + BATCH])
             answer = await self._ask("get", {"kind": kind, "ids": some})
             found += [record_from(value) for value in answer["records"]]
         return found
 
-    async def list_all(self, kind: str) -> AsyncIterator[Record]:
+    async def list_all(self, kind: str) -> AsyncIterator[StateRecord]:
         """Read all records of a kind in the order of their ids, a page at a time."""
         after: str | None = None
         while True:
@@ -92,13 +92,13 @@ class StateClient:
             if after is None:
                 return
 
-    async def health(self) -> Health:
+    async def health(self) -> ServiceHealth:
         """Read the service's health, without retries."""
         answer = await self._ask("health", {}, retries=0)
         why = None if answer["status"] == "ok" else f"{answer['code']}: {answer['why']}"
-        return Health(answer["pid"], why)
+        return ServiceHealth(answer["pid"], why)
 
-    def later(self, record: Record) -> bool:
+    def store_later(self, record: StateRecord) -> bool:
         """Store a record soon, without waiting for it.
 
         A newer version replaces a waiting one of the same record. When `buffer` records wait,
@@ -116,15 +116,15 @@ class StateClient:
 
     @property
     def waiting(self) -> int:
-        """Number of records from `later` that are not stored yet."""
+        """Number of records from `store_later` that are not stored yet."""
         return len(self._later)
 
     async def flush(self) -> None:
-        """Wait until all records from `later` are stored."""
+        """Wait until all records from `store_later` are stored."""
         async with self._sent:
             await self._sent.wait_for(lambda: not self._later)
 
-    def resync_from(self, source: Callable[[], Iterable[Record]]) -> None:
+    def resync_from(self, source: Callable[[], Iterable[StateRecord]]) -> None:
         """Add a source of records that a restarted service must have."""
         self._sources.append(source)
 
@@ -156,11 +156,11 @@ class StateClient:
             events.later_updates_lost(len(self._later))
         self._pool.close()
 
-    async def _write(self, verb: Verb, records: Sequence[Record]) -> list[Result]:
-        results: list[Result] = []
+    async def _write(self, verb: Verb, records: Sequence[StateRecord]) -> list[WriteResult]:
+        results: list[WriteResult] = []
         for batch in _batches(records):
             answer = await self._ask(verb, {"records": [record_json(r) for r in batch]})
-            results += [Result(value) for value in answer["results"]]
+            results += [WriteResult(value) for value in answer["results"]]
         return results
 
     async def _send_later(self) -> None:
@@ -213,9 +213,9 @@ def _passing(error: Exception) -> bool:
     return error.passing if isinstance(error, StateRefused) else isinstance(error, NotReached)
 
 
-def _batches(records: Sequence[Record]) -> Iterator[list[Record]]:
+def _batches(records: Sequence[StateRecord]) -> Iterator[list[StateRecord]]:
     """Cut into requests of at most `BATCH` records and about `FRAME_ROOM` bytes, in order."""
-    batch: list[Record] = []
+    batch: list[StateRecord] = []
     size = 0
     for record in records:
         own = len((record.body or "").encode())

@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.utils import InstanceMetadataRegionFetcher
 
 from ec2_agent.state.protocol import StateRefused
-from ec2_agent.state.records import Record, Result, Verb, Write, decide
+from ec2_agent.state.records import StateRecord, StateWrite, Verb, WriteResult, decide
 from joblane.aws.agent_records import AgentRecord, AgentRecords, Put
 from joblane.aws.clients import Clients
 
@@ -56,9 +56,9 @@ class DynamoBackend:
         self._records = records
         self._failing = False
 
-    def write(self, writes: Sequence[Write], now: float) -> list[Result]:
+    def write(self, writes: Sequence[StateWrite], now: float) -> list[WriteResult]:
         """See Backend."""
-        results: dict[int, Result] = {}
+        results: dict[int, WriteResult] = {}
         for group in _distinct(writes):
             puts = [_put(writes[n]) for n in group]
             with self._translated():
@@ -67,21 +67,21 @@ class DynamoBackend:
                 results[n] = _result(writes[n], refusal, now)
         return [results[n] for n in range(len(writes))]
 
-    def get(self, kind: str, ids: Sequence[str], now: float) -> list[Record]:
+    def get(self, kind: str, ids: Sequence[str], now: float) -> list[StateRecord]:
         """See Backend."""
         with self._translated():
             found = {row.id: _from_row(row) for row in self._records.get(kind, tuple(set(ids)))}
-        return [found[id_] for id_ in ids if id_ in found and not found[id_].gone(now)]
+        return [found[id_] for id_ in ids if id_ in found and not found[id_].is_gone(now)]
 
     def list(
         self, kind: str, after: str | None, limit: int, now: float
-    ) -> tuple[list[Record], str | None]:
+    ) -> tuple[list[StateRecord], str | None]:
         """See Backend. Deletion marks that the table has not removed yet are skipped."""
-        page: list[Record] = []
+        page: list[StateRecord] = []
         while True:
             with self._translated():
                 rows, after = self._records.page(kind, after, limit - len(page))
-            page += [record for record in map(_from_row, rows) if not record.gone(now)]
+            page += [record for record in map(_from_row, rows) if not record.is_gone(now)]
             if after is None or len(page) == limit:
                 return page, after
 
@@ -120,7 +120,7 @@ class DynamoBackend:
         self._failing = False
 
 
-def _distinct(writes: Sequence[Write]) -> Iterator[list[int]]:
+def _distinct(writes: Sequence[StateWrite]) -> Iterator[list[int]]:
     """Split into runs without a repeated record: the writes of a run are made at once."""
     run: list[int] = []
     seen: set[tuple[str, str]] = set()
@@ -134,7 +134,7 @@ def _distinct(writes: Sequence[Write]) -> Iterator[list[int]]:
     yield run
 
 
-def _put(write: Write) -> Put:
+def _put(write: StateWrite) -> Put:
     record = write.record
     row = AgentRecord(record.kind, record.id, record.version, record.body, record.expires_at)
     return Put(
@@ -144,15 +144,15 @@ def _put(write: Write) -> Put:
     )
 
 
-def _result(write: Write, refusal: AgentRecord | None, now: float) -> Result:
+def _result(write: StateWrite, refusal: AgentRecord | None, now: float) -> WriteResult:
     """Return the result of a write that the table may have refused (`records.decide`)."""
     if refusal is None:
-        return Result.DONE
+        return WriteResult.DONE
     stored = _from_row(refusal) if refusal.version >= 0 else None
     result, store = decide(write, stored, now)
     # Refused by a deletion mark that has just expired: the writer may retry.
-    return Result.STALE if store else result
+    return WriteResult.STALE if store else result
 
 
-def _from_row(row: AgentRecord) -> Record:
-    return Record(row.kind, row.id, row.version, row.body, row.expires_at)
+def _from_row(row: AgentRecord) -> StateRecord:
+    return StateRecord(row.kind, row.id, row.version, row.body, row.expires_at)

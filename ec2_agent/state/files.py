@@ -19,7 +19,7 @@ LOG = "state.log"
 """Its log."""
 
 
-class Files:
+class StateFiles:
     """Paths of the files of one service, in a directory of the agent's own."""
 
     def __init__(self, directory: "Path") -> None:

@@ -15,7 +15,7 @@ import sqlite3
 from contextlib import contextmanager, suppress
 
 from ec2_agent.state.protocol import StateRefused
-from ec2_agent.state.records import Record, Result, Write, decide
+from ec2_agent.state.records import StateRecord, StateWrite, WriteResult, decide
 
 TYPE_CHECKING = False  # see ec2_agent/state/__init__.py
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class LocalBackend:
             self._db.execute(_ENDING)
             self._db.execute(f"PRAGMA user_version = {SCHEMA}")
 
-    def write(self, writes: "Sequence[Write]", now: float) -> list[Result]:
+    def write(self, writes: "Sequence[StateWrite]", now: float) -> list[WriteResult]:
         """See Backend: one transaction, so all these writes cost one sync."""
         with self._transaction():
             results = [self._write(write, now) for write in writes]
@@ -95,13 +95,13 @@ class LocalBackend:
                 raise
         self._failing = False
 
-    def _write(self, write: Write, now: float) -> Result:
+    def _write(self, write: StateWrite, now: float) -> WriteResult:
         new = write.record
         row = self._db.execute(
             f"SELECT {_COLUMNS} FROM records WHERE kind = ? AND id = ?",  # noqa: S608 - our own
             (new.kind, new.id),
         ).fetchone()
-        result, store = decide(write, Record(*row) if row else None, now)
+        result, store = decide(write, StateRecord(*row) if row else None, now)
         if store:
             self._db.execute(
                 f"INSERT OR REPLACE INTO records ({_COLUMNS}) VALUES (?, ?, ?, ?, ?)",  # noqa: S608
@@ -109,7 +109,7 @@ class LocalBackend:
             )
         return result
 
-    def get(self, kind: str, ids: "Sequence[str]", now: float) -> list[Record]:
+    def get(self, kind: str, ids: "Sequence[str]", now: float) -> list[StateRecord]:
         """See Backend."""
         with _translated(self._path):
             rows = (
@@ -119,11 +119,11 @@ class LocalBackend:
                 ).fetchone()
                 for id_ in ids
             )
-            return [Record(*row) for row in rows if row]
+            return [StateRecord(*row) for row in rows if row]
 
     def list(
         self, kind: str, after: str | None, limit: int, now: float
-    ) -> tuple[list[Record], str | None]:
+    ) -> tuple[list[StateRecord], str | None]:
         """See Backend."""
         with _translated(self._path):
             rows = self._db.execute(
@@ -131,7 +131,7 @@ class LocalBackend:
                 "ORDER BY id LIMIT ?",
                 (kind, after or "", int(now), limit + 1),
             ).fetchall()
-        page = [Record(*row) for row in rows[:limit]]
+        page = [StateRecord(*row) for row in rows[:limit]]
         return page, page[-1].id if len(rows) > limit else None
 
     def check(self) -> None:

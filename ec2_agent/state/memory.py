@@ -3,7 +3,7 @@
 For agents that need no records after their own restart, and for tests.
 """
 
-from ec2_agent.state.records import Record, Result, Write, decide
+from ec2_agent.state.records import StateRecord, StateWrite, WriteResult, decide
 
 TYPE_CHECKING = False  # see ec2_agent/state/__init__.py
 if TYPE_CHECKING:
@@ -14,9 +14,9 @@ class MemoryBackend:
     """Stores records in a dictionary."""
 
     def __init__(self) -> None:
-        self._records: dict[tuple[str, str], Record] = {}
+        self._records: dict[tuple[str, str], StateRecord] = {}
 
-    def write(self, writes: "Sequence[Write]", now: float) -> list[Result]:
+    def write(self, writes: "Sequence[StateWrite]", now: float) -> list[WriteResult]:
         """See Backend."""
         results = []
         for write in writes:
@@ -27,18 +27,18 @@ class MemoryBackend:
             results.append(result)
         return results
 
-    def get(self, kind: str, ids: "Sequence[str]", now: float) -> list[Record]:
+    def get(self, kind: str, ids: "Sequence[str]", now: float) -> list[StateRecord]:
         """See Backend."""
         found = (self._records.get((kind, id_)) for id_ in ids)
-        return [record for record in found if record is not None and not record.gone(now)]
+        return [record for record in found if record is not None and not record.is_gone(now)]
 
     def list(
         self, kind: str, after: str | None, limit: int, now: float
-    ) -> tuple[list[Record], str | None]:
+    ) -> tuple[list[StateRecord], str | None]:
         """See Backend."""
         of_kind = (record for record in self._records.values() if record.kind == kind)
         seen = sorted(
-            (r for r in of_kind if not r.gone(now) and (after is None or r.id > after)),
+            (r for r in of_kind if not r.is_gone(now) and (after is None or r.id > after)),
             key=lambda record: record.id,
         )
         page = seen[:limit]
@@ -49,7 +49,7 @@ class MemoryBackend:
 
     def tidy(self, now: float) -> None:
         """See Backend."""
-        self._records = {k: r for k, r in self._records.items() if not r.forgotten(now)}
+        self._records = {k: r for k, r in self._records.items() if not r.is_forgotten(now)}
 
     def sync(self) -> None:
         """See Backend."""

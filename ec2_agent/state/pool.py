@@ -45,7 +45,7 @@ class Stats:
     """Idle connections that were tested before use."""
 
 
-class Connection(asyncio.Protocol):
+class StateConnection(asyncio.Protocol):
     """One connection; requests may overlap, and are matched to responses by their ids."""
 
     def __init__(self) -> None:
@@ -108,12 +108,12 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
 
-async def dial(path: Path, timeout_s: float) -> Connection:
+async def dial(path: Path, timeout_s: float) -> StateConnection:
     """Connect, and check that this user's process answers. Raises NotReached or TimeoutError."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout_s):
-            transport, connection = await loop.create_unix_connection(Connection, str(path))
+            transport, connection = await loop.create_unix_connection(StateConnection, str(path))
     except TimeoutError:
         raise
     except OSError as error:
@@ -136,8 +136,8 @@ class Pool:
         self._path = path
         self._settings = settings
         self._permits = asyncio.Semaphore(settings.pool_size)
-        self._idle: list[Connection] = []
-        self._active: set[Connection] = set()
+        self._idle: list[StateConnection] = []
+        self._active: set[StateConnection] = set()
         self._stats = Stats(settings.pool_size)
 
     async def ask(self, op: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class Pool:
             return await connection.ask(op, fields, self._settings.read_timeout)
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
+    async def connection(self) -> AsyncIterator[StateConnection]:
         """Lend a connection; it is closed if the caller fails."""
         async with self._permits:
             try:
@@ -169,7 +169,7 @@ class Pool:
                 self._stats.errors += 1
                 raise
 
-    async def _take(self) -> Connection:
+    async def _take(self) -> StateConnection:
         while self._idle:
             connection = self._idle.pop()
             if await self._still_good(connection):
@@ -178,7 +178,7 @@ class Pool:
         self._stats.creations += 1
         return connection
 
-    async def _still_good(self, connection: Connection) -> bool:
+    async def _still_good(self, connection: StateConnection) -> bool:
         if not connection.open:
             return False
         if _now() - connection.idle_since < self._settings.idle_after:
@@ -191,7 +191,7 @@ class Pool:
             return False
         return True
 
-    def _give_back(self, connection: Connection) -> None:
+    def _give_back(self, connection: StateConnection) -> None:
         if connection.open:
             connection.idle_since = _now()
             self._idle.append(connection)

@@ -6,7 +6,7 @@ that is too long closes the connection.
 
 import json
 
-from ec2_agent.state.records import BATCH, MAX_BODY, MAX_NAME, Record, Verb
+from ec2_agent.state.records import BATCH, MAX_BODY, MAX_NAME, StateRecord, Verb
 
 TYPE_CHECKING = False  # see ec2_agent/state/__init__.py
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class BadFrame(StateRefused):
     """None if it could not be read."""
 
 
-class Request:
+class StateRequest:
     """A well-formed request."""
 
     __slots__ = ("after", "id", "ids", "kind", "limit", "op", "records")
@@ -66,7 +66,7 @@ class Request:
         id: int,
         op: str,
         *,
-        records: tuple[Record, ...] = (),
+        records: tuple[StateRecord, ...] = (),
         kind: str = "",
         ids: tuple[str, ...] = (),
         after: str | None = None,
@@ -87,7 +87,7 @@ def frame(message: "Mapping[str, Any]") -> bytes:
     return _JSON.encode(message).encode() + b"\n"
 
 
-def record_json(record: Record) -> "dict[str, Any]":
+def record_json(record: StateRecord) -> "dict[str, Any]":
     """Encode a record."""
     known = {
         "kind": record.kind,
@@ -99,20 +99,20 @@ def record_json(record: Record) -> "dict[str, Any]":
     return {name: value for name, value in known.items() if value is not None}
 
 
-def record_from(value: object) -> Record:
+def record_from(value: object) -> StateRecord:
     """Inverse of `record_json`. Raises BadFrame with the invalid field."""
     if not isinstance(value, dict):
         raise BadFrame("bad_request", "a record must be an object")
     unknown = value.keys() - {"kind", "id", "version", "body", "expires_at"}
     if unknown:
-        raise BadFrame("bad_request", f"a record has no field {_quoted(unknown)}")
+        raise BadFrame("bad_request", f"a record has no field {_quote(unknown)}")
     body = value.get("body")
     if body is not None:
         _check_body(body)
     expires_at = value.get("expires_at")
     if expires_at is not None:
         expires_at = _number("expires_at", expires_at, MAX_VERSION)
-    return Record(
+    return StateRecord(
         kind=_name("kind", value.get("kind")),
         id=_name("id", value.get("id")),
         version=_number("version", value.get("version"), MAX_VERSION),
@@ -121,7 +121,7 @@ def record_from(value: object) -> Record:
     )
 
 
-def parse(line: bytes) -> Request:
+def parse(line: bytes) -> StateRequest:
     """Decode a request without its line feed. Raises BadFrame."""
     try:
         message = json.loads(line)
@@ -137,26 +137,26 @@ def parse(line: bytes) -> Request:
         raise
 
 
-def _request(request_id: int, message: "dict[str, Any]") -> Request:
+def _request(request_id: int, message: "dict[str, Any]") -> StateRequest:
     op = message.get("op")
     fields = _FIELDS.get(op) if isinstance(op, str) else None
     if not isinstance(op, str) or fields is None:
         raise BadFrame("bad_request", f"op must be one of {', '.join(_FIELDS)}")
     unknown = message.keys() - {"id", "op", *fields}
     if unknown:
-        raise BadFrame("bad_request", f"{op} has no field {_quoted(unknown)}")
+        raise BadFrame("bad_request", f"{op} has no field {_quote(unknown)}")
     if op == "health":
-        return Request(request_id, op)
+        return StateRequest(request_id, op)
     if op == "get":
         ids = _batch("ids", message.get("ids"))
         kind = _name("kind", message.get("kind"))
-        return Request(request_id, op, kind=kind, ids=tuple(_name("ids", id_) for id_ in ids))
+        return StateRequest(request_id, op, kind=kind, ids=tuple(_name("ids", id_) for id_ in ids))
     if op == "list":
         after = message.get("after")
         limit = _number("limit", message.get("limit", BATCH), BATCH)
         if limit < 1:
             raise BadFrame("bad_request", f"limit must be 1 to {BATCH}")
-        return Request(
+        return StateRequest(
             request_id,
             op,
             kind=_name("kind", message.get("kind")),
@@ -166,7 +166,7 @@ def _request(request_id: int, message: "dict[str, Any]") -> Request:
     records = tuple(record_from(value) for value in _batch("records", message.get("records")))
     if op in (Verb.CREATE, Verb.UPDATE) and any(record.body is None for record in records):
         raise BadFrame("bad_request", f"{op} needs a body in each record")
-    return Request(request_id, op, records=records)
+    return StateRequest(request_id, op, records=records)
 
 
 _FIELDS: dict[str, tuple[str, ...]] = {
@@ -190,7 +190,7 @@ def _check_body(body: object) -> None:
         raise BadFrame("too_large", f"body must be at most {MAX_BODY} bytes of UTF-8, not {size}")
 
 
-def _quoted(fields: set[str]) -> str:
+def _quote(fields: set[str]) -> str:
     return ascii(min(fields)[:40])
 
 

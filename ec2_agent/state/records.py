@@ -34,7 +34,7 @@ class Verb(StrEnum):
     """Write a record, whether or not it exists; without a body: remove it."""
 
 
-class Result(StrEnum):
+class WriteResult(StrEnum):
     """Results of writes."""
 
     DONE = "done"
@@ -47,7 +47,7 @@ class Result(StrEnum):
     """Not written: what is stored, a record or the mark of a deletion, is as new or newer."""
 
 
-class Record:
+class StateRecord:
     """A record."""
 
     __slots__ = ("body", "expires_at", "id", "kind", "version")
@@ -70,7 +70,7 @@ class Record:
         """Unix seconds after which it is not returned; None means never."""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Record) and self._values() == other._values()
+        return isinstance(other, StateRecord) and self._values() == other._values()
 
     def __hash__(self) -> int:
         return hash(self._values())
@@ -81,33 +81,33 @@ class Record:
     def _values(self) -> tuple[str, str, int, str | None, int | None]:
         return self.kind, self.id, self.version, self.body, self.expires_at
 
-    def gone(self, now: float) -> bool:
+    def is_gone(self, now: float) -> bool:
         """Whether readers do not get it."""
         return self.body is None or (self.expires_at is not None and self.expires_at <= now)
 
-    def forgotten(self, now: float) -> bool:
+    def is_forgotten(self, now: float) -> bool:
         """Whether it may be removed from the store."""
         return self.expires_at is not None and self.expires_at <= now
 
 
-class Write:
+class StateWrite:
     """A write of a record."""
 
     __slots__ = ("record", "verb")
 
-    def __init__(self, verb: Verb, record: Record) -> None:
+    def __init__(self, verb: Verb, record: StateRecord) -> None:
         self.verb = verb
         self.record = record
 
 
-def prepared(verb: Verb, record: Record, now: float) -> Write:
+def prepare(verb: Verb, record: StateRecord, now: float) -> StateWrite:
     """Make a write; a deletion becomes a mark that expires."""
     if verb is Verb.DELETE or record.body is None:
-        record = Record(record.kind, record.id, record.version, None, int(now) + MARK_S)
-    return Write(verb, record)
+        record = StateRecord(record.kind, record.id, record.version, None, int(now) + MARK_S)
+    return StateWrite(verb, record)
 
 
-def decide(write: Write, stored: Record | None, now: float) -> tuple[Result, bool]:
+def decide(write: StateWrite, stored: StateRecord | None, now: float) -> tuple[WriteResult, bool]:
     """Return the result of a write, and whether the record is to be stored.
 
     `stored` is the current record. The first of these that holds decides:
@@ -122,15 +122,15 @@ def decide(write: Write, stored: Record | None, now: float) -> tuple[Result, boo
     same condition.
     """
     new = write.record
-    if stored is not None and stored.forgotten(now):
+    if stored is not None and stored.is_forgotten(now):
         stored = None
     if stored is not None and (stored.version, stored.body) == (new.version, new.body):
-        return Result.DONE, False
+        return WriteResult.DONE, False
     present = stored is not None and stored.body is not None
     if write.verb is Verb.CREATE and present:
-        return Result.EXISTS, False
+        return WriteResult.EXISTS, False
     if stored is not None and stored.version >= new.version:
-        return Result.STALE, False
+        return WriteResult.STALE, False
     if write.verb is Verb.UPDATE and not present:
-        return Result.ABSENT, False
-    return Result.DONE, True
+        return WriteResult.ABSENT, False
+    return WriteResult.DONE, True

@@ -7,8 +7,8 @@ so one commit serves all of them.
 import time
 
 from ec2_agent.state import events
-from ec2_agent.state.protocol import Request, StateRefused, frame, record_json
-from ec2_agent.state.records import Verb, prepared
+from ec2_agent.state.protocol import StateRefused, StateRequest, frame, record_json
+from ec2_agent.state.records import Verb, prepare
 
 TYPE_CHECKING = False  # see ec2_agent/state/__init__.py
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Rounds:
             return "unavailable", f"the backend has not answered for {took:.0f} s"
         return None
 
-    def do(self, requests: "Sequence[tuple[T, Request]]") -> "list[tuple[T, bytes]]":
+    def do(self, requests: "Sequence[tuple[T, StateRequest]]") -> "list[tuple[T, bytes]]":
         """Answer requests in order; each comes with the peer that its answer is for."""
         self._began = time.monotonic()
         answers = list(self._answers(requests))
@@ -76,8 +76,8 @@ class Rounds:
         """Close the backend."""
         self._call_backend(self._backend.close)
 
-    def _answers(self, requests: "Sequence[tuple[T, Request]]") -> "Iterator[tuple[T, bytes]]":
-        writes: list[tuple[T, Request]] = []
+    def _answers(self, requests: "Sequence[tuple[T, StateRequest]]") -> "Iterator[tuple[T, bytes]]":
+        writes: list[tuple[T, StateRequest]] = []
         for peer, request in requests:
             if request.records:
                 writes.append((peer, request))
@@ -87,12 +87,12 @@ class Rounds:
             yield peer, self._read(request)
         yield from self._write(writes)
 
-    def _write(self, requests: "list[tuple[T, Request]]") -> "Iterator[tuple[T, bytes]]":
+    def _write(self, requests: "list[tuple[T, StateRequest]]") -> "Iterator[tuple[T, bytes]]":
         if not requests:
             return
         now = time.time()
         writes = [
-            prepared(Verb(request.op), record, now)
+            prepare(Verb(request.op), record, now)
             for _, request in requests
             for record in request.records
         ]
@@ -103,12 +103,12 @@ class Rounds:
             yield from ((peer, error_frame(refusal, request.id)) for peer, request in requests)
             return
         self._unsynced = self._sync_interval > 0
-        self._recovered()
+        self._note_recovery()
         for peer, request in requests:
             own = [next(results) for _ in request.records]
             yield peer, frame({"id": request.id, "results": own})
 
-    def _read(self, request: Request) -> bytes:
+    def _read(self, request: StateRequest) -> bytes:
         now = time.time()
         try:
             if request.op == "get":
@@ -127,7 +127,7 @@ class Rounds:
         except Exception as error:  # noqa: BLE001 - reported by health
             self._refusal(error)
         else:
-            self._recovered()
+            self._note_recovery()
 
     def _refusal(self, error: Exception) -> StateRefused:
         if not isinstance(error, StateRefused):
@@ -140,7 +140,7 @@ class Rounds:
         self._trouble = error
         return error
 
-    def _recovered(self) -> None:
+    def _note_recovery(self) -> None:
         if self._trouble is not None:
             events.backend_works()
         self._trouble = None

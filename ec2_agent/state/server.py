@@ -12,7 +12,7 @@ import time
 
 from ec2_agent.host.processes import is_ours, peer_of
 from ec2_agent.state import events
-from ec2_agent.state.protocol import MAX_FRAME, BadFrame, Request, frame, parse
+from ec2_agent.state.protocol import MAX_FRAME, BadFrame, StateRequest, frame, parse
 from ec2_agent.state.rounds import Rounds, error_frame
 
 TYPE_CHECKING = False  # see ec2_agent/state/__init__.py
@@ -47,7 +47,7 @@ class Peer:
         self.closed = False
 
 
-Asked = list[tuple[Peer, Request]]
+Asked = list[tuple[Peer, StateRequest]]
 Answers = list[tuple[Peer, bytes]]
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from ec2_agent.errors import CannotStart
 from ec2_agent.state import events
 from ec2_agent.state.client import NotReached, StateClient, StateRefused
-from ec2_agent.state.files import EX_CANTCREAT, Files
+from ec2_agent.state.files import EX_CANTCREAT, StateFiles
 from ec2_agent.state.pool import NoDescriptor
 from ec2_agent.state.settings import StateSettings
-from joblane.formats.text import shortened
+from joblane.formats.text import shorten
 
 LOG_BYTES = 1024 * 1024
 """A log larger than this is removed when the service starts."""
@@ -35,7 +35,7 @@ _SILENT = "the state service does not answer"
 class StateLocation:
     """Where a service stores its records, and for which agent."""
 
-    files: Files
+    files: StateFiles
     owner: str
     """The agent's name."""
     table: str
@@ -104,7 +104,7 @@ class StateSupervisor:
         """
         silent = 0
         while True:
-            died = await self._ended_within(self._settings.reconnect)
+            died = await self._wait_end(self._settings.reconnect)
             if died:
                 self._set_trouble("the state service ended")
                 await self._spawn()
@@ -176,7 +176,7 @@ class StateSupervisor:
             command += ["--region", settings.region] if settings.region else []
         return command
 
-    async def _ended_within(self, seconds: float) -> bool:
+    async def _wait_end(self, seconds: float) -> bool:
         if self._ended is None:
             return True
         if self._ended.done():
@@ -221,7 +221,7 @@ class StateSupervisor:
         """Quote the message of the last line of the service's log."""
         with suppress(OSError, IndexError):
             lines = self._location.files.log.read_text(errors="replace").splitlines()
-            return f"the end of its log: {shortened(_message(lines[-1]), LAST_CHARS)!r}; "
+            return f"the end of its log: {shorten(_message(lines[-1]), LAST_CHARS)!r}; "
         return ""
 
 

@@ -164,7 +164,7 @@ def build(
         BundleStore(s3, settings.bucket),
         meter,
         keys,
-        _compiled,
+        _compile,
         queues=settings.queues,
         architectures=settings.architectures,
         now_ms=app.now_ms,
@@ -178,7 +178,7 @@ def build(
     return app
 
 
-def _compiled(schema: Mapping[str, Any]) -> Schema:
+def _compile(schema: Mapping[str, Any]) -> Schema:
     from joblane.http.json_schema import JsonSchema
 
     return JsonSchema(schema)

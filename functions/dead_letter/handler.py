@@ -15,7 +15,7 @@ from joblane.aws.clients import Clients
 from joblane.aws.dead_letters import DeadLetterStore
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import Lanes
-from joblane.aws.parameters import written_at
+from joblane.aws.parameters import read_written_at
 from joblane.aws.topic import Topic
 from joblane.deployment.names import (
     LANES,
@@ -53,7 +53,7 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> D
         alternate=alternate_name(settings.deployment),
         is_of=lambda lane, queue: lane in {lanes.name(queue, each) for each in LANES},
         is_expected=lambda expired: is_of_new_mapping(
-            expired, sequel_name(settings.deployment), lambda: written_at(ssm(), mapping)
+            expired, sequel_name(settings.deployment), lambda: read_written_at(ssm(), mapping)
         ),
         clock=clock,
         log=Logger(),

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from aws_lambda_powertools.logging import Logger
 
 from joblane.aws.agents import AgentStore
+from joblane.aws.auto_scaling_groups import AutoScalingGroups
 from joblane.aws.clients import Clients
-from joblane.aws.groups import Groups
 from joblane.aws.topic import Topic
 from joblane.service.instance_watch import InstanceWatch
 
@@ -26,7 +26,7 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> I
     """Compose the function from its settings, its clients and a clock in Unix seconds."""
     return InstanceWatch(
         AgentStore(clients.make("dynamodb"), settings.agents_table),
-        Groups(clients.make("autoscaling"), settings.deployment),
+        AutoScalingGroups(clients.make("autoscaling"), settings.deployment),
         Topic(clients.make("sns"), settings.topic).publish,
         clock,
         Logger(),

@@ -62,7 +62,7 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> C
 
     trace = _trace(settings, sqs)
 
-    def stored(records: Sequence[Record], changes: Sequence[Change]) -> None:
+    def pass_on(records: Sequence[Record], changes: Sequence[Change]) -> None:
         if settings.kicks:
             kick.after(changes)  # first: jobs wait for it
         trace(records)
@@ -72,7 +72,7 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> C
     counters = CounterStore(dynamodb, settings.counters_table)
     usage = UsageStore(dynamodb, settings.counters_table)
     aside = PutAside("projector", put_aside, Logger())
-    return Counting(counters, usage, aside, Logger(), clock, stored)
+    return Counting(counters, usage, aside, Logger(), clock, pass_on)
 
 
 def _trace(settings: Settings, sqs: "SQSClient") -> Callable[[Sequence[Record]], None]:

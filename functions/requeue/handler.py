@@ -30,7 +30,7 @@ from joblane.service.assigned import AssignedJobs
 from joblane.service.due_targets import DueTargets
 from joblane.service.group_expansion import Expansion
 from joblane.service.group_members import Members
-from joblane.service.group_settlement import Settlement
+from joblane.service.group_settlement import GroupSettlement
 from joblane.service.group_watch import GroupWatch
 from joblane.service.key_admission import KeyAdmission
 from joblane.service.key_release import KeyRelease
@@ -103,7 +103,7 @@ def build(
     groups = GroupStore(dynamodb, settings.jobs_table)
     members = Members(groups, lanes, settings.retention, pool=pool)
     expansion = Expansion(groups, members, settings.retention, lambda: int(clock() * 1000))
-    settlement = Settlement(
+    settlement = GroupSettlement(
         groups,
         members.place,
         operations.send,

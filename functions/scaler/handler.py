@@ -12,14 +12,14 @@ from aws_lambda_powertools.logging import Logger
 from pydantic import BaseModel, Json
 
 from joblane.aws.agents import AgentStore
+from joblane.aws.auto_scaling_groups import AutoScalingGroups
 from joblane.aws.clients import Clients
 from joblane.aws.fleet_records import FleetRecords
-from joblane.aws.groups import Groups
 from joblane.aws.lanes import Lanes
 from joblane.aws.metrics import Metrics
 from joblane.aws.settings import SettingsStore
 from joblane.fleet.capacity import FleetPlan
-from joblane.service.fleet_sight import Sources
+from joblane.service.fleet_snapshot import Sources
 from joblane.service.scaler import Scaler
 
 
@@ -58,7 +58,7 @@ def build(
         [FleetPlan(**dict(plan)) for plan in settings.fleet_plans],
         settings.threads,
         Sources(
-            Groups(clients.make("autoscaling"), settings.deployment),
+            AutoScalingGroups(clients.make("autoscaling"), settings.deployment),
             AgentStore(dynamodb, settings.agents_table),
             Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment),
             SettingsStore(dynamodb, settings.settings_table),

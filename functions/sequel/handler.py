@@ -27,7 +27,7 @@ from joblane.deployment.names import (
 )
 from joblane.job.retention import Retention
 from joblane.service.group_members import Members
-from joblane.service.group_settlement import Settlement
+from joblane.service.group_settlement import GroupSettlement
 from joblane.service.key_release import Handover, KeyRelease
 from joblane.service.operations import Operations
 from joblane.service.put_aside import PutAside
@@ -68,7 +68,7 @@ def build(
     jobs = GroupStore(dynamodb, settings.jobs_table)
     lanes = Lanes(sqs, settings.queue_url_prefix, settings.deployment)
     keys = KeyRelease(KeyStore(dynamodb, settings.keys_table), jobs, lanes, log, clock)
-    groups = Settlement(
+    groups = GroupSettlement(
         jobs,
         Members(jobs, lanes, settings.retention, pool=pool).place,
         Operations(jobs, lanes, settings.retention).send,
@@ -82,7 +82,7 @@ def build(
     def notifications() -> "Notifications":
         # few jobs notify anybody, and the modules would be part of every cold start
         from joblane.aws.notify_queue import NotifyQueue
-        from joblane.aws.parameters import written_at
+        from joblane.aws.parameters import read_written_at
         from joblane.service.notifications import Notifications
 
         ssm = clients.make("ssm")
@@ -94,7 +94,7 @@ def build(
             settings.deployment,
             settings.api_url or None,
             clock,
-            lambda: written_at(ssm, mapping),
+            lambda: read_written_at(ssm, mapping),
         )
 
     metrics = Metrics(settings.metrics)

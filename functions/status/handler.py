@@ -105,11 +105,11 @@ def build(
 
     @cache
     def fleets() -> "FleetReader":
+        from joblane.aws.auto_scaling_groups import AutoScalingGroups
         from joblane.aws.fleet_records import FleetRecords
-        from joblane.aws.groups import Groups
         from joblane.service.fleets import FleetReader
 
-        groups = cache(lambda: Groups(clients.make("autoscaling"), settings.deployment))
+        groups = cache(lambda: AutoScalingGroups(clients.make("autoscaling"), settings.deployment))
         return FleetReader(
             settings.fleets,
             settings.deployment,
@@ -123,7 +123,7 @@ def build(
     status_routes(app, summaries, activity, fleets)
 
     @cache
-    def why() -> "WhyReader":
+    def make_why() -> "WhyReader":
         from joblane.aws.conditions import ConditionStore
         from joblane.aws.fleet_records import FleetRecords
         from joblane.aws.job_places import JobPlaces
@@ -155,7 +155,7 @@ def build(
             pool=pool,
         )
 
-    why_routes(app, why)
+    why_routes(app, make_why)
 
     @cache
     def outputs() -> "OutputFiles":

@@ -135,7 +135,7 @@ def build(
     )
     agents = AgentStore(dynamodb, settings.agents_table)
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
-    typed = cache(lambda: _typed(dynamodb, settings.types_table, monotonic))
+    typed = cache(lambda: _make_typed(dynamodb, settings.types_table, monotonic))
     filters = tuple(QueueFilter(*each) for each in settings.filters)
     router = QueueRouter(settings.queues, settings.default_queue, filters, logger)
     notify = cache(lambda: _notify_rules(settings.notify)) if settings.notify != "{}" else None
@@ -194,18 +194,18 @@ def build(
     selected_jobs_routes(
         app,
         limits,
-        lambda: _selected(search, operations, groups, reader.find, pool),
-        lambda: _selected_deletion(search, deleter, groups, reader.find, pool),
+        lambda: _make_selected(search, operations, groups, reader.find, pool),
+        lambda: _make_selected_deletion(search, deleter, groups, reader.find, pool),
     )
     window = WaitWindow(random_bits(32) / 2**32)
     follow = FollowSender(lanes, clock, app.logger, sent={})
-    output = JobOutput(jobs, store, clock, app.logger, window.left_s, follow.at_end)
+    output = JobOutput(jobs, store, clock, app.logger, window.left_s, follow.note_end)
     log_route(app, output)
     job_trail_route(app, trail)
     return app
 
 
-def _typed(
+def _make_typed(
     dynamodb: "DynamoDBClient", table: str, monotonic: Callable[[], float]
 ) -> "TypedAdmission":
     # Commands need none of them (see joblane.http.json_schema).
@@ -242,7 +242,7 @@ def _outputs(settings: Settings, s3: "Callable[[], S3Client]") -> "OutputFileSto
     return OutputFileStore(s3, settings.bucket)
 
 
-def _selected(
+def _make_selected(
     search: JobSearch,
     operations: Operations,
     groups: "Callable[[], Groups]",
@@ -255,7 +255,7 @@ def _selected(
     return SelectedJobs(search, operations, groups, find, pool=pool)
 
 
-def _selected_deletion(
+def _make_selected_deletion(
     search: JobSearch,
     deleter: JobDeleter,
     groups: "Callable[[], Groups]",
@@ -281,14 +281,14 @@ def _groups(
     from joblane.service.group_delete import GroupDeleter
     from joblane.service.group_members import Members
     from joblane.service.group_restart import GroupRestart
-    from joblane.service.group_settlement import Settlement
+    from joblane.service.group_settlement import GroupSettlement
     from joblane.service.group_view import GroupReader
     from joblane.service.groups import Groups
 
     found, lanes, retention = GroupStore(*table), operations.lanes, operations.retention
     place = Members(found, lanes, retention, pool=pool).place
-    send, dice = operations.send, random.Random()
-    settlement = Settlement(found, place, send, retention, dice, app.logger, app.clock)
+    send, rng = operations.send, random.Random()
+    settlement = GroupSettlement(found, place, send, retention, rng, app.logger, app.clock)
     return Groups(
         GroupReader(found, app.jobs.find, app.now_ms),
         GroupCancel(found, operations, place, settlement, pool=pool),

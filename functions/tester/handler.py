@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import Json
 
-from joblane.service.testers.net import Guard, HttpTester, IpNetwork, TcpTester
+from joblane.service.testers.net import ConditionGuard, HttpTester, IpNetwork, TcpTester
 from joblane.service.testers.remote import TesterFunction
 
 
@@ -25,7 +25,7 @@ class Settings(Environment):
 
 def build(settings: Settings) -> TesterFunction:
     """Compose the function from its settings."""
-    guard = Guard(settings.allow_hosts, settings.allow_networks)
+    guard = ConditionGuard(settings.allow_hosts, settings.allow_networks)
     return TesterFunction({"http": HttpTester(guard), "tcp": TcpTester(guard)})
 
 

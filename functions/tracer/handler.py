@@ -20,7 +20,7 @@ from joblane.aws.secret_store import SecretProblem, SecretStore
 from joblane.aws.trace_queue import TraceQueue
 from joblane.deployment.names import traces_dead_name, traces_name
 from joblane.errors import Unavailable
-from joblane.service.otlp_endpoint import Endpoint, NotExported
+from joblane.service.otlp_endpoint import NotExported, OtlpEndpoint
 from joblane.service.tracer import RETRY_S, Encoding, Tracer
 
 
@@ -57,7 +57,7 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> T
     dead = settings.queue_url_prefix + traces_dead_name(settings.deployment)
     return Tracer(
         TraceQueue(sqs, url),
-        Endpoint(settings.endpoint, read_headers, clock),
+        OtlpEndpoint(settings.endpoint, read_headers, clock),
         encoding,
         bury,
         RETRY_S,
@@ -71,7 +71,7 @@ def _reader(reference: str, clients: Clients) -> Callable[[], str]:
 
     def read() -> str:
         try:
-            return store.own(reference)
+            return store.read_own(reference)
         except (SecretProblem, Unavailable) as problem:
             raise NotExported(f"the secret {reference}: {problem}") from None
 

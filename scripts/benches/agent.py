@@ -127,7 +127,7 @@ def _busy(client: Client, platform: Client, agent: int, count: int) -> int:
         f"{(more.processes - before.processes) / count:.1f} processes"
     )
     jobs: list[Any] = [client.wait(job_id, 3 * SLEEP_S).data for job_id in ids]
-    print(f"all ran {_started_within(jobs):.1f} s after the first was accepted")
+    print(f"all ran {_measure_start(jobs):.1f} s after the first was accepted")
     states = Counter(job["state"] for job in jobs)
     twice = sum(job["epoch"] != 1 for job in jobs)
     outputs = ["".join(each.text for each in client.logs(i, follow=True)) for i in ids]
@@ -143,7 +143,7 @@ def _busy(client: Client, platform: Client, agent: int, count: int) -> int:
     return 0 if states == {"completed": count} == {"completed": whole} and not twice else 1
 
 
-def _started_within(jobs: list[Any]) -> float:
+def _measure_start(jobs: list[Any]) -> float:
     """Seconds from the first acceptance to the last claim, by the jobs' timelines.
 
     The agent's own count of its running jobs is written with its heartbeats only.

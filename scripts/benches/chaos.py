@@ -92,7 +92,7 @@ class Chaos:
     """One run of it."""
 
     cloud: Cloud
-    dice: random.Random
+    rng: random.Random
     witness: Witness
     http: httpx.Client
     jobs: dict[str, tuple[int, bool]] = field(default_factory=dict)
@@ -108,8 +108,8 @@ class Chaos:
         """Submit jobs of 0.2 to 8 s, and a few of up to 20, which outlast their agents."""
         for _ in range(number):
             lasting = len(self.jobs) % LASTING == 0
-            ticks = self.dice.randint(*((160, 400) if lasting else (4, 160)))
-            restartable = self.dice.random() < RESTARTABLE
+            ticks = self.rng.randint(*((160, 400) if lasting else (4, 160)))
+            restartable = self.rng.random() < RESTARTABLE
             body = {
                 "command": self.witness.command(TICK_S, ticks),
                 "network": "host",
@@ -122,19 +122,19 @@ class Chaos:
     def kill(self) -> str:
         """Kill a process, and restart the agent later if it was the agent. Returns its role."""
         if not self.deck:
-            self.deck = self.dice.sample(ROLES, len(ROLES))
+            self.deck = self.rng.sample(ROLES, len(ROLES))
         first = self.deck.pop()
-        others = self.dice.sample([role for role in ROLES if role != first], len(ROLES) - 1)
-        chosen = [first, *(role for role in others if self.dice.random() < TOGETHER)]
+        others = self.rng.sample([role for role in ROLES if role != first], len(ROLES) - 1)
+        chosen = [first, *(role for role in others if self.rng.random() < TOGETHER)]
         found = self.find()
         for role in chosen:
             if found[role]:
-                self.hit(role, *self.dice.choice(found[role]))
-            time.sleep(self.dice.choice((0, 0, 0.01, 0.1)))
+                self.hit(role, *self.rng.choice(found[role]))
+            time.sleep(self.rng.choice((0, 0, 0.01, 0.1)))
         agent = self.cloud.agents[AGENT]
         if "agent" in chosen:
             agent.wait(10)
-            time.sleep(self.dice.choice((0, 0, 1)) * self.dice.uniform(*PAUSE_S))
+            time.sleep(self.rng.choice((0, 0, 1)) * self.rng.uniform(*PAUSE_S))
         elif "launcher" in chosen:
             ends = time.monotonic() + CRIPPLED_S
             while agent.is_alive() and time.monotonic() < ends:
@@ -142,7 +142,7 @@ class Chaos:
         self.revive()
         return " and ".join(chosen)
 
-    def until_something_runs(self) -> None:
+    def wait_until_something_runs(self) -> None:
         """Wait until a restarted agent has taken a job: kills of an idle one test little."""
         ends = time.monotonic() + BUSY_S
         while not self.find()["shim"] and time.monotonic() < ends:
@@ -196,8 +196,8 @@ class Chaos:
         self.revive()
         for gone in progress:
             self.submit(round(jobs * (0.25 + 0.75 * gone)) - len(self.jobs))
-            time.sleep(self.dice.uniform(*PAUSE_S))
-            self.until_something_runs()
+            time.sleep(self.rng.uniform(*PAUSE_S))
+            self.wait_until_something_runs()
             whom = self.kill()
             if not quiet:
                 print(f"{len(self.jobs)} jobs, killed {whom}", file=sys.stderr)
@@ -241,7 +241,7 @@ class Chaos:
             repeats=counted["repeat"],
             interruptions=counted["interruption"],
             torn_logs=counted["torn_log"],
-            problems=[self.explained(problem) for problem in problems],
+            problems=[self.explain(problem) for problem in problems],
         )
 
     def case(self, job_id: str) -> Case:
@@ -252,7 +252,7 @@ class Chaos:
         output = output_of(self.http.get, job_id)
         return Case(ticks, restartable, state, runs, output, self.shim_kills[job_id])
 
-    def explained(self, problem: str) -> str:
+    def explain(self, problem: str) -> str:
         """Add a job's timeline to a problem."""
         steps = self.read(problem.partition(":")[0])["timeline"]
         return f"{problem}; {[(step['at'], step['state'], step['reason']) for step in steps]}"
@@ -284,8 +284,8 @@ def main() -> int:
             timeout=60,
         ) as http,
     ):
-        dice = random.Random(options.seed)
-        chaos = Chaos(cloud, dice, heard, http)
+        rng = random.Random(options.seed)
+        chaos = Chaos(cloud, rng, heard, http)
         jobs = round(options.jobs * max(1.0, options.minutes / DEFAULT_MINUTES))
         figures = chaos.run(jobs, elapsing(options.minutes * 60), quiet=options.json)
         cloud.stop_agent(AGENT)

@@ -76,7 +76,7 @@ class KeyedJobs:
     """Jobs of many keys on agents that die."""
 
     cloud: Cloud
-    dice: random.Random
+    rng: random.Random
     witness: Witness
     http: httpx.Client
     keys: int
@@ -97,7 +97,7 @@ class KeyedJobs:
 
     def _job(self, key: int) -> dict[str, Any]:
         return {
-            "command": self.witness.command(TICK_S, self.dice.randint(*TICKS)),
+            "command": self.witness.command(TICK_S, self.rng.randint(*TICKS)),
             "network": "host",
             "retry": {"max_attempts": 100, "backoff_s": [0]},
             "concurrency": {"key": ["bench", key], "max_active": 1, "max_queued": 1000},
@@ -105,11 +105,11 @@ class KeyedJobs:
 
     def kill(self) -> str:
         """Kill an agent and start it again. Returns which one, and how."""
-        name = self.dice.choice(AGENTS)
-        whole = self.dice.random() < WHOLE
+        name = self.rng.choice(AGENTS)
+        whole = self.rng.random() < WHOLE
         self.cloud.kill_agent(name, with_group=whole)
         self.kills += 1
-        time.sleep(self.dice.uniform(*AWAY_S))
+        time.sleep(self.rng.uniform(*AWAY_S))
         self.start(name)
         return f"{name}{' with its processes' if whole else ''}"
 
@@ -134,14 +134,14 @@ class KeyedJobs:
 
     def _say(self, what: str, *, quiet: bool) -> None:
         if not quiet:
-            said = f"{len(self.jobs)} submitted, {self._told()} begun, killed {what}"
+            said = f"{len(self.jobs)} submitted, {self._count_told()} begun, killed {what}"
             print(said, file=sys.stderr)
 
     def _wait_until_begun(self, jobs: int) -> None:
-        if not wait_until(lambda: self._told() >= jobs, PATIENCE_S):
-            raise RuntimeError(f"{self._told()} of {len(self.jobs)} jobs have begun")
+        if not wait_until(lambda: self._count_told() >= jobs, PATIENCE_S):
+            raise RuntimeError(f"{self._count_told()} of {len(self.jobs)} jobs have begun")
 
-    def _told(self) -> int:
+    def _count_told(self) -> int:
         return sum(bool(self.witness.runs(job_id)) for job_id in list(self.jobs))
 
     def _pages(self, path: str, **query: str) -> Iterator[dict[str, Any]]:
@@ -152,13 +152,13 @@ class KeyedJobs:
             yield from page["entries"]
             following = page["next"]
 
-    def _in_use(self) -> list[dict[str, Any]]:
+    def _read_in_use(self) -> list[dict[str, Any]]:
         return list(self._pages("/v1/keys/command"))
 
     def _settle(self) -> None:
         """Wait until no key is in use, or nothing has changed for long."""
         seen, since = None, time.monotonic()
-        while keys := self._in_use():
+        while keys := self._read_in_use():
             now = sum(key["active"] + key["queued"] for key in keys)
             if now != seen:
                 seen, since = now, time.monotonic()
@@ -194,7 +194,7 @@ class KeyedJobs:
                     overlaps.append(f"key {key}: {before} and {after}")
                 if not slot_of(before) < slot_of(after):
                     falling.append(f"key {key}: slot {after.slot} after {before.slot}")
-        left = [key for key in self._in_use() if key["active"] or key["queued"]]
+        left = [key for key in self._read_in_use() if key["active"] or key["queued"]]
         return Figures(
             jobs=len(self.jobs),
             keys=self.keys,
@@ -221,7 +221,7 @@ def passes(cloud: Cloud, http: httpx.Client) -> tuple[list[float], list[float]]:
     body = {"command": ["true"], "concurrency": {"key": ["pass"], "max_queued": PASSES}}
     answers = [http.post("/v1/jobs", json=body).raise_for_status() for _ in range(PASSES)]
     ids = [answer.json()["id"] for answer in answers]
-    jobs = [_ended(http, job_id) for job_id in ids]
+    jobs = [_wait_end(http, job_id) for job_id in ids]
     cloud.stop_agent("passes")
     steps = [{step["state"]: _seconds(step["at"]) for step in job["timeline"]} for job in jobs]
     pairs = [(before, after) for before, after in pairwise(steps) if "waiting" in after]
@@ -229,7 +229,7 @@ def passes(cloud: Cloud, http: httpx.Client) -> tuple[list[float], list[float]]:
     return slots, [after["active"] - before["completed"] for before, after in pairs]
 
 
-def _ended(http: httpx.Client, job_id: str) -> dict[str, Any]:
+def _wait_end(http: httpx.Client, job_id: str) -> dict[str, Any]:
     ends = time.monotonic() + PATIENCE_S
     while time.monotonic() < ends:
         job: dict[str, Any] = http.get(f"/v1/jobs/{job_id}").raise_for_status().json()
@@ -274,8 +274,8 @@ def main() -> int:
         passed = {"slot": _spread(slots), "claim": _spread(claims)}
         if not options.json:
             print(f"from one end to the next job's slot and claim: {passed}", file=sys.stderr)
-        dice = random.Random(options.seed)
-        jobs = KeyedJobs(cloud, dice, heard, http, options.keys)
+        rng = random.Random(options.seed)
+        jobs = KeyedJobs(cloud, rng, heard, http, options.keys)
         figures = jobs.run(options.jobs, options.kills, quiet=options.json)
         cloud.stop_agents()
     for problem in figures.problems:

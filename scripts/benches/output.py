@@ -79,7 +79,7 @@ def main() -> int:
         ids |= {"chatty, followed": followed.id, "a line a second, followed": ticking}
         print(ROW.format("job", "chunks", "objects", "bytes", "write units", "puts", "$ a million"))
         for name, job_id in ids.items():
-            _show(name, used(table, job_id))
+            _show(name, read_used(table, job_id))
     print(f"requests of `logs -f`: {chatty_requests} in {lines} s of ten lines a second")
     print(f"requests of `logs -f`: {requests} in {lines} s of a line a second")
     p95 = sorted(delays)[int(len(delays) * 0.95)]
@@ -100,7 +100,7 @@ def follow(client: Client, lines: int) -> tuple[list[float], int, str]:
     return delays, requests, job.id
 
 
-def used(table: "DynamoDBClient", job_id: str) -> Used:
+def read_used(table: "DynamoDBClient", job_id: str) -> Used:
     """Return what the output of a job of one attempt has used, by its rows."""
     rows: list[dict[str, Any]] = []
     for page in table.get_paginator("query").paginate(

@@ -26,7 +26,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import Isolation, Limits, Spec
+from ec2_agent.sandbox.model import Isolation, SandboxLimits, Spec
 from ec2_agent.sandbox.probe import probe
 from scripts.local.weight import memory_kib
 
@@ -45,7 +45,7 @@ BWRAP = (
     *("--symlink", "usr/lib64", "/lib64", "--tmpfs", INSIDE_TMP, "--tmpfs", "/work"),
     *("--chdir", "/work", "--proc", "/proc", "--dev", "/dev", TRUE),
 )
-NO_LIMITS = Limits()
+NO_LIMITS = SandboxLimits()
 
 
 def main() -> None:
@@ -63,7 +63,7 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as room:
         _starts(isolation, arguments.starts, Path(room))
-    _sustained(isolation, arguments.seconds)
+    _measure_sustained(isolation, arguments.seconds)
     _memory(isolation)
 
 
@@ -150,7 +150,7 @@ def _oci(runtime: str, room: Path, null: int) -> Callable[[], None]:
     return lambda: _spawn(argv, null)
 
 
-def _sustained(isolation: Isolation, seconds: float) -> None:
+def _measure_sustained(isolation: Isolation, seconds: float) -> None:
     """Start as many as possible from two threads for a while, refill included."""
     null = os.open(os.devnull, os.O_RDWR)
     for clients in (1, 2):
@@ -159,13 +159,13 @@ def _sustained(isolation: Isolation, seconds: float) -> None:
             ThreadPoolExecutor(clients) as pool,
         ):
             ours = partial(_ours, launcher, null)
-            done = sum(pool.map(partial(_repeated, ours), [seconds] * clients))
+            done = sum(pool.map(partial(_repeat, ours), [seconds] * clients))
         print(f"sustained, {clients} at a time: {done / seconds:.0f} starts a second")
-    count = _repeated(lambda: _spawn(BWRAP, null), seconds / 2)
+    count = _repeat(lambda: _spawn(BWRAP, null), seconds / 2)
     print(f"for comparison bubblewrap, 1 at a time: {count / seconds * 2:.0f}")
 
 
-def _repeated(run: Callable[[], None], seconds: float) -> int:
+def _repeat(run: Callable[[], None], seconds: float) -> int:
     """Run it again and again for so long; returns how often it ran."""
     ends = time.monotonic() + seconds
     count = 0

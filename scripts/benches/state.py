@@ -22,10 +22,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ec2_agent.state.files import Files
-from ec2_agent.state.pool import Connection, Pool, dial
+from ec2_agent.state.files import StateFiles
+from ec2_agent.state.pool import Pool, StateConnection, dial
 from ec2_agent.state.protocol import record_json
-from ec2_agent.state.records import Record
+from ec2_agent.state.records import StateRecord
 from ec2_agent.state.settings import StateSettings
 from ec2_agent.state.supervisor import StateLocation, StateSupervisor
 from scripts.local.weight import weigh
@@ -34,7 +34,7 @@ OPERATIONS = 1000
 ROUNDS = 5
 BODY = "x" * 1000
 
-Lend = Callable[[], AbstractAsyncContextManager[Connection]]
+Lend = Callable[[], AbstractAsyncContextManager[StateConnection]]
 
 
 @dataclass(frozen=True)
@@ -58,15 +58,17 @@ def main() -> int:
 
 
 async def _bench(directory: Path, settings: StateSettings) -> None:
-    supervisor = StateSupervisor(StateLocation(Files(directory), owner="bench", table=""), settings)
+    supervisor = StateSupervisor(
+        StateLocation(StateFiles(directory), owner="bench", table=""), settings
+    )
     await supervisor.start()
     print(f"idle: {_weight(supervisor.pid)}")
-    socket = Files(directory).socket
+    socket = StateFiles(directory).socket
     pooled, unpooled = [], []
     for n in range(ROUNDS):
         pool = Pool(socket, settings)
         pooled.append(await _run(f"pooled-{n}", pool.connection))
-        unpooled.append(await _run(f"unpooled-{n}", _unpooled(socket, settings)))
+        unpooled.append(await _run(f"unpooled-{n}", _lend_unpooled(socket, settings)))
         if n == 0:
             print(f"the first pool: {pool.stats()}")
         pool.close()
@@ -81,11 +83,11 @@ async def _bench(directory: Path, settings: StateSettings) -> None:
     await supervisor.stop()
 
 
-def _unpooled(socket: Path, settings: StateSettings) -> Lend:
+def _lend_unpooled(socket: Path, settings: StateSettings) -> Lend:
     permits = asyncio.Semaphore(settings.pool_size)
 
     @asynccontextmanager
-    async def lend() -> AsyncIterator[Connection]:
+    async def lend() -> AsyncIterator[StateConnection]:
         async with permits:
             connection = await dial(socket, settings.dial_timeout)
             try:
@@ -125,7 +127,7 @@ def _median(runs: list[Run], what: str) -> float:
 
 
 def _fields(run: str, n: int) -> dict[str, object]:
-    return {"records": [record_json(Record("bench", f"{run}-{n}", 1, BODY))]}
+    return {"records": [record_json(StateRecord("bench", f"{run}-{n}", 1, BODY))]}
 
 
 def _weight(pid: int | None) -> str:

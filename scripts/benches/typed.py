@@ -24,15 +24,15 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from ec2_agent.attempt.typed import find_python
 from ec2_agent.bundles.cache import BundleCache
-from ec2_agent.jobs.context import Typed
+from ec2_agent.jobs.context import TypedContext
 from ec2_agent.jobs.local import LocalJobs
 from ec2_agent.sandbox.disk.space import DiskSpace
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import Limits, Spec
+from ec2_agent.sandbox.model import SandboxLimits, Spec
 from ec2_agent.sandbox.probe import probe
 from ec2_agent.shim.pool import Shims
 from joblane.aws.download import Download
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.spec import Submission
 from tests.support.bundle import make_bundle
 
@@ -148,7 +148,7 @@ def _measure(
 ) -> dict[str, list[float]]:
     """Milliseconds of each start, by variant."""
     spec = Submission(command=("python",), queue="local")
-    head = replace(submitted(JOB, "acme", spec, 0), attempt=1)
+    head = replace(make_head(JOB, "acme", spec, 0), attempt=1)
     taken: dict[str, list[float]] = {variant.name: [] for variant in variants}
     order = list(variants)
     for number in range(-WARM_UP, starts):
@@ -161,8 +161,8 @@ def _measure(
 
 
 def _once(local: LocalJobs, head: Head, variant: Variant, lock: int) -> float:
-    spec = Spec(variant.argv, {}, Limits(), timeout_s=60.0, bundle=variant.bundle)
-    typed = Typed(PARAMS.encode(), lock) if variant.bundle else None
+    spec = Spec(variant.argv, {}, SandboxLimits(), timeout_s=60.0, bundle=variant.bundle)
+    typed = TypedContext(PARAMS.encode(), lock) if variant.bundle else None
     began = time.perf_counter()
     directory, shim, sandbox = local.start(head, spec, typed)
     reader = directory.reader()

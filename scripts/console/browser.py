@@ -41,15 +41,15 @@ class Console:
         self.page = page
         self.api_url = api_url
         self._open: set[Request] = set()
-        page.on("request", self._begun)
-        page.on("requestfinished", self._ended)
-        page.on("requestfailed", self._ended)
+        page.on("request", self._note_begin)
+        page.on("requestfinished", self._note_end)
+        page.on("requestfailed", self._note_end)
         self.url = f"{api_url}/console"
 
-    def _begun(self, request: Request) -> None:
+    def _note_begin(self, request: Request) -> None:
         self._open.add(request)
 
-    def _ended(self, request: Request) -> None:
+    def _note_end(self, request: Request) -> None:
         self._open.discard(request)
 
     @property

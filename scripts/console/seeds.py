@@ -60,13 +60,13 @@ def seed(cloud: Cloud, log_lines: int = LOG_LINES) -> Seeds:
     seeds = Seeds()
     _settings(api, platform)
     _agents(stores)
-    _written(stores, seeds, log_lines)
+    _write_jobs(stores, seeds, log_lines)
     _type(stores)
     _waiting(api, seeds)
     for name in HOSTS:
         cloud.wait_for_agent(name)
     _run(api, seeds)
-    _acted_on(api, seeds)
+    _act_on_jobs(api, seeds)
     api.close()
     platform.close()
     return seeds
@@ -126,7 +126,7 @@ def _agents(stores: Stores) -> None:
         stores.facts.put(name, facts, now_ms // 1000)
 
 
-def _written(stores: Stores, seeds: Seeds, log_lines: int) -> None:
+def _write_jobs(stores: Stores, seeds: Seeds, log_lines: int) -> None:
     """Write jobs of the last hours."""
     now_ms = int(time.time() * 1000)
 
@@ -286,7 +286,7 @@ def _run(api: Api, seeds: Seeds) -> None:
         wait_for_state(api, seeds.jobs[name], state)
 
 
-def _acted_on(api: Api, seeds: Seeds) -> None:
+def _act_on_jobs(api: Api, seeds: Seeds) -> None:
     """Act on jobs as people do."""
     jobs = seeds.jobs
     api("POST", f"/v1/jobs/{jobs['cancelled']}/cancel", json={"reason": "loaded by hand"})

@@ -21,7 +21,7 @@ from joblane.deployment.names import bucket_name, table_name
 from joblane.job.chunk import CHUNK_BYTES, Chunk
 from joblane.job.head import Head
 from joblane.job.lifecycle import ENDED, State
-from joblane.job.output import Record
+from joblane.job.output import OutputRecord
 from joblane.job.spec import Submission
 from joblane.job.timeline import Step
 from joblane.queue.activity import Series, Tally
@@ -96,7 +96,7 @@ class Stores:
         """Store the output of a job's only attempt."""
         at_ms = head.timeline[-1].at_ms - len(lines)
         records = [
-            Record(number, "stdout", at_ms + number, f"{line}\n".encode())
+            OutputRecord(number, "stdout", at_ms + number, f"{line}\n".encode())
             for number, line in enumerate(lines, 1)
         ]
         size, first = 0, 0

@@ -64,7 +64,7 @@ def files() -> dict[str, str]:
 
 def _text(library: Library) -> str:
     folder = PACKAGES / library.package
-    about = _about(library.package)
+    about = _read_package(library.package)
     text = (folder / library.source).read_text("utf-8")
     text = re.sub(r"\n?//# sourceMappingURL=\S+\s*$", "", text)
     title = f"{library.package} {about['version']}, {about['license']}: README.md"
@@ -74,7 +74,7 @@ def _text(library: Library) -> str:
 def relative_imports(module: str) -> str:
     """Return a minified module with its bare imports replaced. Raises ValueError for others."""
 
-    def replaced(found: re.Match[str]) -> str:
+    def replace(found: re.Match[str]) -> str:
         specifier = found["specifier"]
         if specifier.startswith("./"):
             return found[0]
@@ -83,10 +83,10 @@ def relative_imports(module: str) -> str:
         return f'{found["before"]}"{_IMPORTS[specifier]}"'
 
     statement = r"(?P<before>\b(?:import|export)[\w\s{},*$]*(?:\bfrom\s*|(?<=import)\s*))"
-    return re.sub(statement + r'"(?P<specifier>[^"\n]+)"', replaced, module)
+    return re.sub(statement + r'"(?P<specifier>[^"\n]+)"', replace, module)
 
 
-def _about(package: str) -> dict[str, Any]:
+def _read_package(package: str) -> dict[str, Any]:
     about: dict[str, Any] = json.loads((PACKAGES / package / "package.json").read_text("utf-8"))
     return about
 
@@ -103,7 +103,7 @@ def _readme(locked: dict[str, dict[str, Any]]) -> str:
 
 def _licences() -> Iterator[str]:
     for package in dict.fromkeys(library.package for library in LIBRARIES):
-        if _about(package)["license"] == "Apache-2.0":
+        if _read_package(package)["license"] == "Apache-2.0":
             yield f"## {package}\n\nApache-2.0: the text is [LICENSE](../../LICENSE)."
         else:
             text = (PACKAGES / package / "LICENSE").read_text("utf-8").strip()

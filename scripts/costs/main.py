@@ -8,7 +8,7 @@ from infra.config import load_config
 from infra.errors import InfraError
 from scripts.costs.month import Load, Month, UnknownPriceError
 from scripts.costs.page import text
-from scripts.costs.resources import synthesized
+from scripts.costs.resources import synthesize_stacks
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,7 +39,7 @@ def main() -> int:
     load = Load(given.jobs_per_day, given.seconds_per_job, given.output_bytes_per_job)
     try:
         config = load_config(given.config)
-        print(text(Month(config, synthesized(config), load)))
+        print(text(Month(config, synthesize_stacks(config), load)))
     except InfraError as error:
         print("\n".join(error.lines), file=sys.stderr)
         return 1

@@ -22,7 +22,7 @@ from scripts.costs.usage import (
     OTHER_LOG_BYTES,
     REQUEUE_READ_UNITS,
     TOKENS,
-    Agent,
+    AgentUsage,
     counter_reads,
     output,
     projector_calls,
@@ -62,7 +62,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Line:
+class BillLine:
     """One line of the bill."""
 
     group: Group
@@ -88,7 +88,7 @@ class Month:
     resources: Resources
     load: Load
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[BillLine]:
         """Return every line, those that are always there first."""
         groups: dict[Group, Iterator[Part]] = {
             "always": self._always(),
@@ -96,7 +96,7 @@ class Month:
             "jobs": self._jobs(),
             "output": self._output(),
         }
-        return [Line(group, *part) for group, parts in groups.items() for part in parts]
+        return [BillLine(group, *part) for group, parts in groups.items() for part in parts]
 
     def instances(self) -> dict[str, int]:
         """Return the instances of each fleet: `min_size`, or more where the load needs them.
@@ -161,7 +161,7 @@ class Month:
                     f"fleets.{name}.instance_types: {kind} has no price; "
                     "add its family to LARGE in scripts/costs/prices.py"
                 )
-            agent = Agent(len(fleet.queues))
+            agent = AgentUsage(len(fleet.queues))
             each: tuple[Part, ...] = (
                 (f"{count} x {kind}", HOURS, price),
                 ("volumes", self.resources.volume_gb, prices.VOLUME_GB),

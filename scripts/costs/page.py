@@ -10,7 +10,7 @@ from joblane.contract import routes
 from joblane.contract.public_routes import CONSOLE_ROUTES, PUBLIC_ROUTES
 from joblane.contract.route import Rate
 from scripts.costs import prices
-from scripts.costs.month import Group, Line, Load, Month
+from scripts.costs.month import BillLine, Group, Load, Month
 from scripts.costs.prices import GB, SECONDS
 from scripts.costs.resources import Resources
 from scripts.costs.usage import ACCESS_LOG_BYTES, LOG_BYTES
@@ -110,7 +110,7 @@ def text(month: Month) -> str:
     return "\n".join(rows)
 
 
-def total(lines: Iterable[Line], *groups: Group) -> float:
+def total(lines: Iterable[BillLine], *groups: Group) -> float:
     """Dollars of these lines, of some groups or of all."""
     return sum(line.dollars for line in lines if not groups or line.group in groups)
 
@@ -126,7 +126,7 @@ def parts(config: Config, resources: Resources) -> dict[str, Callable[[], str]]:
     }
 
 
-def _row(line: Line) -> str:
+def _row(line: BillLine) -> str:
     return f"  {line.what:<40}{_dollars(line.dollars):>12}  {_amount(line.count)} {line.price.unit}"
 
 

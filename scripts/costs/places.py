@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from joblane.job.chunk import CHUNK_BYTES, FRAME, ROW_BYTES, Chunk, belongs_in_s3
-from joblane.job.output import Record
+from joblane.job.output import OutputRecord
 from scripts.costs.prices import (
     DAYS,
     GB,
@@ -109,15 +109,15 @@ def _gb_months(pieces: Iterable[Piece]) -> float:
 
 def text(size: int, seed: int = 1205) -> bytes:
     """Lines such as a service logs, `size` bytes of them, always the same."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     lines: list[bytes] = []
     written = 0
     while written < size:
         n = len(lines)
         line = (
             f"2026-11-22T19:{n // 60_000 % 60:02}:{n // 1000 % 60:02}.{n % 1000:03}Z "
-            f"{dice.choice(('INFO ', 'INFO ', 'DEBUG', 'WARN '))} worker-{dice.randrange(16)} "
-            f"handled request {dice.randbytes(4).hex()} in {dice.randrange(900)} ms\n"
+            f"{rng.choice(('INFO ', 'INFO ', 'DEBUG', 'WARN '))} worker-{rng.randrange(16)} "
+            f"handled request {rng.randbytes(4).hex()} in {rng.randrange(900)} ms\n"
         ).encode()[: size - written]
         lines.append(line)
         written += len(line)
@@ -131,9 +131,9 @@ def piece(moments: Sequence[bytes], days: float) -> Piece:
         for printed in moments
         for n in range(0, len(printed), RECORD_BYTES)
     ]
-    records = [Record(n, "stdout", 0, data) for n, data in enumerate(parts, 1)]
+    records = [OutputRecord(n, "stdout", 0, data) for n, data in enumerate(parts, 1)]
     printed = sum(map(len, parts))
-    return Piece(len(records), printed, len(Chunk.of(records).compressed()), days)
+    return Piece(len(records), printed, len(Chunk.of(records).compress()), days)
 
 
 def at_once(size: int, days: float) -> list[Piece]:

@@ -127,7 +127,7 @@ def _calls(expression: str) -> float:
     return SECONDS / (int(rate[1]) * {"minute": 60, "hour": 3600, "day": 86_400}[rate[2]])
 
 
-def synthesized(config: Config) -> Resources:
+def synthesize_stacks(config: Config) -> Resources:
     """Synthesize the stacks of a deployment and count; takes some seconds."""
     # Before anything imports aws_cdk, which starts Node: ours, and no other that is on PATH.
     os.environ.setdefault("JSII_NODE", str(Path(sys.executable).parent / "node"))

@@ -26,7 +26,7 @@ MINUTES = SECONDS / 60
 
 
 @dataclass(frozen=True)
-class Job:
+class JobUsage:
     """What a simple job uses: submitted, sent, received, claimed, settled, deleted; no output."""
 
     write_units: int = 4
@@ -42,11 +42,11 @@ class Job:
         return math.floor(seconds / EXTEND_EVERY_S)
 
 
-JOB = Job()
+JOB = JobUsage()
 
 
 @dataclass(frozen=True)
-class Agent:
+class AgentUsage:
     """What an agent uses in a month, idle or not."""
 
     queues: int

@@ -10,7 +10,7 @@ import boto3
 
 from infra.config import load_config
 from infra.errors import InfraError
-from infra.reserved import reserved
+from infra.reserved import count_reserved
 from scripts.deploying.errors import DeployError
 from scripts.deploying.facts import Account
 from scripts.deploying.options import parse
@@ -42,7 +42,7 @@ def main(words: Sequence[str]) -> int:
     named = str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
     declared = Declared(named, path.read_text(encoding="utf-8"), config)
     facts = Account(partial(_client, session), account, region).facts(config)
-    found = findings(declared, facts, reserved(config), given.approval)
+    found = findings(declared, facts, count_reserved(config), given.approval)
     for each in found:
         _say(each.text)
     if refused := sum(each.refuses for each in found):

@@ -18,7 +18,7 @@ from infra.errors import InfraError
 from joblane.deployment.names import fleet_stack_name
 from scripts.deploying.errors import DeployError
 from scripts.deploying.options import parse
-from scripts.deploying.protection import Clock, Groups, set_protection
+from scripts.deploying.protection import Clock, DeployedGroups, set_protection
 from scripts.deploying.session import identity, new_session
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +52,7 @@ def stays(status: str | None) -> bool:
 
 
 def destroy(
-    groups: Groups, stacks: Stacks, deployment: str, run: Callable[[], int], clock: Clock
+    groups: DeployedGroups, stacks: Stacks, deployment: str, run: Callable[[], int], clock: Clock
 ) -> int:
     """Remove the protection, run the CDK, and return its exit code.
 
@@ -94,7 +94,7 @@ def main(words: Sequence[str]) -> int:
         config = load_config(given.config)
         session = new_session(given.profile)
         identity(session)
-        groups = Groups(session.client("autoscaling"), config.name)
+        groups = DeployedGroups(session.client("autoscaling"), config.name)
         stacks = Stacks(session.client("cloudformation"))
         return destroy(groups, stacks, config.name, run, Clock())
     except InfraError as error:

@@ -26,7 +26,7 @@ def functions(config: Config) -> set[str]:
     return found
 
 
-def expected(config: Config) -> dict[str, set[str]]:
+def list_expected(config: Config) -> dict[str, set[str]]:
     """Return the names that must be free, by type: no deployment adopts what has one of them."""
     name, own = config.name, functions(config)
     queues = {names.alternate_name(name), names.dead_letter_name(name)}

@@ -7,7 +7,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from joblane.config import Config
 from scripts.deploying import existing
-from scripts.deploying.expected import expected, functions, stacks
+from scripts.deploying.expected import functions, list_expected, stacks
 from scripts.deploying.preflight import ON_DEMAND, SPOT, Concurrency, Facts
 
 T = TypeVar("T")
@@ -46,9 +46,9 @@ class Account:
             ),
             stacks=statuses,
             owned=frozenset(
-                self._try("resources of stacks", lambda: self._owned(statuses.keys())) or ()
+                self._try("resources of stacks", lambda: self._list_owned(statuses.keys())) or ()
             ),
-            taken=self._taken(config),
+            taken=self._find_taken(config),
             unread=tuple(self._unread),
         )
 
@@ -68,7 +68,7 @@ class Account:
             if own.fullmatch(each["StackName"]) and each["StackStatus"] != "DELETE_COMPLETE"
         }
 
-    def _owned(self, names: Collection[str]) -> set[tuple[str, str]]:
+    def _list_owned(self, names: Collection[str]) -> set[tuple[str, str]]:
         client = self._client("cloudformation")
         return {
             (each["ResourceType"], _name(each.get("PhysicalResourceId", "")))
@@ -142,9 +142,9 @@ class Account:
         pool: str | None = found["DomainDescription"].get("UserPoolId")  # empty if there is none
         return pool
 
-    def _taken(self, config: Config) -> dict[str, frozenset[str]]:
+    def _find_taken(self, config: Config) -> dict[str, frozenset[str]]:
         found: dict[str, frozenset[str]] = {}
-        for kind, wanted in expected(config).items():
+        for kind, wanted in list_expected(config).items():
             service, find = FINDERS[kind]
             ids = self._try(
                 f"names ({service})",

@@ -55,7 +55,7 @@ class Instance:
 
 
 @dataclass(frozen=True)
-class Group:
+class DeployedGroup:
     """An Auto Scaling group."""
 
     name: str
@@ -81,14 +81,14 @@ def pages(instances: Sequence[Instance]) -> list[list[str]]:
     return [ids[n : n + PAGE] for n in range(0, len(ids), PAGE)]
 
 
-class Groups:
+class DeployedGroups:
     """The Auto Scaling groups of a deployment."""
 
     def __init__(self, autoscaling: Any, deployment: str) -> None:
         self._autoscaling = autoscaling
         self._deployment = deployment
 
-    def read(self) -> list[Group]:
+    def read(self) -> list[DeployedGroup]:
         """Return the groups that have the deployment's tag, but for those that are being deleted.
 
         Raises ClientError.
@@ -115,12 +115,12 @@ class Groups:
                 yield group
 
 
-def _group(described: dict[str, Any]) -> Group:
+def _group(described: dict[str, Any]) -> DeployedGroup:
     instances = (
         Instance(each["InstanceId"], each["LifecycleState"], each["ProtectedFromScaleIn"])
         for each in described.get("Instances", [])
     )
-    return Group(
+    return DeployedGroup(
         described["AutoScalingGroupName"],
         described["NewInstancesProtectedFromScaleIn"],
         tuple(instances),
@@ -135,7 +135,9 @@ class Clock:
     sleep: Callable[[float], None] = time.sleep
 
 
-def set_protection(groups: Groups, names: Sequence[str], *, protected: bool, clock: Clock) -> int:
+def set_protection(
+    groups: DeployedGroups, names: Sequence[str], *, protected: bool, clock: Clock
+) -> int:
     """Protect the groups of these names, or remove their protection; returns how many instances.
 
     Raises ClientError, and TimeoutError when an instance does not come into service.
@@ -151,13 +153,13 @@ def set_protection(groups: Groups, names: Sequence[str], *, protected: bool, clo
             raise TimeoutError(f"not in service within {START_S:.0f} s: {said}")
         for group, instances in left.items():
             for ids in pages(instances):
-                if _changed(groups, group, ids, protected=protected):
+                if _protect_page(groups, group, ids, protected=protected):
                     changed.update(ids)
         clock.sleep(LOOK_EVERY_S)
     return len(changed)
 
 
-def _changed(groups: Groups, group: str, ids: list[str], *, protected: bool) -> bool:
+def _protect_page(groups: DeployedGroups, group: str, ids: list[str], *, protected: bool) -> bool:
     """Set the protection of a page; False when an instance has left service since it was read."""
     try:
         groups.protect(group, ids, protected=protected)
@@ -169,7 +171,7 @@ def _changed(groups: Groups, group: str, ids: list[str], *, protected: bool) -> 
 
 
 def _differing(
-    groups: Groups, names: Sequence[str], *, protected: bool
+    groups: DeployedGroups, names: Sequence[str], *, protected: bool
 ) -> dict[str, list[Instance]]:
     found = {
         group.name: group.differing(protected=protected)

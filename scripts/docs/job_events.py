@@ -28,11 +28,11 @@ def _schema() -> Json:
     schemas: Json = found["$defs"]
     describe(schemas)
     event: Json = schemas[JobEvent.__name__]
-    whole: Json = json.loads(json.dumps(event), object_hook=lambda part: _inlined(part, schemas))
+    whole: Json = json.loads(json.dumps(event), object_hook=lambda part: _inline(part, schemas))
     return whole
 
 
-def _inlined(part: Json, schemas: Json) -> Json:
+def _inline(part: Json, schemas: Json) -> Json:
     ref = part.get("$ref")
     if ref is None:
         return part

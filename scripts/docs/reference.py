@@ -42,7 +42,7 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "states.md": {
         "transitions": states.transitions,
         "groups": states.groups,
-        "computed": states.computed,
+        "computed": states.list_computed,
         "outcomes": states.outcomes,
     },
     "why.md": {"codes": why.codes},

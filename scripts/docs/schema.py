@@ -128,13 +128,13 @@ def attribute_docstrings(owner: type) -> dict[str, str]:
     return {
         name: " ".join(str(text.value.value).split())
         for statement, text in zip(parsed.body, parsed.body[1:], strict=False)
-        if (name := _assigned(statement)) is not None
+        if (name := _find_assigned(statement)) is not None
         and isinstance(text, ast.Expr)
         and isinstance(text.value, ast.Constant)
     }
 
 
-def _assigned(statement: ast.stmt) -> str | None:
+def _find_assigned(statement: ast.stmt) -> str | None:
     """The name that a statement of a class body assigns."""
     target: ast.expr | None = None
     if isinstance(statement, ast.AnnAssign):

@@ -68,7 +68,7 @@ def _function(name: str, function: Any) -> Iterator[str]:
     if isinstance(source, ast.FunctionDef) and source.returns is not None:
         returns = ast.unparse(source.returns)
         yield f"### `{name}`\n\n```python"
-        yield _wrapped(f"{name}({ast.unparse(source.args)}) -> {returns}")
+        yield _wrap(f"{name}({ast.unparse(source.args)}) -> {returns}")
         yield f"```\n\n{_doc(function)}"
 
 
@@ -98,11 +98,11 @@ def _member(owner: str, name: str, value: Any) -> Iterator[str]:
         start = "await " if isinstance(source, ast.AsyncFunctionDef) else ""
         answer = "" if name == "__init__" else f" -> {returns}"
         signature = f"{start}{call}({ast.unparse(source.args)}){answer}"
-        yield f"\n#### `{call}`\n\n```python\n{_wrapped(signature)}\n```\n"
+        yield f"\n#### `{call}`\n\n```python\n{_wrap(signature)}\n```\n"
     yield _doc(wrapped)
 
 
-def _wrapped(signature: str) -> str:
+def _wrap(signature: str) -> str:
     """A signature, one parameter a line if it is long."""
     if len(signature) <= _WIDTH:
         return signature

@@ -61,7 +61,7 @@ def groups() -> str:
     )
 
 
-def computed() -> str:
+def list_computed() -> str:
     """The state of a group for every combination of its members' states."""
     lines = [
         "| some have not ended | some are completed | some ended otherwise | state of the group |",

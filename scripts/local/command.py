@@ -29,14 +29,14 @@ def port_from(arguments: list[str], program: str, purpose: str) -> int:
 def run(program: str, main: Callable[[], int]) -> int:
     """Run `main`. A LocalError is printed in one line; SIGTERM and Ctrl-C run the clean-up."""
 
-    def ended(number: int, _frame: FrameType | None) -> None:
+    def end(number: int, _frame: FrameType | None) -> None:
         # From here on the clean-up runs; a second signal must not interrupt it.
         for again in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(again, signal.SIG_IGN)
         raise SystemExit(128 + number)
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, ended)
+        signal.signal(number, end)
     try:
         return main()
     except LocalError as error:

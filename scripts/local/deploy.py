@@ -63,7 +63,7 @@ def deploy(ministack: MiniStack, run_dir: Path, step: Step) -> dict[str, str]:
         step("synthesizing the stacks, bootstrapping the account"),
         _cdk(ministack, run_dir, "bootstrap", f"aws://{ACCOUNT}/{REGION}"),
     ):
-        assembly = synthesized(run_dir)
+        assembly = synthesize(run_dir)
     with step("deploying the stacks"):
         options = ("--all", "--app", str(assembly), *_UNASKED, "--outputs-file", str(outputs))
         with _cdk(ministack, run_dir, "deploy", *options):
@@ -76,7 +76,7 @@ def deploy(ministack: MiniStack, run_dir: Path, step: Step) -> dict[str, str]:
 def deploy_directly(ministack: MiniStack, run_dir: Path, step: Step) -> dict[str, str]:
     """Do what `deploy` does without the CDK's command line, which takes several times as long."""
     with step("synthesizing the stacks"):
-        assembly = synthesized(run_dir)
+        assembly = synthesize(run_dir)
     with step("creating the stacks"):
         values = create_stacks(ministack, assembly)
     _complete(ministack, assembly, values)
@@ -112,7 +112,7 @@ def local_config(machine: str) -> str:
     return text.replace("c7i.large", "c7g.large") if here == "arm64" else text
 
 
-def synthesized(run_dir: Path) -> Path:
+def synthesize(run_dir: Path) -> Path:
     """Return the folder of the synthesized stacks; two processes at once synthesize once.
 
     Logs are in `run_dir`. Raises LocalError when the app fails.
@@ -187,7 +187,7 @@ def leave_the_agents_role(assembly: Path) -> None:
 def set_what_was_dropped(ministack: MiniStack, assembly: Path) -> None:
     """Set the TTL of tables, which MiniStack's CloudFormation ignores. Idempotent."""
     dynamodb = boto3.client("dynamodb", **ministack.root())
-    for table, attribute in _declared_ttls(assembly):
+    for table, attribute in _list_ttls(assembly):
         now = dynamodb.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
         if now.get("TimeToLiveStatus") != "ENABLED":
             dynamodb.update_time_to_live(
@@ -223,7 +223,7 @@ def set_where_to_log_in(ministack: MiniStack, outputs: Mapping[str, str]) -> Non
     )
 
 
-def _declared_ttls(assembly: Path) -> Iterator[tuple[str, str]]:
+def _list_ttls(assembly: Path) -> Iterator[tuple[str, str]]:
     """Yield each table of the synthesized templates with its TTL attribute."""
     for template in sorted(assembly.glob("*.template.json")):
         resources: dict[str, Any] = json.loads(template.read_text(encoding="utf-8"))["Resources"]

@@ -49,10 +49,10 @@ class Layers:
         with self._lock:
             if layer not in self._kept:
                 known = _is_reference(content)
-                self._kept[layer] = content if known else self._extracted(content)
+                self._kept[layer] = content if known else self._extract(content)
             return self._kept[layer]
 
-    def _extracted(self, content: bytes) -> bytes:
+    def _extract(self, content: bytes) -> bytes:
         shared = self._folder / hashlib.sha256(content).hexdigest()
         if not shared.exists():
             with zipfile.ZipFile(io.BytesIO(content)) as archive:

@@ -270,14 +270,14 @@ def randomize_role_keys() -> None:
         module = _module(name)
         credentials = module.execution_credentials
 
-        def salted(
+        def salt_role(
             config: dict[str, Any], credentials: Callable[[dict[str, Any]], object] = credentials
         ) -> object:
             # A path in the ARN of a role is not part of its name.
             role = str(config.get("Role", "")).replace(":role/", f":role/{salt}/")
             return credentials({**config, "Role": role})
 
-        module.execution_credentials = salted
+        module.execution_credentials = salt_role
 
 
 def guard(app: App, secret: str) -> App:
@@ -287,7 +287,7 @@ def guard(app: App, secret: str) -> App:
     the header X-MiniStack-Key. No answer allows another origin to read it.
     """
 
-    async def guarded(scope: Scope, receive: Any, send: Send) -> None:
+    async def serve(scope: Scope, receive: Any, send: Send) -> None:
         async def without_cors(message: dict[str, Any]) -> None:
             if "headers" in message:
                 kept = [
@@ -309,7 +309,7 @@ def guard(app: App, secret: str) -> App:
             await send({"type": "http.response.start", "status": 403, "headers": headers})
             await send({"type": "http.response.body", "body": reason.encode()})
 
-    return guarded
+    return serve
 
 
 def refusal(scope: Scope, secret: str) -> str | None:

@@ -183,7 +183,7 @@ def end_leftovers(run_dir: Path) -> None:
     end_shims(run_dir)
 
     def none_is_left() -> bool:
-        left = list(_marked(run_dir))
+        left = list(_find_marked(run_dir))
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -210,7 +210,7 @@ def load(path: Path) -> list[Process]:
     return [Process(**fields) for fields in json.loads(path.read_text(encoding="utf-8"))]
 
 
-def _marked(run_dir: Path) -> Iterator[int]:
+def _find_marked(run_dir: Path) -> Iterator[int]:
     mark = f"{RUN_MARK}={run_dir}".encode()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():

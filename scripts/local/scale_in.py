@@ -94,7 +94,7 @@ def have_deletions_wait() -> None:
         if own:
             stack["StackStatus"] = "DELETE_IN_PROGRESS"
         ends = time.monotonic() + LONGEST_S
-        while sum(_scaled_in(group) for group in own):
+        while sum(_scale_in(group) for group in own):
             if time.monotonic() > ends:
                 stack["StackStatus"] = "DELETE_FAILED"
                 stack["StackStatusReason"] = (
@@ -107,7 +107,7 @@ def have_deletions_wait() -> None:
     handlers._delete_stack_async = delete_when_empty
 
 
-def _scaled_in(group: Any) -> int:
+def _scale_in(group: Any) -> int:
     """Set a group's sizes to 0, end what is not protected, and return how many instances stay."""
     group["MinSize"] = group["MaxSize"] = group["DesiredCapacity"] = 0
     group["Instances"] = [each for each in group["Instances"] if each[_PROTECTED]]

@@ -73,11 +73,11 @@ def _publish(ministack: MiniStack, assembly: Path) -> None:
         elif (path / "python").is_dir():  # 65 MB, which all functions share
             body = reference(path.resolve())
         else:
-            body = _zipped(path)
+            body = _zip(path)
         s3.put_object(Bucket=ASSETS, Key=key, Body=body)
 
 
-def _zipped(folder: Path) -> bytes:
+def _zip(folder: Path) -> bytes:
     """The files below a folder, not compressed."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:

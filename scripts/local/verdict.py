@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import httpx
 
-from scripts.local.witness import END, Run, overlap, printed
+from scripts.local.witness import END, Run, format_line, overlap
 
 Breach = Literal["loss", "overlap", "repeat", "interruption", "torn_log"]
 
@@ -91,7 +91,7 @@ def _is_torn(case: Case) -> bool:
     told = [*map(str, range(case.ticks)), END]
     for run in case.runs:
         lines = seen[run.token]
-        if lines != [printed(run.token, what) for what in run.told[: len(lines)]]:
+        if lines != [format_line(run.token, what) for what in run.told[: len(lines)]]:
             return True
         # What a killed shim had not read yet is gone with it; else all that was told is there.
         if run.ended and len(lines) != len(told) and not case.shim_kills:

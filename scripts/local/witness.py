@@ -40,7 +40,7 @@ tell("{END}")
 """
 
 
-def printed(token: str, what: str) -> bytes:
+def format_line(token: str, what: str) -> bytes:
     """The line that a run writes to its standard output when it tells `what`."""
     odd = NOT_UTF8 if what != END and int(what) % ODD == 0 else b""
     return f"{token} {what} ".encode() + odd + b"\n"

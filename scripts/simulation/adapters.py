@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from joblane.aws.agents import SHARDS, AgentStore
+from joblane.aws.auto_scaling_groups import AutoScalingGroups, ScalingActivity
 from joblane.aws.errors import AwsRefused, AwsSilent
 from joblane.aws.fleet_records import FleetRecords
-from joblane.aws.groups import Groups, ScalingActivity
 from joblane.aws.lanes import LaneQueue, Lanes, Lengths
 from joblane.aws.settings import SettingsStore
 from joblane.deployment.names import Lane as LaneName
@@ -67,7 +67,7 @@ class Silent:
         raise  # noqa: PLE0704 - called while one is handled
 
 
-class SimulatedGroups(Groups):
+class SimulatedGroups(AutoScalingGroups):
     """Auto Scaling groups, by the names of their fleets."""
 
     def __init__(self, groups: Mapping[str, Group], fleet_of: Callable[[str], str]) -> None:
@@ -107,15 +107,15 @@ class SimulatedAgents(AgentStore):
     def __init__(self, world: "World") -> None:
         self._world = world
 
-    def every(self) -> Iterator[Heartbeat]:
+    def read_all(self) -> Iterator[Heartbeat]:
         """Read all agents."""
         rows = self._world.heartbeats
         self._world.usage.read_units += max(SHARDS, math.ceil(len(rows) / ROWS_A_UNIT))
         return iter(list(rows.values()))
 
-    def every_at_once(self, _pool: Executor) -> list[Heartbeat]:
+    def read_all_at_once(self, _pool: Executor) -> list[Heartbeat]:
         """Read all agents."""
-        return list(self.every())
+        return list(self.read_all())
 
     def note_absence(self, row: Heartbeat) -> None:
         """Write the row of an instance without an agent, unless there is one."""

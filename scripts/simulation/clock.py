@@ -18,7 +18,7 @@ class Clock:
     def __init__(self, seed: int) -> None:
         self.now = 0.0
         """Seconds since the simulation began."""
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.events = 0
         """Events so far."""
         self._order = count()  # events of one moment happen in the order in which they were planned

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from ec2_agent.presence.notices import POLL_S, Kind, Notice
-from joblane.aws.groups import ScalingActivity
+from joblane.aws.auto_scaling_groups import ScalingActivity
 from scripts.simulation.agent import Agent
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class Group:
         if missing > 0:
             self._launch(missing)
         elif missing < 0:
-            for instance in self._clock.dice.sample(self.alive, -missing):
+            for instance in self._clock.rng.sample(self.alive, -missing):
                 self._scale_in(instance)
 
     def _launch(self, missing: int) -> None:
@@ -251,7 +251,7 @@ class Group:
         self.instances[instance.name] = instance
         self.most = max(self.most, len(self.instances))
         clock.after(RUNNING_S, self._enter, instance)
-        clock.after(world.boot.draw(clock.dice.gauss(0, 1)), self._serve, instance)
+        clock.after(world.boot.draw(clock.rng.gauss(0, 1)), self._serve, instance)
         supply = world.supply
         if spot and supply.interruptions_per_h:
             clock.after(_next(self, supply.interruptions_per_h), self._interrupt, instance)
@@ -289,7 +289,7 @@ class Group:
         if agent is None:
             self._end(instance)
         else:
-            self._clock.after(self._clock.dice.uniform(0, POLL_S), self._drain, instance, DRAIN_S)
+            self._clock.after(self._clock.rng.uniform(0, POLL_S), self._drain, instance, DRAIN_S)
 
     def _drain(self, instance: Instance, limit_s: float) -> None:
         if instance.agent is not None:
@@ -343,7 +343,7 @@ class Group:
         if instance.phase in {Phase.BOOTING, Phase.IN_SERVICE}:
             self.world.interruptions += 1
             limit_s = Notice(Kind.SPOT).drain_s(DRAIN_S)
-            self._clock.after(self._clock.dice.uniform(0, POLL_S), self._drain, instance, limit_s)
+            self._clock.after(self._clock.rng.uniform(0, POLL_S), self._drain, instance, limit_s)
             self._clock.after(SPOT_NOTICE_S, self._end, instance)
 
     def _die(self, instance: Instance) -> None:
@@ -362,4 +362,4 @@ class Group:
 
 
 def _next(group: Group, per_h: float) -> float:
-    return group.world.clock.dice.expovariate(per_h / 3600)
+    return group.world.clock.rng.expovariate(per_h / 3600)

@@ -189,7 +189,7 @@ class Lane:
         if not self.available():
             return
         while self._waiting and self.visible and self.in_flight < self.in_flight_limit:
-            poll = self._waiting[int(self.clock.dice.random() * len(self._waiting))]
+            poll = self._waiting[int(self.clock.rng.random() * len(self._waiting))]
             self._remove(poll)
             self._deliver(poll)
 

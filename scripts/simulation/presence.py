@@ -1,7 +1,7 @@
-"""A model of an agent's lease and departure around their real decisions.
+"""A model of an agent's lease and scale-in around their real decisions.
 
 Real are: when a lease is lost, since when an agent is idle, whether it leaves and why, and what it
-asks of its group. The order of leaving is that of `ec2_agent/scale_in/departure.py`.
+asks of its group. The order of leaving is that of `ec2_agent/scale_in/scale_in.py`.
 """
 
 from collections.abc import Callable
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ec2_agent.presence.lease import lease_lost
-from ec2_agent.scale_in.departure import SETTLE_S
+from ec2_agent.scale_in.scale_in import SETTLE_S
 from joblane.fleet.idle import (
     Idleness,
+    IdleSituation,
+    LeaveReason,
     LeavingPolicy,
     Look,
-    Reason,
-    Situation,
     decrements,
     why_leave,
 )
@@ -30,7 +30,7 @@ class Presence:
     """See the module. It looks whether it is time to leave with every heartbeat, so each 10 s."""
 
     agent: "Agent"
-    reason: Reason | None = None
+    reason: LeaveReason | None = None
     """Why it is leaving; None: it is not."""
     draining: bool = False
     """Whether its instance ends, or Auto Scaling has said so."""
@@ -48,7 +48,7 @@ class Presence:
         self._on_empty: Callable[[], None] | None = None
         self._before = (0, 0, 0)
         self._beat()
-        self._clock.after(self._clock.dice.uniform(0, HEARTBEAT_S), self._keep_lease)
+        self._clock.after(self._clock.rng.uniform(0, HEARTBEAT_S), self._keep_lease)
 
     @property
     def closed(self) -> bool:
@@ -116,7 +116,7 @@ class Presence:
         self._idle = self._idle.after(look, now)
         if self.reason is not None or self.draining or not self._world.scaling.protects:
             return
-        situation = Situation(
+        situation = IdleSituation(
             age_s=now - self.began,
             idle_for_s=now - self._idle.since,
             surplus=self._surplus_ms is not None,
@@ -167,7 +167,7 @@ class Presence:
                 return
         self._world.refused_leaves += 1
         self._refused = self._clock.now
-        if reason is Reason.SURPLUS:
+        if reason is LeaveReason.SURPLUS:
             self._forgotten_ms, self._surplus_ms = self._surplus_ms, None
         self._stay()
 

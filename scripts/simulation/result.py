@@ -106,7 +106,7 @@ class Run:
     def __init__(self, name: str, scenario: Scenario, seed: int, scaling: str) -> None:
         self.name, self.scenario, self.seed, self.kind = name, scenario, seed, scaling
         self.world = World(scenario.plan, seed, self._scaling())
-        self._arrivals = scenario.arrivals(self.world.clock.dice)
+        self._arrivals = scenario.arrivals(self.world.clock.rng)
         self._last = 0.0
         self._all_in = False
         self.samples: list[tuple[float, int, int]] = []

@@ -10,7 +10,7 @@ from joblane.deployment.names import fleet_name
 from joblane.fleet.capacity import FleetPlan
 from joblane.job.lifecycle import State
 from joblane.queue.activity import Change
-from joblane.service.fleet_sight import Sources
+from joblane.service.fleet_snapshot import Sources
 from joblane.service.kick import Kick
 from joblane.service.scaler import Scaler
 from scripts.costs.usage import STREAM_SHARDS
@@ -132,7 +132,7 @@ class ScalerFunction:
 
     def begin(self) -> None:
         """Call it each minute."""
-        self._clock.after(self._clock.dice.uniform(0, MINUTE_S), self._minute)
+        self._clock.after(self._clock.rng.uniform(0, MINUTE_S), self._minute)
 
     def changed(self, job: Job, before: State | None) -> None:
         """Write a change to the stream."""

@@ -40,20 +40,20 @@ class Scenario:
     """Whether the load is the same all the time."""
 
 
-def run_time(dice: Random, mean_s: float) -> float:
+def run_time(rng: Random, mean_s: float) -> float:
     """The run time of a job: log-normal, of a standard deviation as large as its mean."""
     sigma = math.sqrt(math.log(2))
-    return dice.lognormvariate(math.log(mean_s) - sigma * sigma / 2, sigma)
+    return rng.lognormvariate(math.log(mean_s) - sigma * sigma / 2, sigma)
 
 
 def poisson(
-    dice: Random, seconds: float, most: float, rate: Callable[[float], float], mean_s: float
+    rng: Random, seconds: float, most: float, rate: Callable[[float], float], mean_s: float
 ) -> Iterator[Arrival]:
     """Jobs that come one by one at `rate` a second, which is never above `most`."""
     now = 0.0
-    while (now := now + dice.expovariate(most)) < seconds:
-        if dice.random() * most < rate(now):
-            yield Arrival(now, run_time(dice, mean_s))
+    while (now := now + rng.expovariate(most)) < seconds:
+        if rng.random() * most < rate(now):
+            yield Arrival(now, run_time(rng, mean_s))
 
 
 def steady(scale: float) -> Scenario:
@@ -63,7 +63,7 @@ def steady(scale: float) -> Scenario:
         what=f"{rate:g} jobs a second of 30 s for two hours, from an empty fleet",
         plan=Plan(fleets=(FleetPlan(max_size=max(2, round(60 * scale))),)),
         seconds=2 * HOUR_S,
-        arrivals=lambda dice: poisson(dice, 2 * HOUR_S, rate, lambda _: rate, 30.0),
+        arrivals=lambda rng: poisson(rng, 2 * HOUR_S, rate, lambda _: rate, 30.0),
         even=True,
     )
 
@@ -72,9 +72,9 @@ def burst(scale: float) -> Scenario:
     """Many jobs at once."""
     jobs = round(100_000 * scale)
 
-    def arrivals(dice: Random) -> Iterator[Arrival]:
+    def arrivals(rng: Random) -> Iterator[Arrival]:
         for _ in range(jobs):
-            yield Arrival(1.0, run_time(dice, 30.0))
+            yield Arrival(1.0, run_time(rng, 30.0))
 
     return Scenario(
         what=f"{jobs:,} jobs of 30 s submitted at once, to an empty fleet of at most "
@@ -93,10 +93,10 @@ def day(scale: float) -> Scenario:
         distance = (now / HOUR_S - 15.0) / 3.0
         return low + (high - low) * math.exp(-distance * distance / 2)
 
-    def arrivals(dice: Random) -> Iterator[Arrival]:
-        usual = poisson(dice, 24 * HOUR_S, high, rate, 30.0)
+    def arrivals(rng: Random) -> Iterator[Arrival]:
+        usual = poisson(rng, 24 * HOUR_S, high, rate, 30.0)
         reports = iter(
-            Arrival(hour * HOUR_S + 1, run_time(dice, 60.0), "reports", "low")
+            Arrival(hour * HOUR_S + 1, run_time(rng, 60.0), "reports", "low")
             for hour in range(24)
             for _ in range(round(300 * scale))
         )
@@ -150,7 +150,7 @@ def million(scale: float) -> Scenario:
         "in two fleets, which are empty at first; EC2's rate of launches raised to 100 a second",
         plan=Plan(fleets=fleets, supply=Supply(launches_per_s=100.0), expire_polls=False),
         seconds=HOUR_S,
-        arrivals=lambda dice: poisson(dice, HOUR_S, rate, lambda _: rate, 240.0),
+        arrivals=lambda rng: poisson(rng, HOUR_S, rate, lambda _: rate, 240.0),
         mean_s=240.0,
         even=True,
     )

@@ -69,7 +69,7 @@ class TargetTracking:
         for group in self.world.groups.values():
             if group.plan.min_size == 0 and group.desired == 0:
                 group.set_desired(1)
-        self.world.clock.after(self.world.clock.dice.uniform(0, MINUTE_S), self._publish)
+        self.world.clock.after(self.world.clock.rng.uniform(0, MINUTE_S), self._publish)
 
     def changed(self, job: Job, before: State | None) -> None:
         """Nothing: only the metric is looked at."""

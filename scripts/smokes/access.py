@@ -25,7 +25,7 @@ def ask(call: Call, route: Route, job_id: str = ABSENT) -> httpx.Response:
     return call(route.method, re.sub(r"\{[a-z_]+\+?\}", "absent", path))
 
 
-def allowed(role: AnyRole) -> set[str]:
+def list_allowed(role: AnyRole) -> set[str]:
     """Keys of the routes that a role may use."""
     return {r.key for r in ROUTES if not r.scopes or ALL_ROLES[role] & set(r.scopes)}
 
@@ -34,7 +34,7 @@ def table(site: Site, routes: Sequence[Route] = ROUTES) -> str:
     """Raise Failure for a route that a role gets without being allowed, or does not get."""
     wrong: list[str] = []
     for role in ALL_ROLES:
-        may = allowed(role)
+        may = list_allowed(role)
         with site.http(role) as http:
             for route in routes:
                 status = ask(http.request, route).status_code

@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.config import load_config
 from infra.outputs import client_output
-from infra.reserved import reserved
+from infra.reserved import count_reserved
 from joblane.contract.access import AnyRole
 from joblane.deployment.names import PLATFORM
 from scripts.deploying.facts import Account
@@ -90,7 +90,7 @@ THREADS, DISK_GB = 8, 1
 """Of the first deployment; an upgrade raises one of them."""
 
 
-def declared(
+def format_config(
     name: str, *, reserves: bool = True, threads: int = THREADS, disk_gb: int = DISK_GB
 ) -> str:
     """Return the joblane.toml of a run."""
@@ -154,8 +154,8 @@ class AccountSite(Site):
             who = self.aws("sts").get_caller_identity()["Arn"]
         except (BotoCoreError, ClientError) as error:
             raise Failure(f"no usable credentials of an AWS account: {error}") from None
-        made = self._declared()
-        found = findings(made, self._facts, reserved(made.config), "never")
+        made = self._declare()
+        found = findings(made, self._facts, count_reserved(made.config), "never")
         lacks = [each.text for each in found if each.refuses]
         lacks += self._short_of_networks()
         lacks += [
@@ -166,8 +166,8 @@ class AccountSite(Site):
             raise Failure("; ".join(lacks))
         return f"{who} in {self.region}"
 
-    def _declared(self) -> Declared:
-        text = declared(
+    def _declare(self) -> Declared:
+        text = format_config(
             self.name, reserves=self._reserves, threads=self._threads, disk_gb=self._disk_gb
         )
         path = self._run_dir / "joblane.toml"
@@ -178,13 +178,16 @@ class AccountSite(Site):
     def _facts(self) -> Facts:
         """What the account has before the first deployment."""
         path = self._run_dir / "joblane.toml"
-        path.write_text(declared(self.name), encoding="utf-8")
+        path.write_text(format_config(self.name), encoding="utf-8")
         return Account(self.aws, self.account, self.region).facts(load_config(path))
 
     @cached_property
     def _reserves(self) -> bool:
         """Whether the account has enough concurrency for what Joblane reserves."""
-        has, wanted = self._facts.concurrency, reserved(load_config(self._run_dir / "joblane.toml"))
+        has, wanted = (
+            self._facts.concurrency,
+            count_reserved(load_config(self._run_dir / "joblane.toml")),
+        )
         return has is None or has.leaves(wanted)
 
     def _short_of_networks(self) -> list[str]:
@@ -211,7 +214,7 @@ class AccountSite(Site):
 
     def cdk(self, command: Literal["deploy", "destroy"]) -> None:
         """Run `scripts/cdk` for all stacks, unasked. Raises Failure with its last words."""
-        config = self._declared().path
+        config = self._declare().path
         words = [str(ROOT / "scripts" / "cdk"), command, "--all", "-c", f"config={config}"]
         words += ["--output", str(self._run_dir / "cdk.out"), "--concurrency", "4"]
         if command == "deploy":
@@ -260,11 +263,11 @@ class AccountSite(Site):
         self._threads += 1
         self.cdk("deploy")
 
-        def changed() -> bool:
+        def has_changed() -> bool:
             now = self.agents().get(agent)
             return now is None or now["threads"] != before
 
-        wait_until(f"the agent {agent} runs with {self._threads} threads", changed, AGENTS_S)
+        wait_until(f"the agent {agent} runs with {self._threads} threads", has_changed, AGENTS_S)
 
     def change_template(self) -> None:
         """Deploy another launch template; CloudFormation waits until all instances are replaced."""
@@ -295,18 +298,18 @@ class AccountSite(Site):
         found: list[str] = []
         for agent in agents:
             # grep fails when it finds nothing
-            def ended(agent: str = agent) -> bool:
+            def has_ended(agent: str = agent) -> bool:
                 answer = ssm.list_command_invocations(CommandId=sent, InstanceId=agent)
                 return any(
                     each["Status"] in ("Success", "Failed") for each in answer["CommandInvocations"]
                 )
 
-            wait_until(f"the journal of {agent} is read", ended, 120)
+            wait_until(f"the journal of {agent} is read", has_ended, 120)
             answer = ssm.get_command_invocation(CommandId=sent, InstanceId=agent)
             found += [f"{agent}: {line}" for line in answer["StandardOutputContent"].splitlines()]
         return found
 
-    def retained(self) -> Counter[str]:
+    def count_retained(self) -> Counter[str]:
         """Count what the templates retain, by type."""
         found: Counter[str] = Counter()
         for path in (self._run_dir / "cdk.out").glob("*.template.json"):
@@ -321,11 +324,11 @@ def refresh(site: Site) -> str:
     before = set(place.agents())
     place.change_template()
 
-    def replaced() -> bool:
+    def is_replaced() -> bool:
         now = set(place.agents())
         return len(now) >= len(before) and not now & before
 
-    wait_until(f"other agents than {', '.join(sorted(before))} report", replaced, AGENTS_S)
+    wait_until(f"other agents than {', '.join(sorted(before))} report", is_replaced, AGENTS_S)
     jobs.expect(jobs.run(place, "true"), "completed")
     return f"{len(before)} instances were replaced"
 
@@ -337,18 +340,18 @@ def destroy(site: Site) -> str:
     place.kept = keep.id
     place.cdk("destroy")
     place.destroyed = time.monotonic()
-    retained = place.retained()
+    retained = place.count_retained()
     wanted = {kind.type: retained[kind.type] for kind in KINDS if retained[kind.type]}
-    left = _left(place)
+    left = _count_left(place)
     while left != wanted and time.monotonic() < place.destroyed + QUEUES_S:
         time.sleep(5)  # a deleted queue is listed for a minute
-        left = _left(place)
+        left = _count_left(place)
     if left != wanted:
         raise Failure(f"left are {left}; the templates retain {wanted}")
     return f"left: {', '.join(f'{n} x {kind}' for kind, n in sorted(left.items()))}"
 
 
-def _left(place: AccountSite) -> dict[str, int]:
+def _count_left(place: AccountSite) -> dict[str, int]:
     return {kind: len(ids) for kind, ids in leftovers(place.aws, place.name).items()}
 
 

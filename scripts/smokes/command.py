@@ -14,15 +14,15 @@ from pathlib import Path
 
 from infra.config import load_config
 from joblane.config import Config
-from scripts.costs.month import Line, Month
+from scripts.costs.month import BillLine, Month
 from scripts.costs.month import Load as Asked
 from scripts.costs.page import total
 from scripts.costs.prices import DAYS, HOURS
-from scripts.costs.resources import Resources, synthesized
+from scripts.costs.resources import Resources, synthesize_stacks
 from scripts.local import keeping
 from scripts.local.command import run
 from scripts.local.progress import say
-from scripts.smokes.account import AccountSite, declared
+from scripts.smokes.account import AccountSite, format_config
 from scripts.smokes.local_site import LocalSite
 from scripts.smokes.runner import Smoke
 from scripts.smokes.steps import REMOVAL, STEPS
@@ -53,7 +53,7 @@ def main() -> int:
             parser.error(f"{name!r} is not the name of a smoke test, which begins with smoke-")
         folder.mkdir(parents=True)
         site = AccountSite(name, folder)
-        if not given.remove and not given.yes and not _agreed(site, folder):
+        if not given.remove and not given.yes and not _ask(site, folder):
             shutil.rmtree(folder)
             return 1
         code = report(Smoke(site, () if given.remove else STEPS, REMOVAL))
@@ -76,19 +76,19 @@ def report(smoke: Smoke) -> int:
 def price(config: Config, resources: Resources, jobs: int) -> float:
     """Return what a run costs, in dollars: everything for its hours, and its jobs."""
 
-    def month(jobs_a_day: float) -> list[Line]:
+    def month(jobs_a_day: float) -> list[BillLine]:
         return Month(config, resources, Asked(jobs_a_day, 0, 0)).lines()
 
     return total(month(0)) * RUN_HOURS / HOURS + total(month(jobs), "jobs") / DAYS
 
 
-def _agreed(site: AccountSite, folder: Path) -> bool:
+def _ask(site: AccountSite, folder: Path) -> bool:
     """Say what the run costs, and ask."""
     jobs = site.load.rate * site.load.seconds
     file = folder / "joblane.toml"
-    file.write_text(declared(site.name), encoding="utf-8")
+    file.write_text(format_config(site.name), encoding="utf-8")
     config = load_config(file)
-    dollars = price(config, synthesized(config), jobs)
+    dollars = price(config, synthesize_stacks(config), jobs)
     say(
         f"This deploys {site.name} to the account of your credentials for about half an hour, with "
         f"two instances and {jobs} jobs.\nBy list prices it costs about ${dollars:.2f}; instances "

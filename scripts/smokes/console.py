@@ -10,7 +10,7 @@ from scripts.smokes.site import Site
 _NAMED = re.compile(r'\b(?:href|src)="([^"]+)"')
 
 
-def served(site: Site) -> str:
+def check_served(site: Site) -> str:
     """Raise Failure when a file is missing, or the browser would refuse a request of the login."""
     with site.http(None) as http:
         page = http.get("/console")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from joblane import Client
 from joblane.deployment.names import lane_name, topic_name
-from scripts.smokes.jobs import expect, submitted
+from scripts.smokes.jobs import expect, submit
 from scripts.smokes.leftovers import Aws
 from scripts.smokes.runner import Failure
 from scripts.smokes.site import Site, wait_for, wait_until
@@ -24,11 +24,11 @@ def poison(site: Site) -> None:
         url = sqs.get_queue_url(QueueName=lane)["QueueUrl"]
         sqs.send_message(QueueUrl=url, MessageBody=mark)
 
-        def told() -> bool:
+        def is_told() -> bool:
             answer = sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=1)
             return any(mark in message["Body"] for message in answer.get("Messages", []))
 
-        wait_until("the topic told of the message", told, 3 * site.patience_s)
+        wait_until("the topic told of the message", is_told, 3 * site.patience_s)
 
 
 @contextmanager
@@ -60,11 +60,11 @@ def subscribed(aws: Aws, topic: str) -> Iterator[str]:
         sqs.delete_queue(QueueUrl=url)
 
 
-def terminated(site: Site) -> str:
+def run_terminated(site: Site) -> str:
     """A job whose instance ends is run again on another one, long before its lease is over."""
     with site.client() as client:
         script = 'test "$JOBLANE_ATTEMPT" -gt 1 || sleep 600'
-        job = submitted(client, script, retry={"max_attempts": 2, "backoff_s": [0]})
+        job = submit(client, script, retry={"max_attempts": 2, "backoff_s": [0]})
         agent = _agent_of(site, wait_for(job, "active", timeout_s=site.patience_s).id)
         began = time.monotonic()
         site.end_instance(agent)
@@ -75,11 +75,11 @@ def terminated(site: Site) -> str:
     return f"it ended {time.monotonic() - began:.0f} s later on another agent"
 
 
-def upgraded(site: Site) -> None:
+def run_upgraded(site: Site) -> None:
     """A job goes on while its agent is upgraded."""
     with site.client() as client:
         script = "n=0; while true; do n=$((n + 1)); echo $n; sleep 0.2; done"
-        job = submitted(client, script, timeout_s=3600)
+        job = submit(client, script, timeout_s=3600)
         agent = _agent_of(site, wait_for(job, "active", timeout_s=site.patience_s).id)
         site.upgrade(agent)
         before = _numbers(client, job.id)[-1]
@@ -106,7 +106,7 @@ def _agent_of(site: Site, job_id: str) -> str:
     """The agent that runs a job, once its heartbeat has told of it."""
     found: list[str] = []
 
-    def told() -> bool:
+    def is_told() -> bool:
         with site.client("platform") as client:
             details = [client.agent(name) for name in site.agents()]
         found.extend(
@@ -114,5 +114,5 @@ def _agent_of(site: Site, job_id: str) -> str:
         )
         return bool(found)
 
-    wait_until(f"an agent reports job {job_id}", told, site.patience_s)
+    wait_until(f"an agent reports job {job_id}", is_told, site.patience_s)
     return found[0]

@@ -37,10 +37,10 @@ OUTSIDE = "https://checkip.amazonaws.com/"
 def run(site: Site, script: str, **fields: Unpack[SubmissionFields]) -> JobRef:
     """Run a shell script as a job; returns the job at its end."""
     with site.client() as client:
-        return submitted(client, script, **fields).wait(site.patience_s)
+        return submit(client, script, **fields).wait(site.patience_s)
 
 
-def submitted(client: Client, script: str, **fields: Unpack[SubmissionFields]) -> JobRef:
+def submit(client: Client, script: str, **fields: Unpack[SubmissionFields]) -> JobRef:
     """Submit a shell script as a job with one attempt, if the fields say no other number."""
     if "retry" not in fields:
         fields["retry"] = ONCE
@@ -65,7 +65,7 @@ def text(site: Site, job_id: str, stream: str = "stdout") -> str:
 def exit_codes(site: Site) -> None:
     """Each way to end leads to its state."""
     with site.client() as client:
-        jobs = [submitted(client, script) for script, _, _ in ENDS]
+        jobs = [submit(client, script) for script, _, _ in ENDS]
         for job, (_, state, code) in zip(jobs, ENDS, strict=True):
             expect(job.wait(site.patience_s), state, exit_code=code)
 
@@ -85,7 +85,7 @@ def timeout(site: Site) -> None:
 def cancel(site: Site) -> None:
     """A running job is stopped when it is cancelled."""
     with site.client() as client:
-        job = submitted(client, "sleep 600")
+        job = submit(client, "sleep 600")
         wait_for(job, "active", timeout_s=site.patience_s)
         client.cancel(job.id)
         expect(job.wait(site.patience_s), "cancelled")
@@ -168,7 +168,7 @@ def condition(site: Site) -> None:
     with site.client("operator") as operator:
         operator.declare(app, "down")
         try:
-            job = submitted(operator, "true", requires=[app])
+            job = submit(operator, "true", requires=[app])
             wait_for(job, "blocked", timeout_s=site.patience_s)
         finally:
             operator.declare(app, "up")
@@ -179,7 +179,7 @@ def run_at(site: Site) -> None:
     """A job does not start before its time."""
     moment = (datetime.now(UTC) + timedelta(seconds=3)).strftime("%Y-%m-%dT%H:%M:%SZ")
     with site.client() as client:
-        job = submitted(client, "true", run_at=moment)
+        job = submit(client, "true", run_at=moment)
         expect(job, "scheduled")
         expect(job.wait(3 * site.patience_s), "completed")
     if str(job.data["started_at"])[:19] < moment[:19]:
@@ -202,7 +202,7 @@ def stream(site: Site) -> None:
     """Events of the output go on after a lost connection, each record once."""
     script = f"for n in $(seq {LINES}); do echo line $n; sleep 0.2; done"
     with site.client() as client, site.http() as http:
-        job, source = submitted(client, script), EventSource()
+        job, source = submit(client, script), EventSource()
         wait_for(job, "active", "completed", timeout_s=site.patience_s)
         ends = time.monotonic() + 3 * site.patience_s
         while _listen(http, job.id, source):  # each connection ends; the next one resumes

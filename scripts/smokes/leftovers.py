@@ -12,7 +12,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from scripts.deploying import existing
-from scripts.deploying.protection import Clock, Groups, set_protection
+from scripts.deploying.protection import Clock, DeployedGroups, set_protection
 from scripts.smokes.site import wait_until
 
 Aws = Callable[..., Any]
@@ -138,7 +138,7 @@ def delete_stacks(aws: Aws, name: str) -> None:
     Their protection is removed at once, and again when a stack is ready: it may have made a group.
     """
     cloudformation = aws("cloudformation")
-    groups = Groups(aws("autoscaling"), name)
+    groups = DeployedGroups(aws("autoscaling"), name)
     _unprotect(groups)
     for stack in stacks(aws, name):
         own = stack["StackName"]
@@ -170,7 +170,7 @@ def delete_stacks(aws: Aws, name: str) -> None:
         )
 
 
-def _unprotect(groups: Groups) -> None:
+def _unprotect(groups: DeployedGroups) -> None:
     names = [group.name for group in groups.read()]
     set_protection(groups, names, protected=False, clock=Clock())
 

@@ -26,7 +26,7 @@ METRICS_S = 180
 """CloudWatch is minutes late; after this the report takes what is there."""
 
 
-def sustained(site: Site) -> str:
+def run_sustained(site: Site) -> str:
     """Submit at a constant rate; every job that was accepted ends well."""
     label = f"load-{secrets.token_hex(4)}"
     began = datetime.now(UTC)
@@ -35,12 +35,12 @@ def sustained(site: Site) -> str:
     throttles = {status: answers.pop(str(status), 0) for status in THROTTLED}
     if answers or not accepted:
         raise Failure(f"{accepted} submissions were accepted; of the others: {dict(answers)}")
-    completed = _completed(site, label, accepted)
+    completed = _wait_completed(site, label, accepted)
     if completed != accepted:
         raise Failure(f"of {accepted} jobs with the label smoke={label} {completed} completed")
     took = (datetime.now(UTC) - began).total_seconds()
     said = ", ".join(f"{count} answered {status}" for status, count in throttles.items())
-    inside = "" if site.local else f"; throttles: {throttled(site, began, accepted)}"
+    inside = "" if site.local else f"; throttles: {read_throttles(site, began, accepted)}"
     return f"{accepted} jobs in {took:.0f} s, {said}{inside}"
 
 
@@ -65,7 +65,7 @@ async def _submit(site: Site, load: Load, label: str) -> Counter[str]:
     return found
 
 
-def _completed(site: Site, label: str, accepted: int) -> int:
+def _wait_completed(site: Site, label: str, accepted: int) -> int:
     """Wait until no job with this label is unfinished; returns how many completed."""
     mine = f"smoke={label}"
     unfinished = [state.value for state in State if state not in ENDED]
@@ -78,7 +78,7 @@ def _completed(site: Site, label: str, accepted: int) -> int:
         return sum(1 for _ in client.list(label=mine, state="completed"))
 
 
-def throttled(site: Site, began: datetime, accepted: int) -> str:
+def read_throttles(site: Site, began: datetime, accepted: int) -> str:
     """Return what CloudWatch has of throttles since `began`, once it knows of all submissions."""
     cloudwatch = site.aws("cloudwatch")
 
@@ -94,12 +94,12 @@ def throttled(site: Site, began: datetime, accepted: int) -> str:
         )
         return float(sum(point["Sum"] for point in answer["Datapoints"]))
 
-    def known() -> bool:
+    def is_known() -> bool:
         return total("AWS/Lambda", "Invocations", "FunctionName", "submission") >= accepted
 
     late = ""
     try:
-        wait_until("CloudWatch knows of all submissions", known, METRICS_S)
+        wait_until("CloudWatch knows of all submissions", is_known, METRICS_S)
     except TimeoutError:
         late = " (CloudWatch does not know of all submissions yet)"
     found = {

@@ -18,7 +18,7 @@ from scripts.local.processes import end_leftovers, end_shims
 from scripts.smokes.leftovers import remove
 from scripts.smokes.runner import Failure
 from scripts.smokes.site import LABEL, Load, Site
-from tests.support.permissions import made
+from tests.support.permissions import read_calls
 
 AGENTS = ("smoke-a", "smoke-b")
 
@@ -137,7 +137,7 @@ class LocalSite(Site):
 
     def refusals(self) -> list[str]:
         """Return the calls of roles that the local AWS refused."""
-        calls = made(self.cloud.ministack.calls)
+        calls = read_calls(self.cloud.ministack.calls)
         return [f"{call.role}: {call.action} on {call.arn}" for call in calls if not call.allowed]
 
     def _scale_waits(self, scale: float) -> None:

@@ -69,11 +69,11 @@ class Smoke:
                 elif not self._attempt(step) and step.first:
                     stopped = step.name
         finally:
-            if self._begun():
+            if self._has_begun():
                 self._attempt(self._removal)
         return all(outcome.kind in ("ok", "skipped") for outcome in self.outcomes)
 
-    def _begun(self) -> bool:
+    def _has_begun(self) -> bool:
         done = [o.step for o in self.outcomes if o.kind != "skipped"]
         return not self._steps or any(not step.reads for step in done)
 
@@ -94,7 +94,7 @@ class Smoke:
         say(f"{step.name}: {step.proves}")
         began = time.monotonic()
 
-        def took() -> float:
+        def measure_s() -> float:
             return time.monotonic() - began
 
         try:
@@ -102,12 +102,12 @@ class Smoke:
         except Exception as error:  # noqa: BLE001 - whatever it is, the rest is still tested
             said = " ".join(str(error).split()) or "no message"
             name = "" if isinstance(error, Failure) else f"{type(error).__name__}: "
-            self._add(Outcome(step, "failed", f"{name}{said}", took()))
+            self._add(Outcome(step, "failed", f"{name}{said}", measure_s()))
             return False
         except BaseException:  # Ctrl-C or a signal
-            self._add(Outcome(step, "interrupted", "the run was interrupted", took()))
+            self._add(Outcome(step, "interrupted", "the run was interrupted", measure_s()))
             raise
-        self._add(Outcome(step, "ok", note or "", took()))
+        self._add(Outcome(step, "ok", note or "", measure_s()))
         return True
 
     def _add(self, outcome: Outcome) -> None:

@@ -20,7 +20,7 @@ def _deploy(site: Site) -> str | None:
     return note
 
 
-def _refused(site: Site) -> None:
+def _check_refusals(site: Site) -> None:
     if refusals := site.refusals():
         raise Failure("; ".join(sorted(set(refusals))))
 
@@ -55,7 +55,7 @@ STEPS = (
     Step(
         "console",
         "the console's files are there, and its page may connect to where people log in",
-        console.served,
+        console.check_served,
         "GET /console by curl; `token_origins` in docs/how-to/log-in.md for another issuer",
     ),
     Step("exit codes", "each way to end leads to its state", jobs.exit_codes, JOB),
@@ -115,10 +115,10 @@ STEPS = (
     Step(
         "instance end",
         "a job whose instance ends is run again on another one",
-        faults.terminated,
+        faults.run_terminated,
         "the log of the function instance_end",
     ),
-    Step("upgrade", "a job goes on while its agent is upgraded", faults.upgraded, AGENT_LOG),
+    Step("upgrade", "a job goes on while its agent is upgraded", faults.run_upgraded, AGENT_LOG),
     Step(
         "refresh",
         "a changed launch template replaces every instance",
@@ -130,13 +130,13 @@ STEPS = (
     Step(
         "load",
         "all jobs end that were accepted at a constant rate",
-        load.sustained,
+        load.run_sustained,
         "metrics of API Gateway, Lambda and DynamoDB of that minute; quotas in Service Quotas",
     ),
     Step(
         "permissions",
         "AWS refused nothing to the deployment's roles",
-        _refused,
+        _check_refusals,
         "add the action named above to the role's grants in infra/",
     ),
     Step(

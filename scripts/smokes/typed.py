@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from joblane import Client, Concurrency, KeyFullError
 from joblane.client.refs import JobRef
 from scripts.local.deploy import BIN, TOOLS
-from scripts.smokes.jobs import expect, submitted, text
+from scripts.smokes.jobs import expect, submit, text
 from scripts.smokes.runner import Failure
 from scripts.smokes.site import Site
 
@@ -45,10 +45,10 @@ PUSH_S = 300
 def key(site: Site) -> None:
     """One job of a key runs, the next one waits for it, and a third is refused."""
     with site.client() as client:
-        first, second = _of_key(client, "sleep 4"), _of_key(client, "true")
+        first, second = _submit_keyed(client, "sleep 4"), _submit_keyed(client, "true")
         expect(second, "waiting")
         try:
-            third = _of_key(client, "true")
+            third = _submit_keyed(client, "true")
         except KeyFullError:
             pass
         else:
@@ -62,9 +62,9 @@ def key(site: Site) -> None:
         raise Failure(f"job {second.id} started before job {first.id} of its key had ended")
 
 
-def _of_key(client: Client, script: str) -> JobRef:
+def _submit_keyed(client: Client, script: str) -> JobRef:
     key: Concurrency = {"key": ["smoke", 1], "max_queued": 1}
-    return submitted(client, f"echo $JOBLANE_SLOT; {script}", concurrency=key)
+    return submit(client, f"echo $JOBLANE_SLOT; {script}", concurrency=key)
 
 
 def job_type(site: Site) -> None:

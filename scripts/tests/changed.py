@@ -46,7 +46,7 @@ CONCERNS = {
 """What no import shows: the tests and stages that a file concerns whose path begins like this."""
 
 
-def changed_files(base: str) -> list[str]:
+def list_changed(base: str) -> list[str]:
     """What differs from a commit, and what git does not know yet; deleted files too."""
     asked = f"diff --name-only --merge-base {base}", "ls-files --others --exclude-standard"
     found = [
@@ -103,7 +103,7 @@ def _with_parts(graph: grimp.ImportGraph, file: str) -> set[str]:
     return {module, *parts}
 
 
-def concerned(files: Sequence[str]) -> list[str]:
+def find_concerned(files: Sequence[str]) -> list[str]:
     """Test files, the nearest first, and then stages."""
     known = [what for file in files for name, what in CONCERNS.items() if file.startswith(name)]
     others = [file for file in files if not file.endswith(".py")]
@@ -120,4 +120,4 @@ def _stage(test: str) -> str:
 
 
 if __name__ == "__main__":
-    print("\n".join(concerned(changed_files(*sys.argv[1:] or ["HEAD"]))))
+    print("\n".join(find_concerned(list_changed(*sys.argv[1:] or ["HEAD"]))))

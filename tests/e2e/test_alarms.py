@@ -81,7 +81,7 @@ def _cloudwatch(cloud: Cloud) -> "CloudWatchClient":
     return boto3.client("cloudwatch", **cloud.ministack.root())
 
 
-def made(cloudwatch: "CloudWatchClient", alarm: Alarm, of: str = "") -> Any:
+def find_alarm(cloudwatch: "CloudWatchClient", alarm: Alarm, of: str = "") -> Any:
     """The first one of the deployment's alarms with this id; `of` ends its name."""
     pages = cloudwatch.get_paginator("describe_alarms").paginate(
         AlarmNamePrefix=f"{DEPLOYMENT}-{alarm.id}"
@@ -112,11 +112,11 @@ def put(cloudwatch: "CloudWatchClient", alarm: Any, value: float) -> None:
 
 @pytest.mark.parametrize("row", FIRED, ids=lambda row: row.id)
 def test_an_alarm_fires_and_names_its_page(cloudwatch: "CloudWatchClient", told: Told, row: Alarm):
-    alarm = made(cloudwatch, row)
+    alarm = find_alarm(cloudwatch, row)
     name = alarm["AlarmName"]
     quiet(cloudwatch, name)
     put(cloudwatch, alarm, row.threshold + 1)
-    assert "ALARM" == made(cloudwatch, row)["StateValue"]
+    assert "ALARM" == find_alarm(cloudwatch, row)["StateValue"]
     message = told.of(name)
     assert ("ALARM", runbook(row.why, row.id)) == (
         message["NewStateValue"],
@@ -130,7 +130,7 @@ def test_a_function_that_fails_is_an_alarm(
 ):
     """The function `dead_letter` is called with what is no batch of messages."""
     (row,) = (alarm for alarm in BASIC if alarm.id in MADE)
-    alarm = made(cloudwatch, row, of="dead_letter")
+    alarm = find_alarm(cloudwatch, row, of="dead_letter")
     function = alarm["Dimensions"][0]["Value"]
     quiet(cloudwatch, alarm["AlarmName"])
     client = boto3.client("lambda", **cloud.ministack.root())
@@ -138,6 +138,6 @@ def test_a_function_that_fails_is_an_alarm(
         assert "FunctionError" in client.invoke(FunctionName=function, Payload=b"{}")
     # Lambda's own metrics are looked at when somebody puts another one.
     cloudwatch.put_metric_data(Namespace="tests", MetricData=[{"MetricName": "Looked", "Value": 1}])
-    assert "ALARM" == made(cloudwatch, row, of="dead_letter")["StateValue"]
+    assert "ALARM" == find_alarm(cloudwatch, row, of="dead_letter")["StateValue"]
     assert "ALARM" == told.of(alarm["AlarmName"])["NewStateValue"]
     quiet(cloudwatch, alarm["AlarmName"])

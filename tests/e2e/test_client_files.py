@@ -109,12 +109,12 @@ def test_large_and_binary_input_arrives(joblane_here: Joblane):
 @pytest.mark.timeout(500)  # two workers of the local Lambda answer a request for each file
 @pytest.mark.usefixtures("agent")
 def test_a_tree_of_many_files_comes_back_byte_for_byte(joblane_here: Joblane, here: Path):
-    dice = random.Random(1)
+    rng = random.Random(1)
     for number in range(FILES):
         path = here / "src" / f"{number % 7}" / f"{number % 31}" / f"a b%2F{number}é"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(dice.randbytes(dice.randrange(3000)))
-        path.chmod(dice.choice((0o644, 0o600, 0o755, 0o444)))
+        path.write_bytes(rng.randbytes(rng.randrange(3000)))
+        path.chmod(rng.choice((0o644, 0o600, 0o755, 0o444)))
     (here / "run.sh").write_text("#!/bin/sh\ncp -a src out\n")
     (here / "run.sh").chmod(0o755)
     done = joblane_here(
@@ -140,9 +140,9 @@ def test_a_killed_upload_continues_with_the_rest(
     clients: Any, joblane_here: Joblane, variables: dict[str, str], here: Path
 ):
     """Kill -9 in the middle; the second run sends what is missing, and nothing again."""
-    dice = random.Random(os.getpid())
+    rng = random.Random(os.getpid())
     for number in range(SENT):
-        (here / f"{number}").write_bytes(dice.randbytes(40_000))
+        (here / f"{number}").write_bytes(rng.randbytes(40_000))
     before = set(stored(clients.make("s3")))
     process = subprocess.Popen([f"{BIN}/joblane", "files", "."], env=variables, cwd=here)
     wait_until(lambda: len(set(stored(clients.make("s3"))) - before) >= 20)

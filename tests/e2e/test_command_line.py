@@ -24,7 +24,7 @@ def _batch() -> str:
     return f"batch={time.time_ns()}"
 
 
-def listed(http: Http, batch: str) -> int:
+def count_listed(http: Http, batch: str) -> int:
     """How many jobs there are with the label."""
     count, cursor = 0, None
     while True:
@@ -47,7 +47,7 @@ def test_many_commands_all_or_none_once_and_gone(
     refused = joblane(*given)
     assert (64, b"") == (refused.returncode, refused.stdout)
     assert f"{file} line 201: has |".encode() in refused.stderr
-    assert 0 == listed(http, batch)
+    assert 0 == count_listed(http, batch)
 
     file.write_text("\n".join(commands))
     program = [f"{BIN}/joblane", *given, *key]
@@ -57,12 +57,12 @@ def test_many_commands_all_or_none_once_and_gone(
         assert killed.stdout is not None
         first = killed.stdout.readline()
         killed.kill()
-    assert 0 < listed(http, batch) < MANY
+    assert 0 < count_listed(http, batch) < MANY
     done = joblane(*given, *key, timeout=300)
     assert (0, b"") == (done.returncode, done.stderr)
     ids = done.stdout.decode().split()
     assert first.decode().strip() == ids[0]
-    assert MANY == len(set(ids)) == listed(http, batch)
+    assert MANY == len(set(ids)) == count_listed(http, batch)
     job = http("GET", f"/v1/jobs/{ids[-1]}").json()
     assert (["echo", f"{MANY - 1}", "two words"], "scheduled") == (job["command"], job["state"])
     file.write_text("echo another")
@@ -84,7 +84,7 @@ def test_many_commands_all_or_none_once_and_gone(
         gone.returncode,
         gone.stdout,
     )
-    assert 0 == listed(http, batch)
+    assert 0 == count_listed(http, batch)
     query = {"action": "delete-jobs", "limit": 100}
     trail = http("GET", "/v1/audit", params=query).json()["entries"]
     asked = [(entry["reason"], (entry["asked"] or {}).get("label")) for entry in trail]

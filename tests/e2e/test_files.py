@@ -48,7 +48,7 @@ def put(upload: Mapping[str, Any], content: bytes) -> int:
     return httpx.put(upload["url"], content=content, headers=headers, verify=NO_TLS).status_code
 
 
-def uploaded(http: Http, content: bytes) -> str:
+def upload(http: Http, content: bytes) -> str:
     """Upload a file; returns its digest."""
     (answer,) = prepare(http, content)
     assert 200 == put(answer["upload"], content)
@@ -81,7 +81,7 @@ def test_a_file_is_uploaded_once_and_again_when_it_is_old(http: Http, clients: C
 
 def test_an_empty_file_is_a_file(http: Http):
     if not prepare(http, b"")[0]["exists"]:
-        uploaded(http, b"")
+        upload(http, b"")
     assert prepare(http, b"")[0]["exists"]
 
 
@@ -106,7 +106,7 @@ def submit(http: Http, **fields: object) -> httpx.Response:
 
 
 def test_a_job_names_files_that_its_tenant_has_uploaded(http: Http, as_other: Http):
-    mine, theirs = uploaded(http, os.urandom(50)), uploaded(as_other, os.urandom(50))
+    mine, theirs = upload(http, os.urandom(50)), upload(as_other, os.urandom(50))
     inputs = [{"path": "data/a", "sha256": mine}, {"path": "data/b", "sha256": theirs}]
     answer = submit(http, inputs=inputs)
     assert 400 == answer.status_code
@@ -119,7 +119,7 @@ def test_a_job_names_files_that_its_tenant_has_uploaded(http: Http, as_other: Ht
 
 
 def test_inputs_that_do_not_fit_into_the_work_directory_are_refused(http: Http):
-    large = uploaded(http, bytes(1024 * 1024 + 1))
+    large = upload(http, bytes(1024 * 1024 + 1))
     inputs = [{"path": "a", "sha256": large}]
     answer = submit(http, inputs=inputs, resources={"tmp_mb": 1})
     assert 400 == answer.status_code

@@ -109,7 +109,7 @@ def submit(joblane: Run, *arguments: str) -> str:
     return ran.stdout.decode().strip()
 
 
-def shown(joblane: Run, group: str) -> dict[str, Any]:
+def show_group(joblane: Run, group: str) -> dict[str, Any]:
     """A group with its members by agent."""
     found = json.loads(joblane("get", "--json", group).stdout)
     return {**found["group"], "by": {member["agent"]: member for member in found["members"]}}
@@ -200,16 +200,16 @@ def test_an_agent_that_is_killed_while_it_runs_its_member(
     mark = marker()
     options = ("--target", "group:web", "--reply-timeout-s", f"{REPLY_S}")
     group = submit(joblane, *options, "--", "sh", "-c", f"{STOPS} # {mark}")
-    member = shown(joblane, group)["by"][MORTAL]["id"]
+    member = show_group(joblane, group)["by"][MORTAL]["id"]
     wait_until_started(agents.run_dir, [member])
     kill(agents, MORTAL)
-    members = shown(joblane, group)["by"]
+    members = show_group(joblane, group)["by"]
     for name in WEB:
         go_on_until_completed(http, members[name]["id"], mark)
     with requeued():
         job = wait_for(http, group, *ENDED, timeout_s=40)
     assert ("partial_failure", 3) == (job["state"], job["members"])
-    found = shown(joblane, group)["by"]
+    found = show_group(joblane, group)["by"]
     assert ["completed", "completed", "failed"] == [found[n]["state"] for n in (*WEB, MORTAL)]
     assert "was lost while it ran the job" in found[MORTAL]["reason"]
     assert 1 == joblane("wait", group).returncode
@@ -220,11 +220,11 @@ def test_an_agent_that_is_killed_after_its_member_changes_nothing(
 ):
     rolling = ("--target", "group:web", "--max-concurrency", "3", "--", "sleep", "1")
     group = submit(joblane, *rolling)
-    member = shown(joblane, group)["by"][MORTAL]["id"]
+    member = show_group(joblane, group)["by"][MORTAL]["id"]
     wait_for(http, member, "completed")
     kill(agents, MORTAL)
     assert 0 == joblane("wait", group).returncode
-    assert {"completed"} == {m["state"] for m in shown(joblane, group)["by"].values()}
+    assert {"completed"} == {m["state"] for m in show_group(joblane, group)["by"].values()}
 
 
 @pytest.mark.usefixtures("agents")
@@ -240,21 +240,21 @@ def test_a_failure_stops_what_has_not_begun(joblane: Run):
 @pytest.mark.usefixtures("agents")
 def test_a_group_is_cancelled_with_all_its_jobs(http: Http, joblane: Run):
     group = submit(joblane, "--target", "group:web", "--", "sleep", "60")
-    for member in shown(joblane, group)["by"].values():
+    for member in show_group(joblane, group)["by"].values():
         wait_for(http, member["id"], "active")
     began = time.monotonic()
     ran = joblane("cancel", group, "--reason", "not now")
     assert (0, b"cancelled 3 of 3 jobs examined\n") == (ran.returncode, ran.stdout), ran.stderr
     assert "failed" == wait_for(http, group, *ENDED)["state"]
     assert time.monotonic() - began < 30
-    assert {"cancelled"} == {m["state"] for m in shown(joblane, group)["by"].values()}
+    assert {"cancelled"} == {m["state"] for m in show_group(joblane, group)["by"].values()}
     assert 64 == joblane("cancel", group).returncode
 
 
 @pytest.mark.usefixtures("agents")
 def test_a_group_is_deleted_when_its_jobs_have_ended_and_not_before(http: Http, joblane: Run):
     group = submit(joblane, "--target", "group:web", "--", "sh", "-c", "echo a; sleep 600")
-    members = [member["id"] for member in shown(joblane, group)["by"].values()]
+    members = [member["id"] for member in show_group(joblane, group)["by"].values()]
     refused = joblane("delete", group)
     assert 64 == refused.returncode
     assert b"409" in refused.stderr
@@ -274,13 +274,13 @@ def test_members_are_chosen_when_a_scheduled_group_is_due(
     agents.stop_agent(WEB[1])
     soon = (datetime.now(UTC) + timedelta(seconds=8)).strftime("%Y-%m-%dT%H:%M:%SZ")
     group = submit(joblane, "--target", "group:web", "--run-at", soon, "--", "true")
-    assert "scheduled" == shown(joblane, group)["state"]
+    assert "scheduled" == show_group(joblane, group)["state"]
     start(agents, WEB[1])
     agents.stop_agent(MORTAL)
     with requeued():
         assert "completed" == wait_for(http, group, *ENDED)["state"]
     start(agents, MORTAL)
-    assert list(WEB) == list(shown(joblane, group)["by"])
+    assert list(WEB) == list(show_group(joblane, group)["by"])
 
 
 def test_another_process_of_the_same_name_is_the_same_member(agents: Cloud, joblane: Run):

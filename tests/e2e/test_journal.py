@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from ec2_agent.state.dynamodb import DynamoBackend
-from ec2_agent.state.records import BATCH, Record, Result, Verb, prepared
+from ec2_agent.state.records import BATCH, StateRecord, Verb, WriteResult, prepare
 from joblane.aws.agent_records import AgentRecords
 from joblane.aws.clients import Clients
 from joblane.deployment.names import table_name
@@ -89,19 +89,19 @@ def test_the_table_keeps_records_as_the_contract_says(cloud: Cloud, clients: Cli
     backend = DynamoBackend(AgentRecords(clients.make("dynamodb"), table, "nobody"))
     now = time.time()
 
-    def write(verb: Verb, *records: Record) -> list[Result]:
-        return backend.write([prepared(verb, record, now) for record in records], now)
+    def write(verb: Verb, *records: StateRecord) -> list[WriteResult]:
+        return backend.write([prepare(verb, record, now) for record in records], now)
 
-    many = [Record("k", f"{n:02d}", 1, "x") for n in range(BATCH)]
-    assert [Result.DONE] * BATCH == write(Verb.CREATE, *many)
-    assert [Result.DONE] * BATCH == write(Verb.CREATE, *many)
-    assert [Result.EXISTS] == write(Verb.CREATE, Record("k", "00", 2, "y"))
-    assert [Result.DONE] == write(Verb.UPDATE, Record("k", "00", 3, "z"))
-    assert [Result.STALE] == write(Verb.UPDATE, Record("k", "00", 2, "y"))
-    assert [Result.ABSENT] == write(Verb.UPDATE, Record("k", "none", 1, "y"))
+    many = [StateRecord("k", f"{n:02d}", 1, "x") for n in range(BATCH)]
+    assert [WriteResult.DONE] * BATCH == write(Verb.CREATE, *many)
+    assert [WriteResult.DONE] * BATCH == write(Verb.CREATE, *many)
+    assert [WriteResult.EXISTS] == write(Verb.CREATE, StateRecord("k", "00", 2, "y"))
+    assert [WriteResult.DONE] == write(Verb.UPDATE, StateRecord("k", "00", 3, "z"))
+    assert [WriteResult.STALE] == write(Verb.UPDATE, StateRecord("k", "00", 2, "y"))
+    assert [WriteResult.ABSENT] == write(Verb.UPDATE, StateRecord("k", "none", 1, "y"))
     assert ["z"] == [record.body for record in backend.get("k", ["none", "00"], now)]
     page, after = backend.list("k", "03", 10, now)
     assert (["04", "13"], "13") == ([page[0].id, page[-1].id], after)
-    assert [Result.DONE] == write(Verb.DELETE, Record("k", "04", 2, None))
-    assert [Result.STALE] == write(Verb.CREATE, Record("k", "04", 1, "x"))
+    assert [WriteResult.DONE] == write(Verb.DELETE, StateRecord("k", "04", 2, None))
+    assert [WriteResult.STALE] == write(Verb.CREATE, StateRecord("k", "04", 1, "x"))
     assert "05" == backend.list("k", "03", 10, now)[0][0].id

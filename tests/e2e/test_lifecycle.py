@@ -213,13 +213,13 @@ def test_ec2_reports_the_end_of_an_instance_and_its_job_runs_elsewhere_in_second
     cloud.kill_agent("i-0doomed", with_group=True)
     cloud.start_agent("i-0next")
     event = {"detail": {"instance-id": "i-0doomed", "state": "terminated"}}
-    assert called(clients, "instance_end", event) is None
+    assert call_function(clients, "instance_end", event) is None
     job = wait_for(http, job_id, "completed")  # its lease would last for minutes
     assert "taken over from i-0doomed" in str(job["timeline"])
     assert {"i-0next"} == inboxes_of(clients, "i-0doomed", "i-0next")
 
 
-def called(clients: Clients, function: str, event: Mapping[str, Any]) -> object:
+def call_function(clients: Clients, function: str, event: Mapping[str, Any]) -> object:
     """What a function answers to an event; it must not fail."""
     # This reads the answer: until then its connection is in no pool, and nobody closes it. After a
     # first attempt that timed out, the traceback keeps the answer until a garbage collection.
@@ -237,13 +237,13 @@ def inboxes_of(clients: Clients, *agents: str) -> set[str]:
 
 def test_the_watch_of_instances_finds_no_fleet_here(cloud: Cloud, clients: Clients):
     assert cloud.ministack.calls.exists()
-    assert {} == called(clients, "instance_watch", {})
+    assert {} == call_function(clients, "instance_watch", {})
 
 
 def test_the_scaler_leaves_a_fleet_without_a_group_alone(cloud: Cloud, clients: Clients):
     """It reads agents, settings and lanes with its own role, and finds no group."""
     assert cloud.ministack.calls.exists()
-    assert {"NoGroup": 1} == called(clients, "scaler", {})
+    assert {"NoGroup": 1} == call_function(clients, "scaler", {})
 
 
 def test_the_daily_sweep_deletes_inboxes_without_an_agent(cloud: Cloud, clients: Clients):
@@ -255,6 +255,6 @@ def test_the_daily_sweep_deletes_inboxes_without_an_agent(cloud: Cloud, clients:
             Attributes={"MessageRetentionPeriod": str(kept_s)},
         )
     cloud.start_agent("sweep-live")
-    assert called(clients, "instance_end", {"task": "sweep-inboxes"}) is None
+    assert call_function(clients, "instance_end", {"task": "sweep-inboxes"}) is None
     assert {"sweep-live", "sweep-lane"} == inboxes_of(clients, "sweep-live", *kept)
     cloud.stop_agents()

@@ -78,7 +78,7 @@ def _inbox(clients: Clients) -> tuple[str, str]:
     return url, arn["QueueArn"]
 
 
-def received(clients: Clients, url: str, job_id: str) -> Any:
+def receive_message(clients: Clients, url: str, job_id: str) -> Any:
     """Take a message about a job from a queue; None if there is none."""
     sqs = clients.make("sqs")
     for message in sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []):
@@ -182,7 +182,7 @@ def test_what_is_never_taken_is_a_dead_letter_that_can_be_sent_again(
         sqs.get_queue_url(QueueName=name)["QueueUrl"]
         for name in (notify_dead_name(DEPLOYMENT), notify_name(DEPLOYMENT))
     )
-    letter = until(lambda: received(clients, dead, job_id))
+    letter = until(lambda: receive_message(clients, dead, job_id))
     assert ["1", "2", "3"] == [h["Joblane-Attempt"] for h, _ in receiver.events_of(job_id)]
     assert receiver.url == letter["notify"]["url"]
     # As StartMessageMoveTask does, which the local AWS has not got.
@@ -199,7 +199,7 @@ def test_a_topic_gets_the_event(http: Http, clients: Clients, inbox: tuple[str, 
     sns.subscribe(TopicArn=TOPIC, Protocol="sqs", Endpoint=arn)
     job_id = submit(http, "true", notify={"sns": TOPIC})
     wait_for(http, job_id, "completed")
-    notice = until(lambda: received(clients, url, job_id))
+    notice = until(lambda: receive_message(clients, url, job_id))
     assert "completed" == json.loads(notice["Message"])["state"]
     assert "job.completed" == notice["MessageAttributes"]["event"]["Value"]
 
@@ -215,13 +215,13 @@ def test_the_bus_gets_the_event(http: Http, clients: Clients, inbox: tuple[str, 
     wait_for(http, fine, "completed")
     job_id = submit(http, "false", **asked)
     wait_for(http, job_id, "dead")
-    event = until(lambda: received(clients, url, job_id))
+    event = until(lambda: receive_message(clients, url, job_id))
     assert ("joblane", "Joblane Job State Change", 1) == (
         event["source"],
         event["detail-type"],
         event["detail"]["exit_code"],
     )
-    assert received(clients, url, fine) is None
+    assert receive_message(clients, url, fine) is None
 
 
 def test_what_is_not_allowed_is_refused_by_its_field(http: Http, as_other: Http):

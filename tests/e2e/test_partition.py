@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from ec2_agent.host.processes import boottime
-from ec2_agent.settings import PACE, Pace
+from ec2_agent.settings import PACE, LeaseTimes
 from joblane.aws.clients import Clients
 from scripts.local.agent import AGENT
 from scripts.local.cloud import TENANT, Cloud
@@ -33,7 +33,7 @@ from tests.support.deployed import agents, submit, wait_for, wait_for_words
 from tests.support.proxy import Fault, Proxy, proxy
 
 REAL = os.environ.get("JOBLANE_LEASE") == "real"
-PACE_HERE = PACE if REAL else Pace(heartbeat_s=0.5, lease_s=14, margin_s=5)
+PACE_HERE = PACE if REAL else LeaseTimes(heartbeat_s=0.5, lease_s=14, margin_s=5)
 PROGRAM: tuple[str | Path, ...] = (
     AGENT
     if REAL

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.permissions import Call, Granted, granted, made, recorded
+from tests.support.permissions import Call, Granted, read_calls, read_granted, read_recorded
 
 EARLIER, PROCESSES = os.environ.get("JOBLANE_E2E_CALLS"), os.environ.get("JOBLANE_E2E_PROCESSES")
 
@@ -126,11 +126,14 @@ def whole_suite(session: pytest.Session) -> bool:
 def _seen(request: pytest.FixtureRequest) -> tuple[Granted, list[Call]]:
     """What the roles may do, and each different call up to now."""
     if EARLIER is None:
-        permissions, calls = granted(), made(request.getfixturevalue("cloud").ministack.calls)
+        permissions, calls = (
+            read_granted(),
+            read_calls(request.getfixturevalue("cloud").ministack.calls),
+        )
     else:
         earlier = list(Path(EARLIER).glob("*.json"))
         assert PROCESSES == str(len(earlier))
-        permissions, calls = recorded(earlier)
+        permissions, calls = read_recorded(earlier)
     assert {"Submission", "joblane-agent"} <= {call.role for call in calls}
     return permissions, calls
 

@@ -13,7 +13,7 @@ from ulid import ULID
 from joblane.aws.clients import Clients
 from joblane.aws.jobs import JobStore, Refused
 from joblane.deployment.names import table_name
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import plan
 from joblane.job.spec import Submission
@@ -55,7 +55,7 @@ def test_of_claims_cancels_and_expiries_at_once_one_wins(clients: Clients):
     winners: set[State] = set()
     for _ in range(ROUNDS):
         now_ms = int(time.time() * 1000)
-        head = submitted(str(ULID()), "nobody", SPEC, now_ms)
+        head = make_head(str(ULID()), "nobody", SPEC, now_ms)
         jobs.put_new(head)
         race = Race(jobs, head, now_ms)
         writers = [threading.Thread(target=race.write, args=(n,)) for n in range(WRITERS)]

@@ -192,7 +192,7 @@ def test_before_its_start_a_job_can_be_tested_for(clients: Clients, service: Ser
     """The call that an agent makes for a job with `requires`."""
     lambdas = clients.make("lambda", LONG_POLL)
     gate = Requirements(lambdas, recovery_name(DEPLOYMENT))
-    blocking = gate.first_blocking([service.condition])
+    blocking = gate.find_blocking([service.condition])
     assert blocking is not None
     assert (service.condition, "answers 503", False) == (
         blocking.condition,
@@ -200,7 +200,7 @@ def test_before_its_start_a_job_can_be_tested_for(clients: Clients, service: Ser
         blocking.untestable,
     )
     service.well = True
-    assert None is gate.first_blocking([service.condition])
+    assert None is gate.find_blocking([service.condition])
 
 
 def phase(by_hand: Blocking, condition: str) -> Phase | None:

@@ -21,7 +21,7 @@ from joblane.contract.route import Route
 from joblane.contract.routes import ROUTES
 from scripts.local.cloud import Cloud
 from scripts.local.people import Person, add_people, add_person
-from scripts.smokes.access import allowed, ask
+from scripts.smokes.access import ask, list_allowed
 from tests.e2e.conftest import Http
 from tests.support.browser import log_in
 from tests.support.depth import DEEP
@@ -86,7 +86,7 @@ def test_a_role_opens_its_routes_and_no_others(
 ):
     """Of a person."""
     found = with_token(cloud, people[role])
-    may = allowed(role) & found.keys()
+    may = list_allowed(role) & found.keys()
     assert {key for key, status in found.items() if status not in (401, 403)} == may
     assert {status for key, status in found.items() if key not in may} <= {403}
     assert all(status < 500 for status in found.values()), found

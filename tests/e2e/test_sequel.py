@@ -22,7 +22,7 @@ JOBS = 12
 STAMPS = 'date +%s.%N; echo "$JOBLANE_SLOT"; sleep 0.2; date +%s.%N'
 
 
-def keyed(http: Http, name: str, *command: str, **limits: Any) -> str:
+def submit_keyed(http: Http, name: str, *command: str, **limits: Any) -> str:
     """Submit a job with a key."""
     return submit(http, *command, concurrency={"key": ["test", name], "max_queued": 50, **limits})
 
@@ -47,7 +47,7 @@ def times(job: dict[str, Any]) -> tuple[float, float]:
 
 @pytest.mark.usefixtures("agent")
 def test_jobs_of_a_key_run_one_after_the_other(http: Http, clients: Clients):
-    ids = [keyed(http, "order", "sh", "-c", STAMPS) for _ in range(JOBS)]
+    ids = [submit_keyed(http, "order", "sh", "-c", STAMPS) for _ in range(JOBS)]
     jobs = [wait_for(http, job_id, "completed", timeout_s=60) for job_id in ids]
     ran = []
     for job_id in ids:
@@ -70,7 +70,7 @@ def test_jobs_of_a_key_run_one_after_the_other(http: Http, clients: Clients):
 def test_jobs_that_are_deleted_or_cancelled_leave_their_places(
     quiet: Cloud, http: Http, clients: Clients
 ):
-    first, second, third, fourth, last = (keyed(http, "gone", "true") for _ in range(5))
+    first, second, third, fourth, last = (submit_keyed(http, "gone", "true") for _ in range(5))
     assert [first] == list(state(clients, "gone").active)
     assert http("DELETE", f"/v1/jobs/{first}").is_success
     assert http("POST", f"/v1/jobs/{third}/cancel").is_success
@@ -86,7 +86,7 @@ def test_jobs_that_are_deleted_or_cancelled_leave_their_places(
 
 
 def test_a_scheduled_job_takes_its_place_when_it_is_due(quiet: Cloud, http: Http, clients: Clients):
-    first = keyed(http, "due", "true")
+    first = submit_keyed(http, "due", "true")
     soon = (datetime.now(UTC) + timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     due = submit(http, "true", concurrency={"key": ["test", "due"], "max_queued": 1}, run_at=soon)
     assert "scheduled" == http("GET", f"/v1/jobs/{due}").json()["state"]
@@ -112,7 +112,7 @@ def test_a_retry_keeps_the_slot_and_several_slots_are_used_at_once(http: Http, c
         concurrency={"key": ["test", "again"], "max_queued": 9, "max_active": 2},
         retry=again,
     )
-    others = [keyed(http, "again", "true", max_active=2, max_queued=9) for _ in range(3)]
+    others = [submit_keyed(http, "again", "true", max_active=2, max_queued=9) for _ in range(3)]
     for job_id in (first, *others):
         wait_for(http, job_id, "completed")
     tokens = [tuple(map(int, line.split("."))) for line in output(http, first)["stdout"]]
@@ -125,7 +125,7 @@ def test_a_slot_is_passed_on_although_nothing_read_the_stream_when_its_job_ended
     quiet: Cloud, http: Http, clients: Clients
 ):
     """As while a mapping is made, at the first deployment and after `cdk destroy` and `deploy`."""
-    first, second = (keyed(http, "unread", "true") for _ in range(2))
+    first, second = (submit_keyed(http, "unread", "true") for _ in range(2))
     functions = clients.make("lambda")
     name = f"{DEPLOYMENT}-sequel"
     (mapping,) = functions.list_event_source_mappings(FunctionName=name)["EventSourceMappings"]

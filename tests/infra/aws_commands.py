@@ -28,7 +28,7 @@ class Ended(NamedTuple):
     err: str
 
 
-def checked_by_aws(commands: list[list[str]], home: Path) -> list[Ended]:
+def check_by_aws(commands: list[list[str]], home: Path) -> list[Ended]:
     """Have `aws` check operation, options and values of commands; nothing is called."""
     run = subprocess.run(
         [sys.executable, "-c", PROGRAM],

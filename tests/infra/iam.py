@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tests.infra.synthesis import Template
-from tests.infra.templates import resolved
+from tests.infra.templates import resolve
 
 ARNS = {
     "AWS::Events::Rule": "events:eu-west-1:111122223333:rule/{}",
@@ -43,7 +43,7 @@ def policies(template: Template) -> Iterator[Policy]:
     """
     for logical_id, resource in template["Resources"].items():
         for name, document in _documents(resource.get("Properties", {})):
-            found = _resolved(template, document)
+            found = _resolve(template, document)
             if name == "AssumeRolePolicyDocument":
                 # Its resource, which IAM does not write, is the role.
                 role = _arn(template, logical_id)
@@ -78,10 +78,10 @@ def _documents(value: Any, name: str = "") -> Iterator[tuple[str, dict[str, Any]
             yield from _documents(each, name)
 
 
-def _resolved(template: Template, value: Any) -> Any:
+def _resolve(template: Template, value: Any) -> Any:
     """What CloudFormation would make of a document, in an account of our own."""
     if isinstance(value, list):
-        return [_resolved(template, each) for each in value]
+        return [_resolve(template, each) for each in value]
     if not isinstance(value, dict):
         return value
     named, *_ = value.get("Fn::GetAtt", [value.get("Ref")])
@@ -89,8 +89,8 @@ def _resolved(template: Template, value: Any) -> Any:
         return STREAM
     if named in template["Resources"]:
         return _arn(template, named)
-    parts = {key: _resolved(template, each) for key, each in value.items()}
-    return resolved(parts) if parts.keys() & {"Ref", "Fn::Join", "Fn::Sub"} else parts
+    parts = {key: _resolve(template, each) for key, each in value.items()}
+    return resolve(parts) if parts.keys() & {"Ref", "Fn::Join", "Fn::Sub"} else parts
 
 
 def _arn(template: Template, logical_id: str) -> str:

@@ -56,7 +56,7 @@ def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def resolved(value: Any) -> str:
+def resolve(value: Any) -> str:
     """What CloudFormation would make of a joined value, in an account of our own."""
     known = {
         "AWS::Partition": "aws",
@@ -73,7 +73,7 @@ def resolved(value: Any) -> str:
     if "Ref" in value:
         return known[value["Ref"]]
     separator, parts = value["Fn::Join"]
-    return str(separator).join(resolved(part) for part in parts)
+    return str(separator).join(resolve(part) for part in parts)
 
 
 def process_environment(deployment: Deployment, function: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from infra.upkeep import UpkeepStack
 from joblane.config import Config
 from joblane.config.observability import Alerts
 from tests.infra.synthesis import Deployment, empty_assets, new_app, read_templates
-from tests.infra.templates import as_list, resolved, statements
+from tests.infra.templates import as_list, resolve, statements
 
 ADDRESS = "operators@example.com"
 ARN = "arn:aws:sns:eu-west-1:111122223333:joblane-dead-letters"
@@ -60,7 +60,7 @@ def test_every_alarm_notifies_the_topic_and_nothing_else_publishes(
         alarms = deployment.resources("AWS::CloudWatch::Alarm")
         assert alarms
         for name, alarm in alarms.items():
-            actions = [resolved(action) for action in alarm["Properties"]["AlarmActions"]]
+            actions = [resolve(action) for action in alarm["Properties"]["AlarmActions"]]
             assert (name, [ARN]) == (name, actions)
         assert deployment.one("AWS::SNS::Topic")["TopicName"] == ARN.rpartition(":")[2]
         for rule in deployment.properties("AWS::Events::Rule"):

@@ -27,7 +27,7 @@ from infra.compose import compose
 from infra.config import load_config
 from infra.errors import AssetError
 from joblane.deployment.services import OF_CREDENTIALS, SERVICES
-from scripts.local.deploy import leave_the_agents_role, local_config, synthesized
+from scripts.local.deploy import leave_the_agents_role, local_config, synthesize
 from scripts.local.emulator import ACCOUNT, REGION
 from tests.infra.synthesis import ROOT, new_app
 
@@ -369,7 +369,7 @@ def test_the_app_synthesizes_offline(here: Path, tmp_path: Path, monkeypatch: py
     nowhere = "http://127.0.0.1:9"
     for name, value in ("UV_OFFLINE", "1"), ("HTTP_PROXY", nowhere), ("HTTPS_PROXY", nowhere):
         monkeypatch.setenv(name, value)
-    assembly = synthesized(tmp_path)
+    assembly = synthesize(tmp_path)
 
     config = load_config(tmp_path / "joblane.toml")
     app = new_app(tmp_path / "here")

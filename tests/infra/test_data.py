@@ -8,7 +8,7 @@ import pytest
 from joblane.deployment.descriptor import Descriptor
 from joblane.deployment.names import access_log_bucket_name
 from tests.infra.synthesis import Deployment
-from tests.infra.templates import parameters, resolved
+from tests.infra.templates import parameters, resolve
 
 KEYS = {
     "joblane-jobs": [("job_id", "HASH"), ("sk", "RANGE")],
@@ -128,7 +128,7 @@ def test_each_table_expires_items_is_encrypted_and_costs_nothing_idle(
 
 def test_the_descriptor_is_one_that_agents_accept(production: Deployment) -> None:
     parameter = parameters(production)["/joblane/descriptor"]
-    text = resolved(parameter["Value"])
+    text = resolve(parameter["Value"])
 
     descriptor = Descriptor.model_validate_json(text)
 
@@ -149,7 +149,7 @@ def test_the_descriptor_is_one_that_agents_accept(production: Deployment) -> Non
 def buckets(deployment: Deployment) -> tuple[dict[str, Any], dict[str, Any]]:
     """The bucket of submissions, and the one with the log of its accesses."""
     found = {
-        resolved(bucket["BucketName"]): bucket
+        resolve(bucket["BucketName"]): bucket
         for bucket in deployment.properties("AWS::S3::Bucket", "data")
     }
     name = "joblane-111122223333-eu-west-1"
@@ -161,9 +161,9 @@ def test_the_bucket_is_named_for_the_account_and_the_descriptor_tells(
     production: Deployment,
 ) -> None:
     payloads, _ = buckets(production)
-    name = resolved(payloads["BucketName"])
+    name = resolve(payloads["BucketName"])
     assert name == "joblane-111122223333-eu-west-1"
-    text = resolved(parameters(production)["/joblane/descriptor"]["Value"])
+    text = resolve(parameters(production)["/joblane/descriptor"]["Value"])
     assert name == Descriptor.model_validate_json(text).bucket
     longest = access_log_bucket_name("n" * 31, "1" * 12, "ap-southeast-1")
     assert len(longest) <= 63
@@ -225,11 +225,11 @@ def test_who_reads_a_submission_is_logged(production: Deployment) -> None:
     (target,) = [
         logical_id
         for logical_id, bucket in production.resources("AWS::S3::Bucket").items()
-        if resolved(bucket["Properties"]["BucketName"]).endswith("-log")
+        if resolve(bucket["Properties"]["BucketName"]).endswith("-log")
     ]
     assert payloads["LoggingConfiguration"]["DestinationBucketName"] == {"Ref": target}
 
 
 def test_resolved_reads_what_it_claims() -> None:
     value = {"Fn::Join": ["", ["a", {"Ref": "AWS::Region"}, "b"]]}
-    assert json.dumps(resolved(value)) == '"aeu-west-1b"'
+    assert json.dumps(resolve(value)) == '"aeu-west-1b"'

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from tests.infra.aws_commands import checked_by_aws
+from tests.infra.aws_commands import check_by_aws
 from tests.infra.synthesis import ROOT, Deployment
 
 DEPLOY = ROOT / "docs/how-to/deploy.md"
@@ -56,7 +56,7 @@ def aws(page: Path) -> list[list[str]]:
     return [words[1:] for words in commands if any(word.startswith("--") for word in words)]
 
 
-def destroyed(deployment: Deployment, patterns: list[str], home: Path) -> tuple[set[str], str]:
+def destroy(deployment: Deployment, patterns: list[str], home: Path) -> tuple[set[str], str]:
     """The stacks that `cdk destroy` would destroy, and what it says."""
     assembly = deployment.folder / "cdk.out"
     ran = subprocess.run(
@@ -91,7 +91,7 @@ def test_a_deployment_that_will_come_back_keeps_the_stack_with_the_people(
     every, but_people = cdk(DEPLOY, "destroy")
     assert ["--all"] == every
     named = [pattern.replace("<name>", production.config.name) for pattern in but_people]
-    found, said = destroyed(production, [*named, "joblane-none"], tmp_path)
+    found, said = destroy(production, [*named, "joblane-none"], tmp_path)
     assert set(production.templates) - {"joblane-identity"} == found
     assert "joblane-none does not exist" in said
     assert 1 == said.count("does not exist")
@@ -101,7 +101,7 @@ def test_the_stack_of_alarms_is_destroyed_alone(production: Deployment, tmp_path
     ((pattern,),) = cdk(WATCH, "destroy")
     named = pattern.replace("<name>", production.config.name)
     assert named in production.templates
-    assert {named} == destroyed(production, [named], tmp_path)[0]
+    assert {named} == destroy(production, [named], tmp_path)[0]
 
 
 def test_the_user_pool_is_imported_into_the_stack_that_has_it(production: Deployment) -> None:
@@ -114,7 +114,7 @@ def test_the_user_pool_is_imported_into_the_stack_that_has_it(production: Deploy
 
 def test_commands_are_those_of_aws(tmp_path: Path) -> None:
     commands = [words for words in aws(DEPLOY) if " ".join(words[:2]) not in NOT_OF_THE_API]
-    for words, ran in zip(commands, checked_by_aws(commands, tmp_path), strict=True):
+    for words, ran in zip(commands, check_by_aws(commands, tmp_path), strict=True):
         said = [line for line in ran.err.splitlines() if line and line != INVALID]
         assert [] == [line for line in said if not OF_THE_ANSWER.match(line)], words
         assert ran.code == 0 or said, words

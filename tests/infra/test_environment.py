@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from infra.environment import PARTITION, known_environment
+from infra.environment import PARTITION, find_environment
 from infra.errors import ConfigError
 from tests.infra.synthesis import ROOT
 
@@ -15,15 +15,15 @@ def variables(region: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("region", ["eu-west-1", "us-east-1", "xx-new-9"])
 def test_the_account_and_region_of_the_credentials_are_used(region: str) -> None:
-    environment = known_environment(variables(region))
+    environment = find_environment(variables(region))
     assert environment is not None
     assert ("111122223333", region) == (environment.account, environment.region)
 
 
 @pytest.mark.parametrize("missing", ["CDK_DEFAULT_ACCOUNT", "CDK_DEFAULT_REGION"])
 def test_without_credentials_the_stacks_are_of_no_account(missing: str) -> None:
-    assert known_environment({**variables("eu-west-1"), missing: ""}) is None
-    assert known_environment({}) is None
+    assert find_environment({**variables("eu-west-1"), missing: ""}) is None
+    assert find_environment({}) is None
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_without_credentials_the_stacks_are_of_no_account(missing: str) -> None:
 )
 def test_a_region_of_another_partition_is_refused(region: str, partition: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        known_environment(variables(region))
+        find_environment(variables(region))
     assert raised.value.lines == [
         f"{region}: is of the partition {partition}; Joblane runs in the partition aws only"
     ]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from infra.reserved import reserved
-from scripts.deploying.expected import expected, stacks
+from infra.reserved import count_reserved
+from scripts.deploying.expected import list_expected, stacks
 from scripts.deploying.facts import FINDERS
 from tests.infra.synthesis import Deployment
 
@@ -32,7 +32,7 @@ def test_the_names_are_those_of_the_templates(deployments: list[Deployment]) -> 
             kind: {each[name] for each in deployment.properties(kind)}
             for kind, name in NAMES.items()
         }
-        assert declared == expected(deployment.config)
+        assert declared == list_expected(deployment.config)
 
 
 def test_the_stacks_are_those_of_the_app(deployments: list[Deployment]) -> None:
@@ -47,4 +47,4 @@ def test_what_is_reserved_is_what_the_templates_reserve(deployments: list[Deploy
         if deployment.config.functions.reserved_concurrency:
             functions = deployment.properties("AWS::Lambda::Function")
             declared = sum(each.get("ReservedConcurrentExecutions", 0) for each in functions)
-            assert declared == reserved(deployment.config)
+            assert declared == count_reserved(deployment.config)

@@ -6,16 +6,16 @@ import re
 from pathlib import Path
 from typing import Any
 
-from infra.agent_install import Boot, Setup
+from infra.agent_install import BootValues, Setup
 from infra.config import load_config
 from infra.fleet import FleetStack
 from infra.limits import USER_DATA_BYTES
 from joblane.config import Config
 from joblane.config.software import MOST_PACKAGES
-from scripts.smokes.account import DISK_GB, declared
+from scripts.smokes.account import DISK_GB, format_config
 from tests.infra.conftest import SETUP
 from tests.infra.synthesis import Deployment, empty_assets, new_app, read_templates
-from tests.infra.templates import as_list, resolved
+from tests.infra.templates import as_list, resolve
 
 FLEET = "fleet-main"
 
@@ -116,12 +116,12 @@ def objects(deployment: Deployment, stack: str) -> list[str]:
         for statement in policy["PolicyDocument"]["Statement"]
         if "s3:GetObject" in as_list(statement["Action"])
         for resource in as_list(statement["Resource"])
-        if "cdk-" in (arn := str(resolved(resource)))
+        if "cdk-" in (arn := str(resolve(resource)))
     ]
 
 
 def test_the_largest_software_fits_the_user_data() -> None:
-    text = Boot(
+    text = BootValues(
         document="d" * 80,
         agents_table="t" * 40,
         region="ap-southeast-99",
@@ -371,7 +371,7 @@ def test_the_smoke_test_changes_the_launch_template(production: Deployment, tmp_
     fleets = []
     for size in (DISK_GB, DISK_GB + 1):
         file = tmp_path / f"{size}.toml"
-        file.write_text(declared("smoke-1", disk_gb=size), encoding="utf-8")
+        file.write_text(format_config("smoke-1", disk_gb=size), encoding="utf-8")
         fleets.append(load_config(file).fleets["main"])
     first, second = (
         volumes(production.config.model_copy(update={"fleets": {"main": fleet}}), tmp_path)

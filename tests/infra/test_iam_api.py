@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from joblane.config.access import assumed
+from joblane.config.access import format_assumed
 from joblane.contract.principal import Machine
 from joblane.contract.routes import ROUTES
 from tests.infra.conftest import ROLE_ARN
@@ -112,7 +112,7 @@ def test_functions_know_the_roles(varied: Deployment, laptop: Deployment, functi
     ],
 )
 def test_sessions_are_named_without_the_path_of_their_role(arn: str, sessions: str) -> None:
-    assert sessions == assumed(arn)
+    assert sessions == format_assumed(arn)
 
 
 def test_without_roles_there_is_no_second_api(production: Deployment) -> None:

@@ -14,10 +14,10 @@ from typing import Any, cast
 
 import pytest
 
-from infra.agent_install import Boot, Installation, Setup
+from infra.agent_install import BootValues, Installation, Setup
 from infra.assets import archive
 from joblane.aws.agents import AgentStore
-from joblane.aws.table import decoded, encoded
+from joblane.aws.table import decode, encode
 from joblane.fleet.absence import BootFailure, last_boot_failure
 from joblane.job.lease import Heartbeat
 
@@ -54,7 +54,7 @@ def test_a_release_replaces_no_instance_and_is_upgraded_to_at_once(tmp_path: Pat
     assert one.fingerprint() == again.fingerprint()
     # The user data is part of the launch template.
     assert {"document", "agents_table", "region", "packages", "setup"} == vars(
-        Boot("", "", "")
+        BootValues("", "", "")
     ).keys() - {"console", "home", "instance_id", "software_s"}
 
 
@@ -231,7 +231,7 @@ case "$1 $2" in
 esac
 """
     (tmp_path / "tools" / "aws").write_text(aws, encoding="utf-8")
-    text = Boot(
+    text = BootValues(
         document="joblane-main-agent",
         agents_table="joblane-agents",
         region="eu-west-1",
@@ -269,15 +269,15 @@ def test_why_an_installation_failed_stands_in_the_agents_row_and_on_the_console(
     assert not [line for line in asked if line.startswith("systemctl")]
     console = (tmp_path / "console").read_text(encoding="utf-8")
     assert "this instance failed to install its agent: AccessDenied: not yet\n" in console
-    row = reported(tmp_path)
+    row = read_report(tmp_path)
     assert "failed to install its agent: AccessDenied: not yet" == row.trouble
     assert not row.alive(row.beat_ms)
     assert began_ms <= row.beat_ms <= time.time() * 1000
 
 
-def reported(tmp_path: Path) -> Heartbeat:
+def read_report(tmp_path: Path) -> Heartbeat:
     """The row of the agent that the user data has written."""
-    row = decoded(json.loads((tmp_path / "row.json").read_text(encoding="utf-8")))
+    row = decode(json.loads((tmp_path / "row.json").read_text(encoding="utf-8")))
     store = AgentStore(cast("Any", OneRow(row)), "joblane-agents")
     shown = store.get("i-0123456789abcdef0")
     assert shown is not None
@@ -324,7 +324,7 @@ def test_an_instance_whose_setup_fails_says_so_and_gets_no_agent(
     slow = {"software_s": 1} if "not done" in said else {}
     code, asked = boot(tmp_path, setup=setup_file(tmp_path, *lines), **slow)
     assert 1 == code
-    row = reported(tmp_path)
+    row = read_report(tmp_path)
     assert f"failed its setup: {said}" == row.trouble
     # As the scaler reads it, for `joblane why`.
     failure = BootFailure(row.name, row.beat_ms, row.trouble)
@@ -351,7 +351,7 @@ def test_packages_that_cannot_be_installed_are_tried_again_and_then_named(tmp_pa
     assert 1 == code
     assert 5 == asked.count("dnf")
     said = "exit code 1: Error: Unable to find a match: nosuch"
-    assert f"failed to install its packages: {said}" == reported(tmp_path).trouble
+    assert f"failed to install its packages: {said}" == read_report(tmp_path).trouble
     assert not [line for line in asked if line.startswith(("systemctl", "aws ssm"))]
 
 
@@ -361,7 +361,7 @@ def test_a_forged_setup_file_is_not_run(tmp_path: Path) -> None:
     code, asked = boot(tmp_path, setup=setup)
     assert 1 == code
     assert "forged" not in asked
-    trouble = reported(tmp_path).trouble or ""
+    trouble = read_report(tmp_path).trouble or ""
     assert trouble.startswith("failed to fetch its setup: exit code 1: sha256sum: WARNING: ")
 
 
@@ -373,8 +373,8 @@ class OneRow:
 
     def get_item(self, *, Key: Any, **_: Any) -> dict[str, Any]:  # noqa: N803 - boto's name
         """Read it by its key."""
-        key = decoded(Key)
-        return {"Item": encoded(self.row)} if key.items() <= self.row.items() else {}
+        key = decode(Key)
+        return {"Item": encode(self.row)} if key.items() <= self.row.items() else {}
 
 
 def test_a_forged_bundle_is_not_installed(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def inline(template: Template) -> None:
     add("AWS::IAM::Policy", used)(template)
 
 
-def attached(template: Template) -> None:
+def attach(template: Template) -> None:
     template["Resources"][role(template)]["Properties"]["ManagedPolicyArns"] = ["arn"] * 11
 
 
@@ -78,7 +78,7 @@ CASES: dict[str, tuple[Callable[[Template], None], str]] = {
         add("AWS::IAM::ManagedPolicy", {"PolicyDocument": policy(6145)}),
         "characters of the managed policy Planted: 6,145; AWS allows 6,144",
     ),
-    "managed policies of a role": (attached, ": 11; AWS allows 10"),
+    "managed policies of a role": (attach, ": 11; AWS allows 10"),
     "queue policy": (
         add("AWS::SQS::QueuePolicy", {"PolicyDocument": policy(8193)}),
         "bytes of the queue policy Planted: 8,193; AWS allows 8,192",

@@ -10,7 +10,7 @@ from infra.errors import ConfigError
 from infra.reserved import NOTIFIER_RESERVED
 from joblane.notify.rules import RETRY_S
 from tests.infra.synthesis import ROOT, Deployment
-from tests.infra.templates import as_list, resolved, statements
+from tests.infra.templates import as_list, resolve, statements
 
 SQS = "arn:aws:sqs:eu-west-1:111122223333"
 TOPIC = "arn:aws:sns:us-east-1:000000000000:joblane-told"
@@ -45,7 +45,7 @@ def test_without_a_tenant_that_may_there_is_nothing(production: Deployment) -> N
 
 def test_its_function_may_do_exactly_this(laptop: Deployment) -> None:
     found = {
-        (action, resource if isinstance(resource, str) else str(resolved(resource)))
+        (action, resource if isinstance(resource, str) else str(resolve(resource)))
         for statement in statements(laptop, "Notifier")
         for action in as_list(statement["Action"])
         for resource in as_list(statement["Resource"])
@@ -64,8 +64,8 @@ def test_its_function_may_do_exactly_this(laptop: Deployment) -> None:
     }
     (decrypt,) = (s for s in statements(laptop, "Notifier") if s["Action"] == "kms:Decrypt")
     exact, like = (decrypt["Condition"][kind] for kind in ("StringEquals", "StringLike"))
-    assert "secretsmanager.eu-west-1.amazonaws.com" == resolved(exact["kms:ViaService"])
-    assert [secret] == [resolved(arn) for arn in like["kms:EncryptionContext:SecretARN"]]
+    assert "secretsmanager.eu-west-1.amazonaws.com" == resolve(exact["kms:ViaService"])
+    assert [secret] == [resolve(arn) for arn in like["kms:EncryptionContext:SecretARN"]]
 
 
 def test_it_uses_the_keys_of_its_topics_for_these_and_through_sns_alone(laptop: Deployment) -> None:
@@ -84,7 +84,7 @@ def test_it_uses_the_keys_of_its_topics_for_these_and_through_sns_alone(laptop: 
 def test_sequel_may_send_to_the_queue(production: Deployment, laptop: Deployment) -> None:
     for deployment, allowed in ((production, False), (laptop, True)):
         sent = [
-            resolved(resource)
+            resolve(resource)
             for statement in statements(deployment, "Sequel")
             if "sqs:SendMessage" in as_list(statement["Action"])
             for resource in as_list(statement["Resource"])

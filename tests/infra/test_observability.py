@@ -14,7 +14,7 @@ from infra.assets import FUNCTIONS
 from infra.data import TABLES
 from infra.lanes import stack_of
 from infra.limits import require_deployable
-from infra.observability import ONE_STACK, ObservabilityStack, stacks, used
+from infra.observability import ONE_STACK, ObservabilityStack, find_used, stacks
 from joblane.config import Config
 from joblane.config.observability import Level, Observability
 from joblane.contract.public_routes import PUBLIC_ROUTES
@@ -90,7 +90,8 @@ def test_alarms_are_those_of_the_table(
         expected = {
             row.id
             for row in wanted
-            if row.each not in {"notifier", "tracer", "iam"} or row.each in used(deployment.config)
+            if row.each not in {"notifier", "tracer", "iam"}
+            or row.each in find_used(deployment.config)
         }
         assert expected == seen
 

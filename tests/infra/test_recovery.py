@@ -11,7 +11,7 @@ from infra.recovery_machine import Definition
 from joblane.config import Config
 from joblane.deployment.descriptor import Descriptor
 from tests.infra.synthesis import Deployment
-from tests.infra.templates import lint, parameters, resolved
+from tests.infra.templates import lint, parameters, resolve
 
 VALIDATOR = """
 const validate = require("asl-validator")
@@ -39,7 +39,7 @@ def errors_in(*machines: Definition) -> list[list[str]]:
 def deployed(deployment: Deployment) -> Definition:
     """The definition as CloudFormation would get it."""
     machine = deployment.one("AWS::StepFunctions::StateMachine")
-    found: Definition = json.loads(resolved(machine["DefinitionString"]))
+    found: Definition = json.loads(resolve(machine["DefinitionString"]))
     return found
 
 
@@ -92,7 +92,7 @@ def test_the_machine_logs_and_is_the_one_that_agents_start(
 ) -> None:
     machine = production.one("AWS::StepFunctions::StateMachine")
     descriptor = Descriptor.model_validate_json(
-        resolved(parameters(production)["/joblane/descriptor"]["Value"])
+        resolve(parameters(production)["/joblane/descriptor"]["Value"])
     )
     assert machine["StateMachineName"] == "joblane-recovery"
     assert (
@@ -110,7 +110,7 @@ def test_the_rule_sees_the_failures_of_this_machine_alone(production: Deployment
     pattern = production.one("AWS::Events::Rule", "recovery")["EventPattern"]
     assert pattern["detail"]["status"] == ["FAILED", "TIMED_OUT", "ABORTED"]
     (arn,) = pattern["detail"]["stateMachineArn"]
-    assert resolved(arn).endswith(":stateMachine:joblane-recovery")
+    assert resolve(arn).endswith(":stateMachine:joblane-recovery")
 
 
 def test_the_function_is_told_what_the_deployment_says(production: Deployment, laptop: Deployment):

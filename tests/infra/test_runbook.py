@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from infra.alarms import BURNS, IDS
-from tests.infra.aws_commands import checked_by_aws
+from tests.infra.aws_commands import check_by_aws
 from tests.support.runbook import INTRODUCTION, PAGE, blocks, inline, sections
 
 WINDOWS = {window for burn in BURNS for window in burn.windows}
@@ -81,6 +81,6 @@ def test_commands_that_no_test_runs_are_these():
 def test_commands_that_no_test_runs_are_those_of_aws(tmp_path: Path):
     commands = account_commands()
     assert {"aws"} == {words[0] for words in commands}
-    ended = checked_by_aws([words[1:] for words in commands], tmp_path)
+    ended = check_by_aws([words[1:] for words in commands], tmp_path)
     for words, ran in zip(commands, ended, strict=True):
         assert (0, "") == (ran.code, ran.err), words

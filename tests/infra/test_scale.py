@@ -18,7 +18,7 @@ from joblane.config import Config
 from joblane.deployment.descriptor import Descriptor
 from joblane.deployment.names import LANES, dead_letter_name, descriptor_name, lane_name
 from tests.infra.synthesis import Deployment, synthesize
-from tests.infra.templates import as_list, lint, process_environment, resolved
+from tests.infra.templates import as_list, lint, process_environment, resolve
 
 QUEUES = tuple(f"q{n:02}-with-a-name-of-31-characters"[:31] for n in range(40))
 TENANTS = tuple(f"t{n:02}-with-a-name-of-31-characters"[:31] for n in range(20))
@@ -152,7 +152,7 @@ def policies(large: Deployment, fleet: str) -> Iterator[dict[str, Any]]:
 def test_a_fleet_receives_from_the_lanes_of_its_queues_alone(large: Deployment, fleet: str) -> None:
     served = set(large.config.fleets[fleet].queues)
     patterns = [
-        resolved(resource)
+        resolve(resource)
         for statement in policies(large, fleet)
         if "sqs:ReceiveMessage" in as_list(statement["Action"])
         for resource in as_list(statement["Resource"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.deploying.trim import unused
+from scripts.deploying.trim import find_unused
 from tests.infra.synthesis import ROOT, Deployment
 
 INPUTS = (
@@ -25,7 +25,7 @@ INPUTS = (
 VERSION = re.findall(r"^uv==(\S+)", (ROOT / "scripts/local/uv.txt").read_text(), re.MULTILINE)[0]
 
 
-def forged_uv(folder: Path, ran: Path) -> None:
+def forge_uv(folder: Path, ran: Path) -> None:
     """A wheel with the name and the version of uv, whose program leaves a trace."""
     folder.mkdir()
     about = f"uv-{VERSION}.dist-info"
@@ -63,7 +63,7 @@ def of_macos(folder: Path) -> str:
 @pytest.mark.parametrize("words", [[], ["deploy"]])
 def test_a_forged_uv_is_neither_installed_nor_run(tmp_path: Path, words: list[str]) -> None:
     ran = tmp_path / "ran"
-    forged_uv(tmp_path / "index", ran)
+    forge_uv(tmp_path / "index", ran)
     checkout = tmp_path / "checkout"
     for name in INPUTS:
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
@@ -94,14 +94,14 @@ def test_no_synthesis_loads_what_is_deleted_from_a_deploying_checkout(
     assert laptop.templates
     assert varied.templates
     packages = Path("site-packages")
-    deleted = {".".join(folder.relative_to(packages).parts) for folder in unused(packages)}
+    deleted = {".".join(folder.relative_to(packages).parts) for folder in find_unused(packages)}
     assert "aws_cdk.aws_quicksight" in deleted
     assert not deleted & sys.modules.keys()
 
 
 def test_what_is_deleted_is_there() -> None:
     """Or scripts/setup deploy fails."""
-    for folder in unused(Path(pytest.__file__).parents[1]):
+    for folder in find_unused(Path(pytest.__file__).parents[1]):
         assert folder.is_dir(), folder
 
 

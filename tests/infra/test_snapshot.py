@@ -19,7 +19,7 @@ CORE = ("data", *LANES, "identity", "api", "upkeep", "recovery", "projection")
 STACKS = (*CORE, "network", "fleet-main", "observability")
 
 
-def normalised(template: Template) -> str:
+def normalise(template: Template) -> str:
     """The template without what changes with the code that it ships."""
     text = json.dumps(template, indent=1, sort_keys=True)
     text = re.sub(r"\b[0-9a-f]{64}\b", "<asset>", text)
@@ -38,7 +38,7 @@ def test_there_is_a_snapshot_of_every_stack(production: Deployment) -> None:
 @pytest.mark.parametrize("stack", STACKS)
 def test_the_templates_are_those_of_the_snapshot(production: Deployment, stack: str) -> None:
     file = SNAPSHOTS / f"joblane-{stack}.json"
-    now = normalised(production.templates[f"joblane-{stack}"])
+    now = normalise(production.templates[f"joblane-{stack}"])
     if os.environ.get(UPDATE):
         file.write_text(now, encoding="utf-8")
     assert file.read_text(encoding="utf-8").splitlines() == now.splitlines(), (

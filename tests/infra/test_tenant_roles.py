@@ -31,7 +31,7 @@ from joblane.job.output import stream_name
 from joblane.job.secret_names import parse
 from joblane.key.segments import KeyName
 from tests.infra.synthesis import ROOT, Deployment
-from tests.infra.templates import as_list, resolved, statements
+from tests.infra.templates import as_list, resolve, statements
 
 ACCOUNT, REGION = "111122223333", "eu-west-1"
 DIGEST = 64 * "a"
@@ -67,9 +67,9 @@ def _applies(statement: Statement, call: Call) -> bool:
     if call.action not in as_list(statement["Action"]):
         return False
     patterns = as_list(statement.get("Resource", statement.get("NotResource")))
-    named = any(fnmatchcase(call.arn, resolved(pattern)) for pattern in patterns)
+    named = any(fnmatchcase(call.arn, resolve(pattern)) for pattern in patterns)
     return named is ("Resource" in statement) and all(
-        any(fnmatchcase(call.keys.get(key, ""), resolved(value)) for value in as_list(values))
+        any(fnmatchcase(call.keys.get(key, ""), resolve(value)) for value in as_list(values))
         for keys in statement.get("Condition", {}).values()
         for key, values in keys.items()
     )
@@ -244,13 +244,13 @@ def reached(policy: list[Statement]) -> set[Reach]:
     for statement in policy:
         if statement["Effect"] == "Allow":
             limits = frozenset(
-                written(resolved(value))
+                written(resolve(value))
                 for keys in statement.get("Condition", {}).values()
                 for values in keys.values()
                 for value in as_list(values)
             )
             found |= {
-                Reach(action, written(resolved(resource)), limits)
+                Reach(action, written(resolve(resource)), limits)
                 for action in as_list(statement["Action"])
                 for resource in as_list(statement["Resource"])
             }

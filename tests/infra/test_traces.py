@@ -8,14 +8,14 @@ import pytest
 
 from infra.config import load_config
 from infra.errors import ConfigError
-from infra.observability import used
+from infra.observability import find_used
 from infra.traces import ATTEMPTS, CALLS_AT_ONCE
 from joblane.config import Config
 from joblane.service.tracer import RETRY_S
 from scripts.costs.month import Load, Month
 from scripts.costs.resources import count
 from tests.infra.synthesis import Deployment, synthesize
-from tests.infra.templates import as_list, resolved, statements
+from tests.infra.templates import as_list, resolve, statements
 
 SQS = "arn:aws:sqs:eu-west-1:111122223333"
 QUEUE, DEAD = f"{SQS}:joblane-traces", f"{SQS}:joblane-traces-dead"
@@ -43,7 +43,7 @@ def _open(small: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Deploy
 def allowed(deployment: Deployment) -> set[tuple[str, str]]:
     """Actions and resources of the function, but for its log."""
     found = {
-        (action, resource if isinstance(resource, str) else str(resolved(resource)))
+        (action, resource if isinstance(resource, str) else str(resolve(resource)))
         for statement in statements(deployment, "Tracer")
         for action in as_list(statement["Action"])
         for resource in as_list(statement["Resource"])
@@ -76,7 +76,7 @@ def test_without_an_endpoint_there_is_nothing(production: Deployment):
     assert "joblane-traces" not in text
     assert "tracer" not in text
     assert "JOBLANE_SAMPLE" not in production.declared("projector")
-    assert "tracer" not in used(production.config)
+    assert "tracer" not in find_used(production.config)
 
 
 def test_its_function_may_do_exactly_this(laptop: Deployment):
@@ -84,8 +84,8 @@ def test_its_function_may_do_exactly_this(laptop: Deployment):
     assert READS | {("secretsmanager:GetSecretValue", secret), KEYS} == allowed(laptop)
     (decrypt,) = (s for s in statements(laptop, "Tracer") if s["Action"] == "kms:Decrypt")
     exact, like = (decrypt["Condition"][kind] for kind in ("StringEquals", "StringLike"))
-    assert "secretsmanager.eu-west-1.amazonaws.com" == resolved(exact["kms:ViaService"])
-    assert [secret] == [resolved(arn) for arn in like["kms:EncryptionContext:SecretARN"]]
+    assert "secretsmanager.eu-west-1.amazonaws.com" == resolve(exact["kms:ViaService"])
+    assert [secret] == [resolve(arn) for arn in like["kms:EncryptionContext:SecretARN"]]
 
 
 def test_a_parameter_with_the_headers_is_granted_and_no_secret(varied: Deployment):
@@ -93,8 +93,8 @@ def test_a_parameter_with_the_headers_is_granted_and_no_secret(varied: Deploymen
     assert READS | {("ssm:GetParameter", parameter), KEYS} == allowed(varied)
     (decrypt,) = (s for s in statements(varied, "Tracer") if s["Action"] == "kms:Decrypt")
     exact, like = (decrypt["Condition"][kind] for kind in ("StringEquals", "StringLike"))
-    assert "ssm.eu-west-1.amazonaws.com" == resolved(exact["kms:ViaService"])
-    assert [parameter] == [resolved(arn) for arn in like["kms:EncryptionContext:PARAMETER_ARN"]]
+    assert "ssm.eu-west-1.amazonaws.com" == resolve(exact["kms:ViaService"])
+    assert [parameter] == [resolve(arn) for arn in like["kms:EncryptionContext:PARAMETER_ARN"]]
 
 
 def test_without_headers_no_secret_is_granted(open_: Deployment):
@@ -105,7 +105,7 @@ def test_without_headers_no_secret_is_granted(open_: Deployment):
 def test_the_projector_may_send_to_the_queue(production: Deployment, laptop: Deployment):
     for deployment, may in ((production, False), (laptop, True)):
         sent = [
-            resolved(resource)
+            resolve(resource)
             for statement in statements(deployment, "Projector")
             if "sqs:SendMessage" in as_list(statement["Action"])
             for resource in as_list(statement["Resource"])

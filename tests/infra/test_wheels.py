@@ -123,7 +123,9 @@ OF_THE_EXTRA = "joblane.http.json_schema"
 """Imports what `joblane[agent]` alone brings, for `joblane types run`."""
 
 
-def undeclared(wheel: Wheel, bin_: Path, declared: set[str], own: set[str]) -> set[tuple[str, str]]:
+def find_undeclared(
+    wheel: Wheel, bin_: Path, declared: set[str], own: set[str]
+) -> set[tuple[str, str]]:
     """Import every module of the wheel; return its imports of what is not declared."""
     modules = [name for name in wheel.modules if name != OF_THE_EXTRA]
     printed = run(bin_ / "python", "-IWerror", "-c", IMPORT_ALL, cwd=bin_, text=json.dumps(modules))
@@ -157,7 +159,7 @@ def test_the_client_installs_one_name_and_imports_what_it_declares(
     assert {"joblane"} == {file.partition("/")[0] for file in client.files}
     # Of an extra: tests/unit/client/test_signing.py shows that it is asked for.
     signing = {("joblane/client/signing.py", "botocore")}
-    assert signing == undeclared(client, bin_, client.requires, {"joblane"})
+    assert signing == find_undeclared(client, bin_, client.requires, {"joblane"})
     names = "from joblane import AsyncClient, Client; print(Client.__name__, AsyncClient.__name__)"
     assert "Client AsyncClient\n" == run(bin_ / "python", "-Ic", names, cwd=tmp_path)
     assert f"joblane {joblane.__version__}\n" == run(bin_ / "joblane", "--version", cwd=tmp_path)
@@ -198,5 +200,5 @@ def test_the_agent_brings_its_own_files_beside_the_client_of_its_version(
         for file in agent.files
     }
     of_the_extra = {("joblane/http/json_schema.py", "jsonschema_rs")}
-    assert of_the_extra == undeclared(agent, bin_, agent.requires, {"joblane", "ec2_agent"})
+    assert of_the_extra == find_undeclared(agent, bin_, agent.requires, {"joblane", "ec2_agent"})
     assert "--deployment" in run(bin_ / "joblane", "agent", "--help", cwd=tmp_path)

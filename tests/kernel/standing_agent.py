@@ -17,7 +17,7 @@ from pathlib import Path
 from ec2_agent.host.service_manager import notify_ready
 from ec2_agent.sandbox.disk.work_disks import WorkDisks
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import EgressPolicy, Limits, Spec
+from ec2_agent.sandbox.model import EgressPolicy, SandboxLimits, Spec
 from ec2_agent.shim import files
 from ec2_agent.shim.pool import Shims, connect, hand_over
 
@@ -35,7 +35,7 @@ def start(launcher: Launcher, shims: Shims, name: str, script: str) -> socket.so
     shim = shims.take()
     out, err = os.pipe(), os.pipe()
     ours, theirs = socket.socketpair()
-    limits = Limits(memory_mb=32, tmp_mb=256, disk_mb=16 if name == "quiet" else None)
+    limits = SandboxLimits(memory_mb=32, tmp_mb=256, disk_mb=16 if name == "quiet" else None)
     spec = Spec(("/bin/sh", "-c", script), {}, limits, network="egress")
     sandbox = launcher.start(spec, stdout=out[1], stderr=err[1], line=theirs.fileno())
     until = time.clock_gettime(time.CLOCK_BOOTTIME) + 240

@@ -15,7 +15,7 @@ import pytest
 
 from ec2_agent.sandbox.__main__ import main as command_line
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import Limits, Spec
+from ec2_agent.sandbox.model import SandboxLimits, Spec
 from tests.kernel.test_limits import TOUCH
 from tests.sandbox.running import TidyLauncher, fork, room, strongest
 
@@ -78,7 +78,7 @@ def test_a_user_with_a_delegated_cgroup_has_limits(group: Path) -> None:
 def test_what_a_crashed_agent_left_is_swept() -> None:
     def crash() -> None:
         launcher = Launcher(isolation="full", slots=2)
-        spec = Spec(("sleep", "60"), {}, Limits())
+        spec = Spec(("sleep", "60"), {}, SandboxLimits())
         print(launcher.start(spec, stdout=2, stderr=2).leaf, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -17,17 +17,17 @@ import pytest
 from ec2_agent.sandbox.disk.model import inodes_of
 from ec2_agent.sandbox.disk.space import MIB, DiskSpace
 from ec2_agent.sandbox.disk.work_disks import WorkDisks, find
-from ec2_agent.sandbox.model import DiskShort, Limits, SandboxRefused
+from ec2_agent.sandbox.model import DiskShort, SandboxLimits, SandboxRefused
 from tests.sandbox.running import (
     REPOSITORY,
     TidyLauncher,
-    emulated,
+    is_emulated,
     python,
     shell,
     started,
     strongest,
 )
-from tests.sandbox.staged import Stage, content, kept
+from tests.sandbox.staged import Stage, content, run_and_keep
 from tests.sandbox.test_disks import FILL, agent_with_a_job, backing_files
 
 pytestmark = [
@@ -114,7 +114,7 @@ def free_mb(work_dir: Path) -> int:
 def test_a_job_may_write_what_it_asked_for_and_no_more(launcher: TidyLauncher, work_dir: Path):
     before = free_mb(work_dir)
     script = FILL + "print([fill('/work/x'), fill('/work/y'), fill('/tmp/z')])"
-    ran = python(launcher, script, limits=Limits(disk_mb=24, tmp_mb=4))
+    ran = python(launcher, script, limits=SandboxLimits(disk_mb=24, tmp_mb=4))
     first, second, other = ast.literal_eval(ran.out.decode())
     assert {first[0], second[0]} <= {"ENOSPC", "EDQUOT"}, ran
     assert 23 * MIB <= first[1] + second[1] <= 27 * MIB
@@ -125,14 +125,14 @@ def test_a_job_may_write_what_it_asked_for_and_no_more(launcher: TidyLauncher, w
 
 
 def test_inodes_are_bounded(launcher: TidyLauncher) -> None:
-    ran = python(launcher, FILL + "print(many())", limits=Limits(disk_mb=4))
+    ran = python(launcher, FILL + "print(many())", limits=SandboxLimits(disk_mb=4))
     code, made = ast.literal_eval(ran.out.decode())
     assert code in ("ENOSPC", "EDQUOT"), ran
     assert 0.95 * inodes_of(4) <= made <= inodes_of(4) + 16
 
 
 def test_a_full_disk_is_not_another_jobs(launcher: TidyLauncher) -> None:
-    asked = Limits(disk_mb=8)
+    asked = SandboxLimits(disk_mb=8)
     fill = FILL + "print(fill('x')); import signal; signal.pause()"
     with started(launcher, "/usr/bin/python3", "-c", fill, limits=asked):
         ran = python(launcher, FILL + "print(fill('x'))", limits=asked)
@@ -169,7 +169,7 @@ os.mkdir("new")
 @pytest.mark.parametrize("work_dir", ["xfs", "ext4"], indirect=True)
 def test_a_job_cannot_leave_its_project(launcher: TidyLauncher) -> None:
     script = ESCAPE + FILL + "print(fill('new/x'))"
-    ran = python(launcher, script, limits=Limits(disk_mb=24))
+    ran = python(launcher, script, limits=SandboxLimits(disk_mb=24))
     tries, filled = map(ast.literal_eval, ran.out.decode().splitlines())
     assert tries[:3] == ["EINVAL"] * 3, ran
     assert tries[3] in ("EINVAL", "EOPNOTSUPP", "EPERM", "done")
@@ -193,7 +193,7 @@ def test_io_bps_limits_the_disk(launcher: TidyLauncher) -> None:
     """6 MiB at 1 MiB/s, written directly."""
     took = {}
     for rate in (1 << 20, None):
-        ran = python(launcher, WRITE, limits=Limits(disk_mb=32, io_bps=rate), timeout_s=60.0)
+        ran = python(launcher, WRITE, limits=SandboxLimits(disk_mb=32, io_bps=rate), timeout_s=60.0)
         assert ran.ending.exit_code == 0, ran
         took[rate] = float(ran.out)
     assert took[1 << 20] >= 4
@@ -209,15 +209,15 @@ def test_input_files_are_charged_to_the_disk(
     staged.add("dir/big", bytes(12 << 20), "0700")
     with staged.opened() as opened:
         with pytest.raises(SandboxRefused, match="raise disk_mb"):
-            shell(launcher, "true", stage=opened, limits=Limits(disk_mb=8))
+            shell(launcher, "true", stage=opened, limits=SandboxLimits(disk_mb=8))
         script = FILL + "print(fill('x'))"
-        ran = python(launcher, script, stage=opened, limits=Limits(disk_mb=28, tmp_mb=1))
+        ran = python(launcher, script, stage=opened, limits=SandboxLimits(disk_mb=28, tmp_mb=1))
     assert 14 * MIB <= ast.literal_eval(ran.out.decode())[1] <= 20 * MIB, ran
 
 
 def test_a_disk_stays_while_its_work_directory_is_kept(launcher: TidyLauncher, work_dir: Path):
     script = "mkdir -p a/b/c && chmod 1000 a/b/c && chmod 1000 a/b && echo out >f"
-    _, work = kept(launcher, script, limits=Limits(disk_mb=24))
+    _, work = run_and_keep(launcher, script, limits=SandboxLimits(disk_mb=24))
     start_agent(work_dir)
     assert content(work, "f") == b"out\n"
     assert len(disks(work_dir)) == 1
@@ -227,21 +227,21 @@ def test_a_disk_stays_while_its_work_directory_is_kept(launcher: TidyLauncher, w
 
 def test_space_that_running_jobs_may_take_is_theirs(launcher: TidyLauncher, work_dir: Path) -> None:
     before = free_mb(work_dir)
-    with started(launcher, "/bin/sleep", "600", limits=Limits(disk_mb=250)) as job:
+    with started(launcher, "/bin/sleep", "600", limits=SandboxLimits(disk_mb=250)) as job:
         with pytest.raises(DiskShort, match="MiB"):
-            shell(launcher, "true", limits=Limits(disk_mb=240))
-        shell(launcher, "true", limits=Limits(disk_mb=60))
+            shell(launcher, "true", limits=SandboxLimits(disk_mb=240))
+        shell(launcher, "true", limits=SandboxLimits(disk_mb=60))
         if find(work_dir, space := DiskSpace(work_dir)).describe() == "a project quota":
             with pytest.raises(DiskShort):  # what is put beside them has the same account
                 space.reserve(240 * MIB, "an input file").__enter__()
         with pytest.raises(SandboxRefused, match="has room for") as refused:
-            shell(launcher, "true", limits=Limits(disk_mb=4000))
+            shell(launcher, "true", limits=SandboxLimits(disk_mb=4000))
         assert not isinstance(refused.value, DiskShort)
     job.kill()
     wait_until_free(work_dir)
     while free_mb(work_dir) < before - 1:
         time.sleep(0.05)
-    assert shell(launcher, "echo well", limits=Limits(disk_mb=240)).out == b"well\n"
+    assert shell(launcher, "echo well", limits=SandboxLimits(disk_mb=240)).out == b"well\n"
 
 
 def start_agent(work_dir: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_disk_ends_with_its_agent_and_not_with_the_start_of_another(work_dir: 
 
 def test_a_fleets_data_volume_has_quotas(tmp_path: Path) -> None:
     """By the script of its instances, on the machine's empty disk."""
-    if not emulated():
+    if not is_emulated():
         pytest.skip("formats a disk of the machine")
     template = (REPOSITORY / "infra" / "agent" / "disk.sh").read_text()
     place = tmp_path / "work"
@@ -273,7 +273,7 @@ def test_a_fleets_data_volume_has_quotas(tmp_path: Path) -> None:
         assert find(place).describe() == "a project quota"
         (place / "disks" / "kept").touch()
     with TidyLauncher(isolation="full", slots=0, disks=WorkDisks(place)) as launcher:
-        ran = python(launcher, FILL + "print(fill('x'))", limits=Limits(disk_mb=24))
+        ran = python(launcher, FILL + "print(fill('x'))", limits=SandboxLimits(disk_mb=24))
     assert 23 * MIB <= ast.literal_eval(ran.out.decode())[1] <= 24 * MIB
     subprocess.run(["umount", "--lazy", str(place)], check=True)
     assert list(place.iterdir()) == []

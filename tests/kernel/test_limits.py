@@ -16,7 +16,7 @@ import pytest
 
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.launcher import DEFAULTS, Launcher
-from ec2_agent.sandbox.model import Limits, SandboxRefused, Spec
+from ec2_agent.sandbox.model import SandboxLimits, SandboxRefused, Spec
 from tests.sandbox.running import (
     TidyLauncher,
     python,
@@ -64,7 +64,7 @@ TOUCH = "x = bytearray({mb} << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\np
 
 
 @contextlib.contextmanager
-def beside(launcher: Launcher, script: str, asked: Limits) -> Iterator[Sandbox]:
+def beside(launcher: Launcher, script: str, asked: SandboxLimits) -> Iterator[Sandbox]:
     """Have a job run the script before the block, and live on until its end."""
     read, write = os.pipe()
     quiet = f"{script}\nimport os; os.read(3, 1); print('well')"
@@ -81,7 +81,7 @@ def beside(launcher: Launcher, script: str, asked: Limits) -> Iterator[Sandbox]:
 
 
 def test_memory_kills_the_job_and_not_its_neighbour(launcher: Launcher) -> None:
-    with beside(launcher, TOUCH.format(mb=20), Limits(memory_mb=64)) as neighbour:
+    with beside(launcher, TOUCH.format(mb=20), SandboxLimits(memory_mb=64)) as neighbour:
         kills_the_job(launcher)
     ending = neighbour.wait()
     assert (ending.exit_code, ending.oom_killed) == (0, False)
@@ -90,7 +90,7 @@ def test_memory_kills_the_job_and_not_its_neighbour(launcher: Launcher) -> None:
 
 def kills_the_job(launcher: Launcher) -> None:
     """Have a job need more memory than it may."""
-    ran = python(launcher, TOUCH.format(mb=300), limits=Limits(memory_mb=64))
+    ran = python(launcher, TOUCH.format(mb=300), limits=SandboxLimits(memory_mb=64))
     assert ran.ending.oom_killed
     assert ran.ending.exit_code is None
     assert ran.ending.signal == 9
@@ -116,7 +116,7 @@ print('alive')
 
 def test_many_small_processes_do_not_take_the_memory_of_another_job(launcher: Launcher) -> None:
     """120 times 12 MB: as much as this machine has. No limit is asked for."""
-    with beside(launcher, TOUCH.format(mb=100), Limits(memory_mb=200)) as neighbour:
+    with beside(launcher, TOUCH.format(mb=100), SandboxLimits(memory_mb=200)) as neighbour:
         ran = python(launcher, FORKS)
     assert neighbour.wait().exit_code == 0
     assert ran.ending.oom_killed
@@ -132,7 +132,7 @@ def test_all_jobs_together_leave_the_host_its_memory(bare: TidyLauncher) -> None
     assert int(limit.read_text()) == bare.memory_mb << 20
     limit.write_text(str(96 << 20))  # so that it is soon reached
     before = global_ooms()
-    ran = python(bare, TOUCH.format(mb=300), limits=Limits(memory_mb=1 << 20))
+    ran = python(bare, TOUCH.format(mb=300), limits=SandboxLimits(memory_mb=1 << 20))
     limit.write_text(str(bare.memory_mb << 20))
     assert ran.ending.oom_killed
     assert ran.out == b""
@@ -146,9 +146,13 @@ def global_ooms() -> int:
 
 
 @pytest.mark.parametrize(
-    "asked", [pytest.param(Limits(), marks=pytest.mark.deep), Limits(memory_mb=48)], ids=str
+    "asked",
+    [pytest.param(SandboxLimits(), marks=pytest.mark.deep), SandboxLimits(memory_mb=48)],
+    ids=str,
 )
-def test_a_full_tmp_says_no_space_and_kills_nothing(launcher: Launcher, asked: Limits) -> None:
+def test_a_full_tmp_says_no_space_and_kills_nothing(
+    launcher: Launcher, asked: SandboxLimits
+) -> None:
     """Its files are memory of the job, and by default they take at most half of it."""
     script = "head -c 300000000 /dev/zero >/tmp/x; head -c 1000000 /dev/zero >/work/x; echo alive"
     ran = shell(launcher, script, limits=asked)
@@ -162,7 +166,7 @@ def test_many_processes_get_no_more_cpu_than_one_of_another_job(launcher: TidyLa
     many = f"for i in $(seq 20); do (while :; do :; done) & done; {spin}"
     leaves = []
     for script in (spin, many):
-        spec = Spec(("/bin/sh", "-c", script), {}, Limits(cores="0"))
+        spec = Spec(("/bin/sh", "-c", script), {}, SandboxLimits(cores="0"))
         read, write = os.pipe()
         sandbox = launcher.start(spec, stdout=write, stderr=write)
         os.close(write)
@@ -183,7 +187,7 @@ def test_many_processes_get_no_more_cpu_than_one_of_another_job(launcher: TidyLa
 def test_oom_of_a_child_ends_the_whole_job(launcher: Launcher) -> None:
     child = TOUCH.format(mb=300)
     script = f"import os\nif os.fork(): os.wait(); print('survived')\nelse:\n exec({child!r})"
-    ran = python(launcher, script, limits=Limits(memory_mb=64))
+    ran = python(launcher, script, limits=SandboxLimits(memory_mb=64))
     assert ran.ending.oom_killed
     assert ran.out == b""
 
@@ -195,7 +199,7 @@ def test_the_agents_protection_does_not_protect_its_jobs() -> None:
     score.write_text("-1000")
     try:
         with TidyLauncher(isolation="full", slots=0) as launcher:
-            ran = python(launcher, TOUCH.format(mb=300), limits=Limits(memory_mb=64))
+            ran = python(launcher, TOUCH.format(mb=300), limits=SandboxLimits(memory_mb=64))
     finally:
         score.write_text(old)
     assert ran.ending.oom_killed
@@ -204,9 +208,9 @@ def test_the_agents_protection_does_not_protect_its_jobs() -> None:
 
 def test_files_in_tmp_count_as_memory(launcher: Launcher) -> None:
     script = "head -c 100000000 /dev/zero >/tmp/x; echo written"
-    ran = shell(launcher, script, limits=Limits(memory_mb=48, tmp_mb=200))
+    ran = shell(launcher, script, limits=SandboxLimits(memory_mb=48, tmp_mb=200))
     assert ran.ending.oom_killed
-    ran = shell(launcher, "head -c 100000000 /dev/zero >/tmp/x", limits=Limits(tmp_mb=40))
+    ran = shell(launcher, "head -c 100000000 /dev/zero >/tmp/x", limits=SandboxLimits(tmp_mb=40))
     assert b"No space left" in ran.err
     assert not ran.ending.oom_killed
 
@@ -217,8 +221,8 @@ def test_input_files_count_as_memory(launcher: Launcher, tmp_path: Path) -> None
     staged.add("big", bytes(100 << 20))
     with staged.opened() as stage:
         with pytest.raises(SandboxRefused, match=r"memory_mb \(48 MiB\)"):
-            shell(launcher, "true", stage=stage, limits=Limits(memory_mb=48, tmp_mb=200))
-        ran = shell(launcher, "true", stage=stage, limits=Limits(memory_mb=256))
+            shell(launcher, "true", stage=stage, limits=SandboxLimits(memory_mb=48, tmp_mb=200))
+        ran = shell(launcher, "true", stage=stage, limits=SandboxLimits(memory_mb=256))
     assert (ran.ending.usage.peak_memory_bytes or 0) > 100 << 20
     while len([entry for entry in room(launcher).iterdir() if entry.is_dir()]) > 2:
         time.sleep(0.02)  # the pool's two; pytest's time limit ends what never comes
@@ -229,7 +233,7 @@ def test_half_a_core_is_half_a_core(launcher: Launcher) -> None:
 
     A machine that stands still charges a job for that, and it has less in the periods after.
     """
-    spec = Spec(("/usr/bin/python3", "-c", "while True: pass"), {}, Limits(cpus=0.5))
+    spec = Spec(("/usr/bin/python3", "-c", "while True: pass"), {}, SandboxLimits(cpus=0.5))
     with Path(os.devnull).open("wb") as null:
         sandbox = launcher.start(spec, stdout=null.fileno(), stderr=null.fileno())
     leaf = sandbox.leaf
@@ -258,7 +262,7 @@ def test_a_thousand_forks_under_64_pids(launcher: Launcher) -> None:
         " if not pid: time.sleep(600); os._exit(0)\n"
         " n += 1"
     )
-    ran = python(launcher, script, limits=Limits(pids=64))
+    ran = python(launcher, script, limits=SandboxLimits(pids=64))
     assert ran.out == b"63 11\n"  # with the first process 64, and EAGAIN
     assert ran.ending.usage.pids_peak in (64, None)
     assert shell(launcher, "echo well").out == b"well\n"
@@ -270,7 +274,7 @@ def test_a_bomb_with_little_cpu_still_ends_in_time(launcher: Launcher) -> None:
     Only the init ends this job, and at its time limit.
     """
     script = "for i in $(seq 60); do (while :; do :; done) & done; wait"
-    limits = Limits(cpus=0.1, pids=64)
+    limits = SandboxLimits(cpus=0.1, pids=64)
     ran = shell(launcher, script, limits=limits, timeout_s=2, grace_s=0.2)
     assert ran.ending.timed_out
     assert ran.ending.exit_code is None
@@ -280,14 +284,14 @@ def test_a_bomb_with_little_cpu_still_ends_in_time(launcher: Launcher) -> None:
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core only")
 def test_a_job_stays_on_its_cores(launcher: Launcher) -> None:
     script = "import os; os.sched_setaffinity(0, {0, 1}); print(os.sched_getaffinity(0))"
-    ran = python(launcher, script, limits=Limits(cores="1"))
+    ran = python(launcher, script, limits=SandboxLimits(cores="1"))
     assert ran.out == b"{1}\n"
 
 
 @pytest.mark.parametrize("cores", ["3-1", "0,0", "99", "", "a", "1,0", "0-", "-1", "0-1-2"])
 def test_cores_that_are_none_are_refused(launcher: Launcher, cores: str) -> None:
     with pytest.raises(SandboxRefused, match="cores"):
-        shell(launcher, "true", limits=Limits(cores=cores))
+        shell(launcher, "true", limits=SandboxLimits(cores=cores))
 
 
 @pytest.mark.skipif(not DISK.exists(), reason="needs the test machine's disk")
@@ -303,7 +307,7 @@ def test_a_slow_disk_is_slow(launcher: Launcher) -> None:
     took = {}
     for rate in (1 << 20, None):
         with path.open("wb") as file:
-            spec = Spec(("/usr/bin/python3", "-c", script), {}, Limits(io_bps=rate))
+            spec = Spec(("/usr/bin/python3", "-c", script), {}, SandboxLimits(io_bps=rate))
             ending = launcher.start(spec, stdout=file.fileno(), stderr=2).wait()
         assert ending.exit_code == 0
         assert path.stat().st_size == 8 << 20
@@ -329,7 +333,7 @@ def test_the_job_sees_no_cgroup_but_its_own(launcher: Launcher) -> None:
 
 
 def test_cgroups_are_gone_soon_after_the_job(launcher: Launcher) -> None:
-    spec = Spec(("sh", "-c", "sleep 1 & setsid sleep 60 & exit 0"), {}, Limits())
+    spec = Spec(("sh", "-c", "sleep 1 & setsid sleep 60 & exit 0"), {}, SandboxLimits())
     with Path(os.devnull).open("wb") as null:
         sandbox = launcher.start(spec, stdout=null.fileno(), stderr=null.fileno())
     leaf = sandbox.leaf
@@ -344,7 +348,7 @@ def test_a_closed_launcher_leaves_no_cgroup() -> None:
     with TidyLauncher(isolation="full", slots=2) as launcher:
         place = room(launcher)
         with Path(os.devnull).open("wb") as null:
-            spec = Spec(("sleep", "60"), {}, Limits())
+            spec = Spec(("sleep", "60"), {}, SandboxLimits())
             sandbox = launcher.start(spec, stdout=null.fileno(), stderr=null.fileno())
         assert place.exists()
     assert not place.exists()
@@ -380,12 +384,12 @@ def test_usage_is_told(launcher: Launcher) -> None:
 
 def test_limits_of_a_ready_slot_are_changed_before_the_job(launcher: Launcher) -> None:
     wait_until_ready(launcher)
-    ran = run(launcher, Spec(("nproc",), {}, Limits(cores="0", memory_mb=32, pids=20)))
+    ran = run(launcher, Spec(("nproc",), {}, SandboxLimits(cores="0", memory_mb=32, pids=20)))
     assert ran.out == b"1\n"
 
 
 def test_a_limit_that_the_kernel_refuses_fails_the_job(launcher: Launcher) -> None:
     with pytest.raises(SandboxRefused, match="cpus"):
-        shell(launcher, "true", limits=Limits(cpus=0.001))
+        shell(launcher, "true", limits=SandboxLimits(cpus=0.001))
     with pytest.raises(SandboxRefused, match="memory_mb"):
-        shell(launcher, "true", limits=Limits(memory_mb=1))
+        shell(launcher, "true", limits=SandboxLimits(memory_mb=1))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import Limits
+from ec2_agent.sandbox.model import SandboxLimits
 from tests.sandbox.running import TidyLauncher, strongest
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @pytest.fixture(name="shared_launcher", scope="session")
 def _shared_launcher() -> Iterator[TidyLauncher]:
     """A launcher with the strongest isolation of this host and small limits."""
-    limits = Limits(pids=200, tmp_mb=64)
+    limits = SandboxLimits(pids=200, tmp_mb=64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_SECRET_ACCESS_KEY", "the agent's own")
         with TidyLauncher(isolation=strongest(), slots=2, defaults=limits) as it:

@@ -20,15 +20,15 @@ from typing import Any, BinaryIO, NamedTuple
 
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import Ending, Isolation, Limits, Spec
+from ec2_agent.sandbox.model import Ending, Isolation, SandboxLimits, Spec
 from ec2_agent.sandbox.probe import probe
 
 REPOSITORY = Path(__file__).parent.parent.parent
-NO_LIMITS = Limits()
+NO_LIMITS = SandboxLimits()
 PYTHON = ("/usr/bin/python3", "-I", "-S", "-c")
 
 
-def emulated() -> bool:
+def is_emulated() -> bool:
     """Say whether this is the test machine of tests/kernel, which is tens of times slower."""
     return " joblane.run=" in Path("/proc/cmdline").read_text()
 

@@ -6,25 +6,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ec2_agent.host.capacity import Capacity, JobCounts
+from ec2_agent.host.capacity import HostCapacity, JobCounts
 from ec2_agent.host.processes import boottime, kill_process
-from ec2_agent.jobs.context import Typed
+from ec2_agent.jobs.context import TypedContext
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.jobs.start import JobStarter
 from ec2_agent.messages.delivery import Delivery
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import Ending, Limits, Spec
+from ec2_agent.sandbox.model import Ending, SandboxLimits, Spec
 from ec2_agent.shim import files
 from ec2_agent.shim.pool import Shims
 from joblane.aws.lanes import Received
 from joblane.deployment.limits import Limits as TenantLimits
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from tests.sandbox.running import strongest
 from tests.support.jobs import JOB, submission
 
-HEAD = submitted(JOB, "acme", submission(), 0)
+HEAD = make_head(JOB, "acme", submission(), 0)
 
 
 def job_starter(
@@ -32,7 +32,7 @@ def job_starter(
 ) -> JobStarter:
     """What an agent starts its jobs with, under a lease that lasts so long."""
     none = JobCounts(taken=0, started=0)
-    capacity = Capacity(jobs, 4, lambda: 1000, lambda: none, time.monotonic, lambda: None)
+    capacity = HostCapacity(jobs, 4, lambda: 1000, lambda: none, time.monotonic, lambda: None)
     return JobStarter(
         launcher,
         shims,
@@ -73,14 +73,14 @@ class Room:
         script: str,
         until_s: float = 3600,
         head: Head = HEAD,
-        typed: Typed | None = None,
+        typed: TypedContext | None = None,
         **changes: Any,
     ) -> tuple[JobDirectory, Any, Any]:
         """Start a shell script that may run for so long without a word from us."""
         self.epoch += 1
         directory = make_directory(self.jobs, self.epoch)
         starter = job_starter(self.launcher, self.shims, self.jobs, until_s, reuse=self.reuse)
-        spec = Spec(("/bin/sh", "-c", script), {}, Limits(), **changes)
+        spec = Spec(("/bin/sh", "-c", script), {}, SandboxLimits(), **changes)
         shim, sandbox = starter.start_in(directory, head, spec, typed=typed)
         self._open.append((shim, sandbox))
         return directory, shim, sandbox
@@ -106,15 +106,15 @@ def make_directory(jobs: Path, epoch: int) -> JobDirectory:
     return JobDirectory.make(jobs, replace(HEAD, epoch=epoch), delivery)
 
 
-def ended(directory: JobDirectory, shim: Any, sandbox: Any) -> Ending:
+def wait_end(directory: JobDirectory, shim: Any, sandbox: Any) -> Ending:
     """Wait for a job's end as an agent does."""
-    end = ended_or_lost(directory, shim, sandbox)
+    end = wait_end_or_loss(directory, shim, sandbox)
     assert end is not None
     return end
 
 
-def ended_or_lost(directory: JobDirectory, shim: Any, sandbox: Any) -> Ending | None:
-    """As `ended`; None if the shim has ended without a record."""
+def wait_end_or_loss(directory: JobDirectory, shim: Any, sandbox: Any) -> Ending | None:
+    """As `wait_end`; None if the shim has ended without a record."""
 
     async def wait() -> Ending | None:
         link = ShimConnection(shim)

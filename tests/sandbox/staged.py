@@ -48,7 +48,7 @@ class Stage:
             os.close(fd)
 
 
-def kept(launcher: Launcher, script: str, **changes: object) -> tuple[Ran, int]:
+def run_and_keep(launcher: Launcher, script: str, **changes: object) -> tuple[Ran, int]:
     """Run a shell script to its end; what it wrote, and its work directory."""
     read, write = os.pipe()
     fields = {"env": {}, "limits": NO_LIMITS, "keep_work": True, **changes}

@@ -20,7 +20,7 @@ from ec2_agent.sandbox.disk.model import inodes_of
 from ec2_agent.sandbox.disk.space import MIB, DiskSpace
 from ec2_agent.sandbox.disk.work_disks import WorkDisks, find
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import DiskShort, Limits, SandboxRefused, Spec
+from ec2_agent.sandbox.model import DiskShort, SandboxLimits, SandboxRefused, Spec
 from tests.sandbox.running import (
     REPOSITORY,
     TidyLauncher,
@@ -30,7 +30,7 @@ from tests.sandbox.running import (
     started,
     strongest,
 )
-from tests.sandbox.staged import Stage, content, kept, stdin_of
+from tests.sandbox.staged import Stage, content, run_and_keep, stdin_of
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -102,7 +102,7 @@ def test_a_disk_has_what_was_asked_for_and_hardly_more(place: Path, size_mb: int
 
 def test_a_job_may_write_what_it_asked_for_and_no_more(launcher: Launcher) -> None:
     script = FILL + "print([fill('/work/x'), fill('/work/y'), fill('/tmp/z')])"
-    ran = python(launcher, script, limits=Limits(disk_mb=100, tmp_mb=8))
+    ran = python(launcher, script, limits=SandboxLimits(disk_mb=100, tmp_mb=8))
     first, second, other = ast.literal_eval(ran.out.decode())
     assert first[0] == second[0] == "ENOSPC", ran
     assert 100 * MIB <= first[1] + second[1] <= 104 * MIB
@@ -111,14 +111,14 @@ def test_a_job_may_write_what_it_asked_for_and_no_more(launcher: Launcher) -> No
 
 def test_inodes_are_bounded(launcher: Launcher) -> None:
     script = FILL + "print(many())"
-    ran = python(launcher, script, limits=Limits(disk_mb=16))
+    ran = python(launcher, script, limits=SandboxLimits(disk_mb=16))
     code, made = ast.literal_eval(ran.out.decode())
     assert code == "ENOSPC", ran
     assert 0.95 * inodes_of(16) <= made <= inodes_of(16) + 16
 
 
 def test_a_full_disk_of_one_job_is_not_another_jobs(launcher: Launcher) -> None:
-    asked = Limits(disk_mb=20)
+    asked = SandboxLimits(disk_mb=20)
     fill = FILL + "print(fill('x')); import os; os.read(3, 1)"
     with started(launcher, "/usr/bin/python3", "-c", fill, limits=asked):
         ran = python(launcher, FILL + "print(fill('x'))", limits=asked)
@@ -133,7 +133,7 @@ def test_a_disk_is_the_jobs_own_and_has_no_rights(launcher: Launcher, tmp_path: 
         "mknod null c 1 3 || mkfifo fifo && ls fifo; grep ' /work ' /proc/self/mountinfo"
     )
     with staged.opened() as stage:
-        ran, work = kept(launcher, script, stage=stage, limits=Limits(disk_mb=32))
+        ran, work = run_and_keep(launcher, script, stage=stage, limits=SandboxLimits(disk_mb=32))
     lines = ran.out.decode().splitlines()
     assert lines[:5] == ["given700 1000", "755 1000", "644 1000", "dir", "1000"], lines
     assert lines[-2] == "fifo"
@@ -146,7 +146,7 @@ def test_a_disk_is_the_jobs_own_and_has_no_rights(launcher: Launcher, tmp_path: 
 def test_a_disk_ends_with_the_last_descriptor_of_its_work_directory(
     launcher: Launcher, place: Path
 ) -> None:
-    _, work = kept(launcher, "echo out >f", limits=Limits(disk_mb=32))
+    _, work = run_and_keep(launcher, "echo out >f", limits=SandboxLimits(disk_mb=32))
     assert backing_files(place)
     assert content(work, "f") == b"out\n"
     os.close(work)
@@ -160,8 +160,10 @@ def test_input_files_that_do_not_fit_on_the_disk_are_refused(
     staged.add("big", bytes(24 << 20))
     with staged.opened() as stage:
         with pytest.raises(SandboxRefused, match="raise disk_mb"):
-            shell(launcher, "true", stage=stage, limits=Limits(disk_mb=16))
-        ran = shell(launcher, "stat -c %s big", stage=stage, limits=Limits(disk_mb=32, tmp_mb=1))
+            shell(launcher, "true", stage=stage, limits=SandboxLimits(disk_mb=16))
+        ran = shell(
+            launcher, "stat -c %s big", stage=stage, limits=SandboxLimits(disk_mb=32, tmp_mb=1)
+        )
     assert ran.out == b"25165824\n"
     wait_until_free(place)
 
@@ -172,7 +174,7 @@ def test_the_job_has_no_descriptor_of_its_disk(launcher: Launcher) -> None:
         "import os; print([os.readlink(f'/proc/self/fd/{fd}') for fd in range(100) "
         "if os.path.exists(f'/proc/self/fd/{fd}')])"
     )
-    ran = python(launcher, script, limits=Limits(disk_mb=16), stdin=stdin)
+    ran = python(launcher, script, limits=SandboxLimits(disk_mb=16), stdin=stdin)
     os.close(stdin)
     names = [name.partition(":")[0] for name in ast.literal_eval(ran.out.decode())]
     assert names == ["/memfd", "pipe", "pipe", "socket"]
@@ -204,7 +206,7 @@ def agent_with_a_job(place: Path) -> Iterator[None]:
         launcher = Launcher(isolation=strongest(), slots=0, disks=WorkDisks(place))
         argv = ("sh", "-c", "head -c 20000000 /dev/zero >x; echo written; exec sleep 600")
         null = os.open(os.devnull, os.O_WRONLY)
-        spec = Spec(argv, {}, Limits(disk_mb=32), keep_work=True)
+        spec = Spec(argv, {}, SandboxLimits(disk_mb=32), keep_work=True)
         launcher.start(spec, stdout=1, stderr=null)
         signal.pause()
 
@@ -228,7 +230,7 @@ def test_a_host_without_disks_says_what_is_missing(place: Path, monkeypatch: pyt
         TidyLauncher(isolation=strongest(), slots=0, disks=WorkDisks(place)) as launcher,
         pytest.raises(SandboxRefused, match=r"disk_mb cannot be applied on this host.*e2fsprogs"),
     ):
-        shell(launcher, "true", limits=Limits(disk_mb=1))
+        shell(launcher, "true", limits=SandboxLimits(disk_mb=1))
 
 
 def test_a_work_dir_that_is_not_there_is_named(place: Path) -> None:

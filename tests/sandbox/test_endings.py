@@ -16,7 +16,7 @@ from tests.sandbox.running import (
     NO_LIMITS,
     TidyLauncher,
     alive,
-    emulated,
+    is_emulated,
     marker,
     python,
     run,
@@ -311,7 +311,7 @@ def test_the_init_itself_has_no_rights() -> None:
 @pytest.mark.cgroup_v2
 def test_when_the_init_is_killed_the_ending_waits_for_the_last_process() -> None:
     mark = marker()
-    many = 30 if emulated() else 150
+    many = 30 if is_emulated() else 150
     script = f"for i in $(seq {many}); do sleep {mark} & done; echo ready; wait"
     with TidyLauncher(isolation=strongest(), slots=0) as launcher:
         read, write = os.pipe()

@@ -10,7 +10,7 @@ import pytest
 from ec2_agent.facts import command
 from ec2_agent.facts.command import CommandFailed, sandbox_of
 from ec2_agent.sandbox.launcher import ENVIRONMENT, Launcher
-from ec2_agent.sandbox.model import Limits
+from ec2_agent.sandbox.model import SandboxLimits
 from tests.sandbox.running import PYTHON, TidyLauncher, alive, marker, strongest, wait_until_ready
 
 
@@ -128,7 +128,9 @@ def test_a_program_that_is_not_there_is_named(launcher: Launcher) -> None:
 
 
 def test_it_leaves_the_sandboxes_that_are_ready_to_jobs() -> None:
-    with TidyLauncher(isolation=strongest(), slots=2, defaults=Limits(tmp_mb=64)) as launcher:
+    with TidyLauncher(
+        isolation=strongest(), slots=2, defaults=SandboxLimits(tmp_mb=64)
+    ) as launcher:
         wait_until_ready(launcher)
         ready = [slot.number for slot in launcher._pool]  # jobs take the oldest
         assert "x\n" == fact(launcher, "echo x")

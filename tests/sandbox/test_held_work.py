@@ -17,7 +17,7 @@ from ec2_agent.jobs.reconnect import reconnect
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.jobs.start import LeaseOver
-from ec2_agent.sandbox.model import Limits, Spec
+from ec2_agent.sandbox.model import SandboxLimits, Spec
 from ec2_agent.shim import files, held_work
 from tests.sandbox.running import alive, marker
 from tests.sandbox.shim_jobs import HEAD, Room, job_starter, make_directory, wait_for
@@ -60,7 +60,7 @@ def test_the_files_of_a_job_are_read_after_its_end_and_are_gone_once_released(ro
     async def scenario(job: RunningJob) -> None:
         assert b"mine\n" == await read(job)
         assert b"mine\n" == await read(job)  # as often as it is asked for
-        await job.gone(10)
+        await job.let_shim_end(10)
         assert job.shim.gone.done()
         assert None is await read(job)
 
@@ -132,7 +132,7 @@ def test_a_lease_that_ends_while_files_are_placed_keeps_the_job_from_starting(ro
     mark, looks = marker(), iter((0, 1))
     directory = make_directory(room.jobs, 1)
     starter = job_starter(room.launcher, room.shims, room.jobs)
-    spec = Spec(("sleep", mark), {}, Limits(), keep_work=True)
+    spec = Spec(("sleep", mark), {}, SandboxLimits(), keep_work=True)
     with pytest.raises(LeaseOver):
         starter.start_in(directory, HEAD, spec, lambda: boottime() + 1.0 - 2 * next(looks))
     directory.remove()

@@ -41,12 +41,12 @@ def _agent(script: str) -> Iterator[subprocess.Popen[str]]:
         "import os, signal, socket, sys, time\n"
         "from tests.sandbox.running import strongest\n"
         "from ec2_agent.sandbox.launcher import Launcher\n"
-        "from ec2_agent.sandbox.model import Limits, Spec\n"
+        "from ec2_agent.sandbox.model import SandboxLimits, Spec\n"
         "null = os.open(os.devnull, os.O_RDWR)\n"
         "launcher = Launcher(isolation=strongest(), slots=2)\n"
         "ours, theirs = socket.socketpair()\n"
         "def start(*argv):\n"
-        "    spec, line = Spec(argv, {}, Limits()), theirs.fileno()\n"
+        "    spec, line = Spec(argv, {}, SandboxLimits()), theirs.fileno()\n"
         "    return launcher.start(spec, stdout=null, stderr=null, line=line)\n"
     )
     with subprocess.Popen(

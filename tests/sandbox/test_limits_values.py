@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ec2_agent.sandbox import cgroup, limits
-from ec2_agent.sandbox.model import HostLacks, Limits, SandboxRefused, Usage
+from ec2_agent.sandbox.model import HostLacks, SandboxLimits, SandboxRefused, Usage
 
 ALL = frozenset(cgroup.WANTED)
 CORES = frozenset(range(8))
@@ -21,7 +21,7 @@ BARE = None
 whole = st.integers(min_value=1, max_value=1 << 20)
 core_sets = st.sets(st.integers(min_value=0, max_value=7), min_size=1)
 sound = st.builds(
-    Limits,
+    SandboxLimits,
     memory_mb=st.none() | st.integers(limits.MEMORY_FLOOR_MB, 1 << 20),
     cpus=st.none() | st.floats(0.01, 64),
     pids=st.none() | whole,
@@ -64,12 +64,12 @@ def test_cores_out_of_order_are_refused(cores: list[int]) -> None:
 
 
 @given(sound)
-def test_sound_limits_pass_where_all_can_be_applied(asked: Limits) -> None:
+def test_sound_limits_pass_where_all_can_be_applied(asked: SandboxLimits) -> None:
     limits.check(asked, FULL)
 
 
 @given(sound)
-def test_without_cgroups_only_what_can_be_held_is_accepted(asked: Limits) -> None:
+def test_without_cgroups_only_what_can_be_held_is_accepted(asked: SandboxLimits) -> None:
     needing = (asked.memory_mb, asked.cpus, asked.cores, asked.io_bps)
     if any(value is not None for value in needing):
         with pytest.raises(SandboxRefused, match="isolation full"):
@@ -79,7 +79,7 @@ def test_without_cgroups_only_what_can_be_held_is_accepted(asked: Limits) -> Non
 
 
 @given(sound, st.sampled_from(["memory", "cpu", "cpuset", "io", "pids"]))
-def test_a_missing_controller_refuses_its_limit_alone(asked: Limits, missing: str) -> None:
+def test_a_missing_controller_refuses_its_limit_alone(asked: SandboxLimits, missing: str) -> None:
     host = limits.LauncherCgroup(Path("/nowhere"), ALL - {missing}, CORES, FULL.disks)
     value = {
         "memory": asked.memory_mb, "cpu": asked.cpus, "cpuset": asked.cores,
@@ -95,31 +95,31 @@ def test_a_missing_controller_refuses_its_limit_alone(asked: Limits, missing: st
 @pytest.mark.parametrize(
     "asked",
     [
-        Limits(memory_mb=0),
-        Limits(memory_mb=-1),
-        Limits(memory_mb=15),
-        Limits(memory_mb=True),
-        Limits(memory_mb=64.5),  # type: ignore[arg-type]
-        Limits(memory_mb="64"),  # type: ignore[arg-type]
-        Limits(cpus=0),
-        Limits(cpus=-1),
-        Limits(cpus=float("nan")),
-        Limits(cpus=float("inf")),
-        Limits(cpus=0.009),
-        Limits(cpus=True),
-        Limits(pids=0),
-        Limits(io_bps=0),
-        Limits(tmp_mb=0),
-        Limits(cores=""),
-        Limits(cores="8"),
-        Limits(cores="0-8"),
-        Limits(cores="²"),
-        Limits(cores=" 1"),
-        Limits(cores="1\n"),
+        SandboxLimits(memory_mb=0),
+        SandboxLimits(memory_mb=-1),
+        SandboxLimits(memory_mb=15),
+        SandboxLimits(memory_mb=True),
+        SandboxLimits(memory_mb=64.5),  # type: ignore[arg-type]
+        SandboxLimits(memory_mb="64"),  # type: ignore[arg-type]
+        SandboxLimits(cpus=0),
+        SandboxLimits(cpus=-1),
+        SandboxLimits(cpus=float("nan")),
+        SandboxLimits(cpus=float("inf")),
+        SandboxLimits(cpus=0.009),
+        SandboxLimits(cpus=True),
+        SandboxLimits(pids=0),
+        SandboxLimits(io_bps=0),
+        SandboxLimits(tmp_mb=0),
+        SandboxLimits(cores=""),
+        SandboxLimits(cores="8"),
+        SandboxLimits(cores="0-8"),
+        SandboxLimits(cores="²"),
+        SandboxLimits(cores=" 1"),
+        SandboxLimits(cores="1\n"),
     ],
     ids=str,
 )
-def test_what_is_no_limit_is_refused_by_name(asked: Limits) -> None:
+def test_what_is_no_limit_is_refused_by_name(asked: SandboxLimits) -> None:
     name = next(
         field for field in ("memory_mb", "cpus", "pids", "cores", "io_bps", "tmp_mb")
         if getattr(asked, field) is not None
@@ -131,11 +131,13 @@ def test_what_is_no_limit_is_refused_by_name(asked: Limits) -> None:
 def test_io_needs_a_disk() -> None:
     host = limits.LauncherCgroup(Path("/nowhere"), ALL, CORES, ())
     with pytest.raises(SandboxRefused, match="not on a block device"):
-        limits.check(Limits(io_bps=1 << 20), host)
+        limits.check(SandboxLimits(io_bps=1 << 20), host)
 
 
 @given(sound, sound)
-def test_what_was_asked_for_wins_over_the_default(defaults: Limits, asked: Limits) -> None:
+def test_what_was_asked_for_wins_over_the_default(
+    defaults: SandboxLimits, asked: SandboxLimits
+) -> None:
     merged = limits.merge(defaults, asked)
     for name in ("memory_mb", "cpus", "pids", "cores", "io_bps"):
         wanted = getattr(asked, name)
@@ -154,7 +156,7 @@ def test_jobs_leave_the_host_a_reserve(total_mb: int, jobs_mb: int) -> None:
 
 
 @given(sound)
-def test_every_limit_that_is_set_is_written(asked: Limits) -> None:
+def test_every_limit_that_is_set_is_written(asked: SandboxLimits) -> None:
     room = limits.LauncherCgroup(Path("/nowhere"), ALL, CORES, ("259:0", "259:4"))
     written = cgroup.writes(asked, room)
     files = [file for file, _ in written]
@@ -176,9 +178,9 @@ def test_every_limit_that_is_set_is_written(asked: Limits) -> None:
 
 def test_swap_is_closed_where_the_kernel_has_it(tmp_path: Path) -> None:
     room = limits.LauncherCgroup(tmp_path, ALL, CORES, ())
-    assert ("memory.swap.max", "0") not in cgroup.writes(Limits(), room)
+    assert ("memory.swap.max", "0") not in cgroup.writes(SandboxLimits(), room)
     (tmp_path / "memory.swap.max").touch()
-    assert ("memory.swap.max", "0") in cgroup.writes(Limits(), room)
+    assert ("memory.swap.max", "0") in cgroup.writes(SandboxLimits(), room)
 
 
 def test_the_cgroup_mount_is_found_by_type() -> None:
@@ -208,7 +210,7 @@ def test_a_partition_is_throttled_by_its_disk(tmp_path: Path) -> None:
 
 def test_figures_of_a_cgroup_that_is_gone_are_unknown(tmp_path: Path) -> None:
     usage = Usage(cpu_s=0.3, wall_s=2.0)
-    assert cgroup.measured(tmp_path / "gone", usage, 0.1) == usage
+    assert cgroup.add_counters(tmp_path / "gone", usage, 0.1) == usage
     assert not cgroup.oom_killed(tmp_path / "gone")
 
 
@@ -221,7 +223,7 @@ def test_figures_are_read_from_the_files(tmp_path: Path) -> None:
         "io.stat": "259:0 rbytes=10 wbytes=20 rios=1\n254:0 rbytes=1 wbytes=2 rios=1\n253:0 \n",
     }.items():
         (tmp_path / name).write_text(text)
-    usage = cgroup.measured(tmp_path, Usage(cpu_s=0.3, wall_s=2.0), 0.25)
+    usage = cgroup.add_counters(tmp_path, Usage(cpu_s=0.3, wall_s=2.0), 0.25)
     assert usage == Usage(1.25, 2.0, 67108864, 11, 22, 64)
     assert cgroup.oom_killed(tmp_path)
 
@@ -244,4 +246,4 @@ def test_what_a_host_lacks_is_what_it_refuses_to_limit(
     (name,) = asked
     lacks = name in limits.lacking(own)
     with pytest.raises(HostLacks) if lacks else contextlib.nullcontext():
-        limits.check(Limits(**asked), own)
+        limits.check(SandboxLimits(**asked), own)

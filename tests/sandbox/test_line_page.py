@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from ec2_agent.jobs.context import Typed
+from ec2_agent.jobs.context import TypedContext
 from ec2_agent.sandbox.model import Ending
 from ec2_agent.shim.operations import MAX_DEPTH, MAX_LINE, MESSAGE_CHARS, NAMES
 from joblane.job.result import MAX_RESULT_BYTES
 from tests.sandbox.running import REPOSITORY
-from tests.sandbox.shim_jobs import HEAD, Room, ended, output
+from tests.sandbox.shim_jobs import HEAD, Room, output, wait_end
 
 PAGE = (REPOSITORY / "docs/reference/line-protocol.md").read_text(encoding="utf-8")
 
@@ -34,7 +34,7 @@ def example(language: str) -> str:
 
 def run(room: Room, script: str, **changes: Any) -> tuple[Ending, bytes]:
     directory, shim, sandbox = room.start(script, **changes)
-    end = ended(directory, shim, sandbox)
+    end = wait_end(directory, shim, sandbox)
     return end, output(directory)
 
 
@@ -66,7 +66,7 @@ def test_the_perl_program_of_a_type(
 ):
     head = replace(HEAD, spec=HEAD.spec.model_copy(update={"type": "sum"}))
     params = json.dumps({"numbers": numbers}).encode()
-    end, printed = perl(room, head=head, typed=Typed(params))
+    end, printed = perl(room, head=head, typed=TypedContext(params))
     found = None if end.result is None else json.loads(end.result)["total"]
     assert (code, result, error) == (end.exit_code, found, end.failure), printed
 

@@ -6,7 +6,7 @@ import pytest
 
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Spec
-from tests.sandbox.running import NO_LIMITS, emulated, python, run, shell
+from tests.sandbox.running import NO_LIMITS, is_emulated, python, run, shell
 
 
 def test_bytes_arrive_as_they_were_written(launcher: Launcher) -> None:
@@ -21,7 +21,7 @@ def test_one_line_of_ten_million(launcher: Launcher) -> None:
 
 
 def test_a_flood_is_read_as_fast_as_it_comes(launcher: Launcher) -> None:
-    size = 20_000_000 if emulated() else 500_000_000
+    size = 20_000_000 if is_emulated() else 500_000_000
     read, write = os.pipe()
     spec = Spec(("head", "-c", str(size), "/dev/zero"), {}, NO_LIMITS, timeout_s=60)
     sandbox = launcher.start(spec, stdout=write, stderr=write)

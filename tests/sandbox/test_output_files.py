@@ -6,20 +6,20 @@ import time
 import pytest
 
 from ec2_agent.files.beneath import open_regular
-from ec2_agent.files.collect import Bounds, CannotCollect, Collected, collect
+from ec2_agent.files.collect import Bounds, CannotCollect, CollectedFiles, collect
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import Limits, Spec
+from ec2_agent.sandbox.model import SandboxLimits, Spec
 from tests.sandbox.running import PYTHON
-from tests.sandbox.staged import kept
+from tests.sandbox.staged import run_and_keep
 
 BOUNDS = Bounds(files=1000, megabytes=64)
 
 
-def look(work: int, *globs: str, bounds: Bounds = BOUNDS) -> Collected:
+def look(work: int, *globs: str, bounds: Bounds = BOUNDS) -> CollectedFiles:
     return collect(work, globs, bounds, lambda: True)
 
 
-def content(work: int, found: Collected) -> dict[str, bytes]:
+def content(work: int, found: CollectedFiles) -> dict[str, bytes]:
     """What an upload would send."""
     contents = {}
     for file in found.files:
@@ -43,7 +43,7 @@ cd ..; mv out/own out/moved; exit 0
 
 
 def test_only_the_jobs_own_regular_files_are_collected(launcher: Launcher) -> None:
-    ran, work = kept(launcher, HOSTILE)
+    ran, work = run_and_keep(launcher, HOSTILE)
     assert ran.ending.exit_code == 0, ran
     found = look(work, "**")
     contents = content_as_root(work, found)
@@ -60,7 +60,7 @@ def test_only_the_jobs_own_regular_files_are_collected(launcher: Launcher) -> No
     assert not {"link", "device", "null"} & {*shown, *contents}
 
 
-def content_as_root(work: int, found: Collected) -> dict[str, bytes]:
+def content_as_root(work: int, found: CollectedFiles) -> dict[str, bytes]:
     """As `content`; without root the files that the job has closed cannot be read."""
     if os.geteuid() != 0:
         found.files = [file for file in found.files if "closed" not in file.path]
@@ -68,7 +68,7 @@ def content_as_root(work: int, found: Collected) -> dict[str, bytes]:
 
 
 def test_a_sparse_file_of_a_terabyte_is_refused_at_once(launcher: Launcher) -> None:
-    _, work = kept(launcher, "truncate -s 1T huge || truncate -s 8G huge")
+    _, work = run_and_keep(launcher, "truncate -s 1T huge || truncate -s 8G huge")
     began = time.process_time()  # which a busy host does not change; to read 8 GB takes longer
     with pytest.raises(CannotCollect, match="an output file has"):
         look(work, "huge")
@@ -78,7 +78,7 @@ def test_a_sparse_file_of_a_terabyte_is_refused_at_once(launcher: Launcher) -> N
 
 def test_more_directory_entries_than_may_be_looked_at_are_refused(launcher: Launcher) -> None:
     script = "mkdir a b; cd a; i=0; while [ $i -lt 300 ]; do : > $i; i=$((i+1)); done"
-    _, work = kept(launcher, script)
+    _, work = run_and_keep(launcher, script)
     with pytest.raises(CannotCollect, match="more than 200 directory entries"):
         look(work, "**", bounds=Bounds(1000, 1, entries=200))
     assert [] == look(work, "b/**", bounds=Bounds(1000, 1, entries=200)).files
@@ -100,7 +100,7 @@ def test_a_directory_that_is_swapped_for_a_link_without_end_leads_nowhere(
 ) -> None:
     """Files are collected when all processes are dead; this holds even while one is alive."""
     read, write = os.pipe()
-    limits = Limits(pids=10, tmp_mb=8)
+    limits = SandboxLimits(pids=10, tmp_mb=8)
     spec = Spec((*PYTHON, SWAPPING), {}, limits, timeout_s=60, keep_work=True)
     sandbox = launcher.start(spec, stdout=write, stderr=write)
     os.close(write)

@@ -18,7 +18,7 @@ from tests.sandbox.running import (
     PYTHON,
     REPOSITORY,
     TidyLauncher,
-    emulated,
+    is_emulated,
     python,
     run,
     strongest,
@@ -206,7 +206,7 @@ def test_where_jobs_share_inodes_they_cannot_watch_them(stacked: str) -> None:
 
 
 @pytest.mark.usefixtures("two")
-@pytest.mark.skipif(emulated(), reason="5 s there, and nothing that differs")
+@pytest.mark.skipif(is_emulated(), reason="5 s there, and nothing that differs")
 def test_the_probe_says_where_jobs_share_inodes(stacked: str) -> None:
     report = _elsewhere(stacked, "probe")
     assert '"own inodes"' in report.stdout

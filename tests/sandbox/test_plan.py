@@ -15,7 +15,7 @@ programs = st.lists(
 
 
 @st.composite
-def hosts(draw: st.DrawFn, trees: tuple[Path, ...]) -> plan.Host:
+def hosts(draw: st.DrawFn, trees: tuple[Path, ...]) -> plan.SandboxHost:
     """Give a host: merged or split /usr, any of the files of /etc, the trees that are asked for."""
     links = {path: "usr" + path for path in plan.HOST_LINKS if draw(st.booleans())}
     directories = {"/usr", *map(str, trees)}
@@ -25,7 +25,7 @@ def hosts(draw: st.DrawFn, trees: tuple[Path, ...]) -> plan.Host:
         kind = draw(st.sampled_from(["missing", "file", "directory"]))
         if kind != "missing":
             (directories if kind == "directory" else files).add(path)
-    return plan.Host(links, frozenset(directories), frozenset(files))
+    return plan.SandboxHost(links, frozenset(directories), frozenset(files))
 
 
 @given(st.data(), programs)
@@ -99,7 +99,7 @@ def test_the_resolvers_are_the_jobs() -> None:
 @pytest.mark.parametrize("name", ["/opt", "/opt/joblane", "/opt/joblane/type/x"])
 def test_programs_do_not_lie_where_bundles_are(name: str) -> None:
     program = Path(name)
-    host = plan.Host({}, frozenset({name}), frozenset())
+    host = plan.SandboxHost({}, frozenset({name}), frozenset())
     plan.make_plan(host, (program,))
     with pytest.raises(ValueError, match="bundles of job types"):
         plan.make_plan(host, (program,), bundles=Path("/var/lib/bundles"))

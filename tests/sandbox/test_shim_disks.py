@@ -11,7 +11,7 @@ import pytest
 
 from ec2_agent.sandbox.disk.work_disks import WorkDisks
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import Limits, Spec
+from ec2_agent.sandbox.model import SandboxLimits, Spec
 from ec2_agent.shim import files
 from ec2_agent.shim.pool import Shims
 from tests.sandbox.running import strongest
@@ -28,7 +28,7 @@ class Started:
         (place / "jobs").mkdir()
         self.directory = make_directory(place / "jobs", 1)
         starter = job_starter(launcher, shims, place / "jobs")
-        spec = Spec(("/bin/sh", "-c", script), {}, Limits(disk_mb=32), keep_work=True)
+        spec = Spec(("/bin/sh", "-c", script), {}, SandboxLimits(disk_mb=32), keep_work=True)
         self.connection, self.sandbox = starter.start_in(self.directory, HEAD, spec)
 
     @property

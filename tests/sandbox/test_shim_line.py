@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from ec2_agent.jobs import shim_connection
-from ec2_agent.jobs.context import Typed
+from ec2_agent.jobs.context import TypedContext
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.reconnect import reconnect
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.sandbox.model import Ending
 from ec2_agent.shim import files
-from joblane.job.head import submitted
+from joblane.job.head import make_head
 from joblane.job.result import INLINE_RESULT_BYTES
 from tests.sandbox.running import STOPS, go_on, marker
-from tests.sandbox.shim_jobs import HEAD, Room, ended, output, wait_for
+from tests.sandbox.shim_jobs import HEAD, Room, output, wait_end, wait_for
 from tests.support.jobs import JOB, submission
 
 
@@ -31,7 +31,7 @@ def heartbeats(seconds: float) -> Any:
 def test_a_short_result_and_an_error_are_in_the_exit_record(room: Room):
     said = """echo '{"error": "no such customer"}' >&3; echo '{"result": {"n": [1, 2]}}' >&3"""
     directory, shim, sandbox = room.start(said)
-    end = ended(directory, shim, sandbox)
+    end = wait_end(directory, shim, sandbox)
     assert ("no such customer", '{"n":[1,2]}', False) == (end.failure, end.result, end.result_file)
     wait_for(lambda: directory.read(files.EXIT))
     assert end == Ending.decode(directory.read(files.EXIT) or {})
@@ -42,7 +42,7 @@ def test_a_long_result_is_a_file_that_is_there_before_the_end_is_reported(room: 
     text = "x" * 200_000
     said = f"""printf '{{"result": "%s"}}\\n' "$(head -c {len(text)} /dev/zero | tr '\\0' x)" >&3"""
     directory, shim, sandbox = room.start(said + "; read a <&3; echo $a")
-    end = ended(directory, shim, sandbox)
+    end = wait_end(directory, shim, sandbox)
     assert (None, True) == (end.result, end.result_file)
     assert b'{"ok": true}\n' == output(directory)
     assert json.dumps(text).encode() == files.read_bytes(directory.fd, files.RESULT)
@@ -54,18 +54,18 @@ def test_a_result_of_the_longest_inline_size_needs_no_file(room: Room):
     for size, in_file in ((INLINE_RESULT_BYTES, False), (INLINE_RESULT_BYTES + 1, True)):
         text = "y" * (size - 2)
         directory, shim, sandbox = room.start(f"""echo '{{"result": "{text}"}}' >&3""")
-        end = ended(directory, shim, sandbox)
+        end = wait_end(directory, shim, sandbox)
         assert in_file is end.result_file
 
 
 def test_params_of_any_length_and_the_context_are_answered(room: Room):
     spec = submission(command=(), type="sleep", params={"ms": 5, "fail_first": 2})
     params = json.dumps({"text": "p" * 200_000}).encode()
-    head = submitted(JOB, "acme", spec, 0)
+    head = make_head(JOB, "acme", spec, 0)
     ask = """echo "{\\"$op\\": true}" >&3; read -r a <&3; echo "$a\""""
     said = f"for op in params context; do {ask}; done"
-    directory, shim, sandbox = room.start(said, head=head, typed=Typed(params))
-    ended(directory, shim, sandbox)
+    directory, shim, sandbox = room.start(said, head=head, typed=TypedContext(params))
+    wait_end(directory, shim, sandbox)
     given, context = output(directory).splitlines()
     assert b'{"params": ' + params + b"}" == given
     context = json.loads(context)
@@ -76,13 +76,13 @@ def test_params_of_any_length_and_the_context_are_answered(room: Room):
 
 def test_a_job_that_is_silent_for_too_long_is_stopped(room: Room):
     began = time.monotonic()
-    end = ended(*room.start("exec sleep 600", head=heartbeats(0.5)))
+    end = wait_end(*room.start("exec sleep 600", head=heartbeats(0.5)))
     assert time.monotonic() >= began + 0.5
     assert (True, signal.SIGTERM, False) == (end.silent, end.signal, end.timed_out)
 
 
 def test_a_silent_job_that_ignores_sigterm_is_killed_after_its_grace(room: Room):
-    end = ended(
+    end = wait_end(
         *room.start("trap '' TERM; sleep 600 & wait; wait", head=heartbeats(0.3), grace_s=0.3)
     )
     assert (True, signal.SIGKILL) == (end.silent, end.signal)
@@ -110,7 +110,7 @@ def test_a_job_that_floods_its_line_is_not_taken_for_silent(room: Room):
     """The flood is read for ten seconds; what waits meanwhile was written in time."""
     flood = "head -c 4000 /dev/zero | tr '\\0' '\\n' >&3; sleep 2; echo survived"
     directory, shim, sandbox = room.start(flood, head=heartbeats(1.0))
-    end = ended(directory, shim, sandbox)
+    end = wait_end(directory, shim, sandbox)
     assert (0, False) == (end.exit_code, end.silent)
 
 

@@ -26,7 +26,7 @@ from ec2_agent.sandbox import uids
 from ec2_agent.sandbox.model import Ending
 from ec2_agent.shim import files
 from tests.sandbox.running import REPOSITORY, STOPS, alive, go_on, marker
-from tests.sandbox.shim_jobs import Room, ended, ended_or_lost, output, records, wait_for
+from tests.sandbox.shim_jobs import Room, output, records, wait_end, wait_end_or_loss, wait_for
 from tests.support.pauses import replace_sleep
 
 NOBODY: Any = None
@@ -35,7 +35,7 @@ NOBODY: Any = None
 def test_a_shim_writes_down_what_a_job_says_and_how_it_ends(room: Room):
     said = """echo '{"block": "app:x"}' >&3; read a <&3; echo "$a"; echo err >&2; exit 75"""
     directory, shim, sandbox = room.start(said)
-    end = ended(directory, shim, sandbox)
+    end = wait_end(directory, shim, sandbox)
     assert (75, "app:x", False) == (end.exit_code, end.condition, end.lease_lost)
     assert {("stdout", b'{"ok": true}\n'), ("stderr", b"err\n")} == {
         (stream, data) for _, stream, data in records(directory)
@@ -51,7 +51,7 @@ def test_a_shim_writes_down_what_a_job_says_and_how_it_ends(room: Room):
 def test_a_job_that_nobody_renews_is_killed_in_time(room: Room):
     mark = marker()
     began = boottime()
-    end = ended(*room.start(f"sleep {mark}", until_s=1.0))
+    end = wait_end(*room.start(f"sleep {mark}", until_s=1.0))
     assert end.lease_lost
     assert boottime() >= began + 1.0
     assert [] == alive(mark)
@@ -91,7 +91,7 @@ def test_a_killed_shim_takes_its_job_with_it(room: Room):
     directory, shim, sandbox = room.start(f"(setsid sleep {mark} &); sleep {mark}")
     wait_for(lambda: directory.read(files.SHIM) is not None and len(alive(mark)) >= 2)
     os.kill((directory.read(files.SHIM) or {})["pid"], signal.SIGKILL)
-    assert None is ended_or_lost(directory, shim, sandbox)
+    assert None is wait_end_or_loss(directory, shim, sandbox)
     assert [] == alive(mark)
     assert None is reconnect(directory)
 
@@ -101,7 +101,7 @@ def test_a_dead_launcher_costs_no_kept_job(room: Room):
     directory, shim, sandbox = room.start(f"{STOPS} exit 7 # {mark}")
     os.kill(room.launcher.pid, signal.SIGKILL)
     go_on(mark)
-    end = ended(directory, shim, sandbox)
+    end = wait_end(directory, shim, sandbox)
     assert 7 == end.exit_code
 
 
@@ -114,10 +114,10 @@ def test_a_dead_zygote_is_replaced_and_costs_no_kept_job(room: Room):
         os.kill(zygote, signal.SIGKILL)
         wait_for(lambda pid=zygote: start_ticks(pid) is None)
         for _ in range(4):
-            last = ended(*room.start("exit 3"))
+            last = wait_end(*room.start("exit 3"))
             assert 3 == last.exit_code
     go_on(mark)
-    end = ended(directory, shim, sandbox)
+    end = wait_end(directory, shim, sandbox)
     assert 7 == end.exit_code
 
 
@@ -149,7 +149,7 @@ def test_an_agent_that_is_killed_leaves_its_job_to_the_next(tmp_path: Path):
     with shim:
         assert None is reach_by(directory, started=1)
         go_on(mark)
-        end = ended(directory, shim, None)
+        end = wait_end(directory, shim, None)
     assert 9 == end.exit_code
     assert b"".join(b"line %d\n" % n for n in range(1, 61)) == output(directory)
     numbers = [seq for seq, *_ in records(directory)]
@@ -170,7 +170,7 @@ def test_the_uids_of_a_job_are_taken_while_its_shim_lives(room: Room):
     wait_for(lambda: not is_running(who["init"]))
     assert None is uids.try_block(block)
     os.kill(who["pid"], signal.SIGCONT)
-    ended(directory, shim, sandbox)
+    wait_end(directory, shim, sandbox)
     lock = uids.try_block(block)
     assert lock is not None
     os.close(lock)
@@ -217,7 +217,7 @@ def test_another_user_does_not_reach_a_shim(room: Room):
     )
     assert b"kill" not in done.stdout
     go_on(mark)
-    end = ended(directory, shim, sandbox)
+    end = wait_end(directory, shim, sandbox)
     assert 0 == end.exit_code
 
 
@@ -248,14 +248,14 @@ def find(jobs: Path) -> list[Ending | None]:
         for found in adoption.find():
             found.job.shim.kill()
             ends.append(await asyncio.wait_for(found.job.end(), 20))
-            await found.job.gone(20)
+            await found.job.let_shim_end(20)
             found.job.directory.close()
         return ends
 
     return asyncio.run(adopt())
 
 
-def left(room: Room, script: str) -> JobDirectory:
+def leave_job(room: Room, script: str) -> JobDirectory:
     """Start a job, and leave it as an agent that was killed does."""
     directory, shim, _ = room.start(script)
     wait_for(lambda: directory.read(files.SHIM))
@@ -265,7 +265,7 @@ def left(room: Room, script: str) -> JobDirectory:
 
 
 def test_files_of_an_ended_job_are_read_without_harm_wherever_they_are_cut(room: Room):
-    directory = left(room, "echo one; sleep 0.3; echo two; exit 7")
+    directory = leave_job(room, "echo one; sleep 0.3; echo two; exit 7")
     wait_for(lambda: not is_running(directory.read(files.SHIM) or {}))
     end = Ending.decode(directory.read(files.EXIT) or {})
     printed = records(directory)
@@ -290,7 +290,7 @@ def test_files_of_an_ended_job_are_read_without_harm_wherever_they_are_cut(room:
 
 def test_a_job_that_runs_and_has_lost_its_name_is_killed(room: Room):
     mark = marker()
-    directory = left(room, f"sleep {mark}")
+    directory = leave_job(room, f"sleep {mark}")
     wait_for(lambda: alive(mark))
     (directory.path / files.SPEC).write_bytes(b'{"job_id"')
     assert [] == find(room.jobs)
@@ -302,7 +302,7 @@ def test_a_shim_that_has_not_said_yet_who_it_is_is_waited_for(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ):
     mark = marker()
-    directory = left(room, f"sleep {mark}")
+    directory = leave_job(room, f"sleep {mark}")
     told, aside = directory.path / files.SHIM, directory.path / "aside"
     told.rename(aside)
     pauses = []
@@ -323,7 +323,7 @@ def test_a_shim_that_has_not_said_yet_who_it_is_is_waited_for(
 def test_a_shim_that_never_says_who_it_is_keeps_the_agent_from_starting(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ):
-    directory = left(room, "sleep 4755")
+    directory = leave_job(room, "sleep 4755")
     told, aside = directory.path / files.SHIM, directory.path / "aside"
     told.rename(aside)
     monkeypatch.setattr(reconnecting, "ENDING_S", 0.1)

@@ -123,5 +123,5 @@ async def _end(
     job = RunningJob(directory, ShimConnection(shim), sandbox)
     end = await job.end()
     if recorded:
-        job.shim.recorded()
+        job.shim.send_recorded()
     return end

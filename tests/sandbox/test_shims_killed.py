@@ -21,18 +21,18 @@ from ec2_agent.sandbox.model import Ending
 from ec2_agent.shim import files
 from ec2_agent.shim.pool import SPARE
 from tests.sandbox.running import STOPS, alive, go_on, marker
-from tests.sandbox.shim_jobs import Room, ended, wait_for
+from tests.sandbox.shim_jobs import Room, wait_end, wait_for
 
 
 @pytest.fixture(name="room")
 def _room(tmp_path: Path) -> Iterator[Room]:
     with contextlib.closing(Room(tmp_path, reuse=True)) as room:
         for _ in range(SPARE + 1):
-            _ended_and_recorded(room)  # so that each shim that waits has had a job
+            _run_and_record(room)  # so that each shim that waits has had a job
         yield room
 
 
-def _ended_and_recorded(room: Room, code: int = 3) -> int:
+def _run_and_record(room: Room, code: int = 3) -> int:
     """Run a job whose shim is used again; returns the shim's process."""
     directory, shim, sandbox = room.start(f"exit {code}")
 
@@ -66,7 +66,7 @@ def live(
     room: Room, killed_when: str, mark: str, before: Callable[[], None] = lambda: None
 ) -> Life:
     """Run a job in a shim that has had others, up to a step at which the agent is killed."""
-    used = {_ended_and_recorded(room) for _ in range(2 * SPARE)}
+    used = {_run_and_record(room) for _ in range(2 * SPARE)}
     before()
     directory, shim, sandbox = room.start(f"{STOPS} exit 7 # {mark}")
     wait_for(lambda: directory.read(files.SHIM))
@@ -90,7 +90,7 @@ def live(
                 link.close()
             case "it said recorded":
                 directory.remove()
-                sock = link.recorded()
+                sock = link.send_recorded()
                 assert sock is not None
                 sock.close()
             case "it gave back":
@@ -115,7 +115,7 @@ def test_an_agent_killed_at_any_step_leaves_the_end_of_its_job_and_no_shim(
         connection = reconnect(life.directory)
         assert connection is not None
         go_on(mark)
-        end = ended(life.directory, connection, None)
+        end = wait_end(life.directory, connection, None)
         assert 7 == end.exit_code
     elif killed_when == "its end came":
         wait_for(lambda: not life.directory.locked)
@@ -137,7 +137,7 @@ def test_other_shims_of_an_agent_are_not_touched(room: Room, killed_when: str):
     if killed_when == "it runs":
         go_on(mark)
     for number in range(SPARE + 2):
-        _ended_and_recorded(room, number)
+        _run_and_record(room, number)
     wait_for(lambda: not is_running(life.shim))
 
 
@@ -158,7 +158,7 @@ def _adopt(life: Life, mark: str) -> None:
         end = await asyncio.wait_for(job.end(), 60)
         assert end is not None
         assert (7, False) == (end.exit_code, job.reuse_shim())
-        await job.gone(60)
+        await job.let_shim_end(60)
         assert end == Ending.decode(life.directory.read(files.EXIT) or {})
 
     asyncio.run(work())
@@ -176,7 +176,7 @@ def test_only_the_agent_that_started_a_job_relieves_its_shim_of_the_record(room:
         link = ShimConnection(connection)
         go_on(mark)
         end = await RunningJob(life.directory, link).end()
-        sock = link.recorded()
+        sock = link.send_recorded()
         assert sock is not None
         with sock:
             wait_for(lambda: life.directory.read(files.EXIT))

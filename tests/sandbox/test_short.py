@@ -15,12 +15,12 @@ from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.reconnect import reconnect
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
-from ec2_agent.sandbox.model import HostShort, Limits, Spec
+from ec2_agent.sandbox.model import HostShort, SandboxLimits, Spec
 from ec2_agent.shim import files
 from ec2_agent.shim.pool import Shims
 from tests.sandbox.running import TidyLauncher, strongest, wait_until_ready
-from tests.sandbox.shim_jobs import HEAD, ended, job_starter, make_directory, wait_for
-from tests.support.scarcity import disk, fill, only, opened, soft_limit
+from tests.sandbox.shim_jobs import HEAD, job_starter, make_directory, wait_end, wait_for
+from tests.support.scarcity import count_open, disk, fill, only, soft_limit
 
 JOBS = 200
 SLOTS = 16
@@ -41,7 +41,7 @@ class Host:
         self.epoch += 1
         directory = make_directory(self.starter.jobs, self.epoch)
         try:
-            spec = Spec(command, {}, Limits())
+            spec = Spec(command, {}, SandboxLimits())
             shim, sandbox = self.starter.start_in(directory, HEAD, spec)
         except BaseException:
             directory.remove()
@@ -75,7 +75,7 @@ def test_a_start_that_lacks_descriptors_is_the_hosts_fault_and_leaves_nothing(
     failed = []
     with host(tmp_path, slots) as here:
         for left in range(A_START, -1, -1):
-            ended(*(job := here.start("true")))  # what is made once is made
+            wait_end(*(job := here.start("true")))  # what is made once is made
             job[0].remove()
             wait_until_ready(here.launcher)
             with only(left):
@@ -85,7 +85,7 @@ def test_a_start_that_lacks_descriptors_is_the_hosts_fault_and_leaves_nothing(
                     failed.append(left)
                     assert descriptors_left() >= left
                     continue
-            end = ended(*job)
+            end = wait_end(*job)
             assert 0 == end.exit_code
             job[0].remove()
     assert failed == list(range(len(failed)))[::-1]
@@ -97,9 +97,9 @@ def test_two_hundred_jobs_run_at_once(tmp_path: Path):
     """Under a soft limit of 256, which the agent raises: each takes four descriptors here."""
     with host(tmp_path, SLOTS) as here, soft_limit(256):
         raise_descriptor_limit()
-        before = opened()
+        before = count_open()
         jobs = [here.start("/bin/sleep", "600") for _ in range(JOBS)]
-        assert opened() - before <= 5 * JOBS
+        assert count_open() - before <= 5 * JOBS
 
         async def end() -> set[int | None]:
             kept = [
@@ -111,13 +111,13 @@ def test_two_hundred_jobs_run_at_once(tmp_path: Path):
                 k.shim.stop(50)
             ends = await asyncio.gather(*(k.end() for k in kept))
             for k in kept:
-                await k.gone(60)
+                await k.let_shim_end(60)
                 k.remove()
             return {None if e is None else e.signal for e in ends}
 
         assert {15} == asyncio.run(end())
         # Of each ready slot the answer with its pidfd may have been taken, or still lie waiting.
-        assert opened() <= before + SLOTS
+        assert count_open() <= before + SLOTS
     assert [] == list(tmp_path.iterdir())
 
 
@@ -130,7 +130,7 @@ def test_a_job_that_starts_on_a_disk_just_full_runs_and_is_found_once_there_is_s
     with disk(jobs, "size=1m"), host(jobs, 0) as here:
         directory = make_directory(jobs, 1)
         fill(jobs / "ballast")
-        spec = Spec(("/bin/sh", "-c", "echo lost; read a <&3; echo kept"), {}, Limits())
+        spec = Spec(("/bin/sh", "-c", "echo lost; read a <&3; echo kept"), {}, SandboxLimits())
         shim, sandbox = here.starter.start_in(directory, HEAD, spec)
         time.sleep(0.3)
         assert directory.read(files.SHIM) is None

@@ -12,11 +12,11 @@ import pytest
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Spec
 from ec2_agent.sandbox.uids import EACH, FIRST
-from tests.sandbox.running import NO_LIMITS, TidyLauncher, emulated, room, strongest
+from tests.sandbox.running import NO_LIMITS, TidyLauncher, is_emulated, room, strongest
 from tests.support.depth import budget
 from tests.support.threads import run_all
 
-JOBS = budget(10, 60) if emulated() else budget(300, 2000)
+JOBS = budget(10, 60) if is_emulated() else budget(300, 2000)
 
 SLOTS = 4
 

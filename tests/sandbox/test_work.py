@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import Limits, SandboxRefused, Spec
+from ec2_agent.sandbox.model import SandboxLimits, SandboxRefused, Spec
 from tests.sandbox.running import NO_LIMITS, REPOSITORY, python, run, shell, strongest
-from tests.sandbox.staged import Stage, content, kept, stdin_of
+from tests.sandbox.staged import Stage, content, run_and_keep, stdin_of
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -120,7 +120,7 @@ def test_files_that_do_not_fit_are_refused_with_the_limit_to_raise(
     staged.add("big", bytes(9 << 20))
     with staged.opened() as stage:
         with pytest.raises(SandboxRefused, match=r"raise tmp_mb \(8 MiB"):
-            shell(launcher, "true", stage=stage, limits=Limits(tmp_mb=8))
+            shell(launcher, "true", stage=stage, limits=SandboxLimits(tmp_mb=8))
         assert shell(launcher, "stat -c %s big", stage=stage).out == b"9437184\n"
 
 
@@ -128,7 +128,7 @@ def test_too_many_files_are_refused_with_the_limit_to_raise(launcher: Launcher, 
     for number in range(300):
         staged.add(str(number), b"")
     with staged.opened() as stage, pytest.raises(SandboxRefused, match="raise tmp_mb"):
-        shell(launcher, "true", stage=stage, limits=Limits(tmp_mb=1))
+        shell(launcher, "true", stage=stage, limits=SandboxLimits(tmp_mb=1))
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_work_directory_outlives_its_job_and_its_launcher(staged: Stage) -> No
     staged.add("in", b"given")
     with staged.opened() as stage, Launcher(isolation=strongest(), slots=0) as launcher:
         script = "mkdir out && cat in >out/x && echo more >>out/x && ln -s /etc/shadow out/y"
-        ran, work = kept(launcher, script, stage=stage)
+        ran, work = run_and_keep(launcher, script, stage=stage)
         assert ran.ending.exit_code == 0, ran
         assert content(work, "out/x") == b"givenmore\n"
     assert content(work, "out/x") == b"givenmore\n"
@@ -184,8 +184,8 @@ def test_a_work_directory_outlives_its_job_and_its_launcher(staged: Stage) -> No
 
 
 def test_a_kept_work_directory_is_this_jobs_alone(launcher: Launcher) -> None:
-    _, first = kept(launcher, "echo first >f")
-    _, second = kept(launcher, "ls; echo second >f")
+    _, first = run_and_keep(launcher, "echo first >f")
+    _, second = run_and_keep(launcher, "ls; echo second >f")
     assert (content(first, "f"), content(second, "f")) == (b"first\n", b"second\n")
     os.close(first)
     os.close(second)
@@ -204,13 +204,13 @@ ROOTLESS = """
 import os, sys
 sys.path.insert(0, {repository!r})
 from pathlib import Path
-from tests.sandbox.staged import Stage, content, kept, stdin_of
+from tests.sandbox.staged import Stage, content, run_and_keep, stdin_of
 from ec2_agent.sandbox.launcher import Launcher
 staged = Stage(Path(sys.argv[1]))
 staged.add("src/x", b"given", "0755")
 with staged.opened() as stage, Launcher(isolation="namespaces", slots=0) as launcher:
     script = "cat; cat src/x; stat -c ' %a %U' src/x; echo out >src/y"
-    ran, work = kept(launcher, script, stage=stage, stdin=stdin_of(b"stdin "))
+    ran, work = run_and_keep(launcher, script, stage=stage, stdin=stdin_of(b"stdin "))
 print(ran.out, content(work, "src/y"))
 """
 

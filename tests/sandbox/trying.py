@@ -34,13 +34,13 @@ except Exception as failed:
 
 def program(case: Case, host: Mapping[str, object]) -> str:
     """Give the Python program of a case; `host` fills in the names of the host's own."""
-    return _resolved(prelude(case.tries) + _FRAME.format(tries=case.tries), host)
+    return _resolve(prelude(case.tries) + _FRAME.format(tries=case.tries), host)
 
 
 def shared_program(cases: Sequence[Case], host: Mapping[str, object]) -> str:
     """Give a program that tries each case in a forked process of its own; see `shown_of`."""
     attempts = "\n".join(f"attempt({n}, lambda: {case.tries})" for n, case in enumerate(cases))
-    return _resolved("\n".join((prelude(attempts), _FORKS, attempts)), host)
+    return _resolve("\n".join((prelude(attempts), _FORKS, attempts)), host)
 
 
 def shown_of(output: str) -> dict[int, str]:
@@ -48,7 +48,7 @@ def shown_of(output: str) -> dict[int, str]:
     return dict(ast.literal_eval(line) for line in output.splitlines())
 
 
-def _resolved(code: str, host: Mapping[str, object]) -> str:
+def _resolve(code: str, host: Mapping[str, object]) -> str:
     library = Library()
     code = re.sub(r"\bNR_(\w+)", lambda m: str(library.number(m[1])), code)
     for name, value in host.items():

@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from tests.sandbox.cases import CASES
-from tests.sandbox.running import PYTHON, emulated
+from tests.sandbox.running import PYTHON, is_emulated
 from tests.sandbox.trying import program, reachable
 
 _ENDS_THE_RUN = {
@@ -28,7 +28,7 @@ _ENDS_THE_RUN = {
 
 def main() -> int:
     """Print the cases that a process without any sandbox passes."""
-    if not emulated():
+    if not is_emulated():
         print("this wrecks the machine it runs on; see the first lines of this file")
         return 1
     Path("/run/work").mkdir()

@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 from ec2_agent.sandbox import kernel
 from ec2_agent.sandbox.egress import LINKS, connections
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import EgressPolicy, Limits, Spec
+from ec2_agent.sandbox.model import EgressPolicy, SandboxLimits, Spec
 from tests.sandbox.running import PYTHON, run, strongest
 
 DNS = "169.254.169.253"
@@ -279,14 +279,14 @@ def _exhaust() -> dict[str, object]:
 def _transfer() -> dict[str, object]:
     """Let a job send and receive 2.1 MB; the host counts what it sends."""
     with _launcher(SLOW) as launcher:
-        began, before = time.monotonic(), _sent()
+        began, before = time.monotonic(), _count_sent()
         ran = run(launcher, _spec(_TRANSFER))
-        sent, seconds = _sent() - before, time.monotonic() - began
+        sent, seconds = _count_sent() - before, time.monotonic() - began
     assert ran.out, ran.err.decode()
     return {"sent": sent, "sending_s": seconds, **json.loads(ran.out)}
 
 
-def _sent() -> int:
+def _count_sent() -> int:
     """Return how many bytes have left for the world, without the headers of Ethernet."""
     # Of each interface: bytes and packets received, six others, bytes and packets sent.
     (line,) = [line for line in Path("/proc/net/dev").read_text().splitlines() if "up0:" in line]
@@ -299,7 +299,7 @@ def _launcher(policy: EgressPolicy) -> Launcher:
 
 
 def _spec(script: str) -> Spec:
-    return Spec((*PYTHON, script), {}, Limits(), network="egress", timeout_s=60)
+    return Spec((*PYTHON, script), {}, SandboxLimits(), network="egress", timeout_s=60)
 
 
 def _entries() -> Counter[str]:

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from joblane.aws.job_items import stored_spec, to_data, to_item
-from joblane.aws.table import encoded
-from joblane.job.head import Head, submitted
+from joblane.aws.job_items import encode_spec, to_data, to_item
+from joblane.aws.table import encode
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import TABLE, State
 from joblane.key.segments import KeyName
 from joblane.target.group import Group, MemberOf
@@ -25,8 +25,8 @@ NOTIFY = {"eventbridge": True}
 
 def kinds() -> dict[str, Head]:
     """A new job of each kind that the filters tell apart."""
-    plain = submitted(JOB, "acme", submission(), NOW_MS)
-    notifying = submitted(JOB, "acme", submission(notify=NOTIFY), NOW_MS)
+    plain = make_head(JOB, "acme", submission(), NOW_MS)
+    notifying = make_head(JOB, "acme", submission(notify=NOTIFY), NOW_MS)
     return {
         "plain": plain,
         "keyed": replace(plain, key=KEY, slot=7),
@@ -63,7 +63,7 @@ def of_every_change() -> Iterator[Record]:
         dynamodb.delete_item(TableName=table, Key=key)
 
     for head in kinds().values():
-        spec = stored_spec(head.spec)
+        spec = encode_spec(head.spec)
         for before, after in changes():
             old, new = (
                 None if state is None else to_item(replace(head, state=state, epoch=epoch), spec)
@@ -80,7 +80,7 @@ def of_every_change() -> Iterator[Record]:
             if new is not None:
                 delete(new)
                 stream.take()
-        data = encoded(to_data(head, spec, NOW_MS // 1000))
+        data = encode(to_data(head, spec, NOW_MS // 1000))
         put(data)
         delete(data)
         yield from stream.take()

@@ -15,10 +15,10 @@ from joblane.aws.job_ends import read_end
 from joblane.aws.job_items import HEAD, NOTIFY
 from joblane.aws.job_notifications import read_change
 from joblane.aws.job_stream import read_record
-from joblane.aws.table import decoded
+from joblane.aws.table import decode
 from joblane.notify.request import NOTIFY_STATES
 from tests.infra.synthesis import Deployment
-from tests.infra.templates import resolved
+from tests.infra.templates import resolve
 from tests.second_opinion.engines import Engine
 from tests.second_opinion.records import records
 from tests.support.stream import Record
@@ -45,7 +45,7 @@ def rules(deployment: Deployment) -> dict[str, str]:
             return [filled(each) for each in value]
         if isinstance(value, dict):
             is_text = value.keys() & {"Fn::Join", "Fn::Sub", "Ref"}
-            return resolved(value) if is_text else {k: filled(v) for k, v in value.items()}
+            return resolve(value) if is_text else {k: filled(v) for k, v in value.items()}
         return value
 
     return {
@@ -55,7 +55,7 @@ def rules(deployment: Deployment) -> dict[str, str]:
     }
 
 
-def agreed(
+def compare_engines(
     what: str, texts: Sequence[str], events: Sequence[Event], *engines: Engine
 ) -> list[list[bool]]:
     """What the engines say alike; the first engine knows rules and filters as different things."""
@@ -85,7 +85,7 @@ def has_sequel(record: Record) -> bool:
 
     A filter compares no two images, so a later change of an ended job passes as well.
     """
-    new = decoded(record["dynamodb"].get("NewImage", {}))
+    new = decode(record["dynamodb"].get("NewImage", {}))
     notifies = new.get("sk") == HEAD and NOTIFY in new and new["state"] in NOTIFY_STATES
     assert notifies or read_change(record) is None
     return notifies or read_end(record) is not None
@@ -103,7 +103,7 @@ def test_filters_of_the_stream(
 ) -> None:
     written = records()
     texts = filters(varied)[function]
-    passes = agreed("patterns", texts, written, ministack, localstack)
+    passes = compare_engines("patterns", texts, written, ministack, localstack)
     for record, answers in zip(written, zip(*passes, strict=True), strict=True):
         assert expected(record) == any(answers), record
     print(f"{function}: {len(written)} records, {sum(map(any, zip(*passes, strict=True)))} pass")
@@ -181,7 +181,7 @@ def test_rules(varied: Deployment, localstack: Engine, ministack: Engine) -> Non
         event("aws.autoscaling", "EC2 Instance Terminate Successful", state="terminated"),
     ]
     found = rules(varied)
-    passes = agreed("rules", list(found.values()), sent, ministack, localstack)
+    passes = compare_engines("rules", list(found.values()), sent, ministack, localstack)
     called = {
         name: [each["detail"] for each, passed in zip(sent, answers, strict=True) if passed]
         for name, answers in zip(found, passes, strict=True)

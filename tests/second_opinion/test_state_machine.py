@@ -14,7 +14,7 @@ import pytest
 from infra.recovery_machine import RETRIES, Definition
 from joblane.job.lifecycle import State
 from tests.infra.synthesis import Deployment
-from tests.infra.templates import resolved
+from tests.infra.templates import resolve
 from tests.second_opinion.engines import Engine
 from tests.support.machine import Execution, Machine
 from tests.support.recovery import MACHINE_ARN, World, in_memory
@@ -80,7 +80,9 @@ def begin(story: Story, run: Run) -> tuple[World, Callable[[Event], Event]]:
     return world, function
 
 
-def started(world: World, definition: Definition, function: Any) -> tuple[Machine, Execution]:
+def start_execution(
+    world: World, definition: Definition, function: Any
+) -> tuple[Machine, Execution]:
     """The execution that the first of the jobs has started."""
     client = world.aws.clients.make("stepfunctions")
     machine = Machine(client, MACHINE_ARN, definition, function, world.clock)
@@ -92,7 +94,7 @@ def ours(definition: Definition, story: Story) -> Run:
     """Run it by our interpreter."""
     run = Run()
     world, function = begin(story, run)
-    machine, execution = started(world, definition, function)
+    machine, execution = start_execution(world, definition, function)
     while execution.status == "RUNNING":
         world.clock.now = max(world.clock.now, execution.due)
         machine.step(execution)
@@ -105,7 +107,7 @@ def theirs(localstack: Engine, definition: Definition, story: Story) -> Run:
     """Run it by LocalStack's."""
     run = Run()
     world, function = begin(story, run)
-    _, execution = started(world, definition, function)
+    _, execution = start_execution(world, definition, function)
     request = {"definition": json.dumps(definition), "input": execution.input}
     answer = localstack.ask(request)
     while "status" not in answer:
@@ -127,7 +129,7 @@ def theirs(localstack: Engine, definition: Definition, story: Story) -> Run:
 @pytest.fixture(name="definition", scope="module")
 def _definition(varied: Deployment) -> Definition:
     machine = varied.one("AWS::StepFunctions::StateMachine")
-    found: Definition = json.loads(resolved(machine["DefinitionString"]))
+    found: Definition = json.loads(resolve(machine["DefinitionString"]))
     return found
 
 

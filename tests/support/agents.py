@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from multiprocessing.util import Finalize
 from pathlib import Path
 
-from ec2_agent.attempt.outputs import OutputFiles
+from ec2_agent.attempt.outputs import OutputCollector
 from ec2_agent.attempt.preparation import Preparation
 from ec2_agent.attempt.run import Attempt, AttemptParts
 from ec2_agent.attempt.typed import JobTypes
-from ec2_agent.aws_calls.jobs import JobCalls
+from ec2_agent.aws_calls.jobs import ClaimCalls
 from ec2_agent.aws_calls.queues import Queues
 from ec2_agent.bundles.cache import BundleCache
 from ec2_agent.facts.known import KnownFacts
@@ -22,24 +22,24 @@ from ec2_agent.files.cache import FileCache
 from ec2_agent.files.inputs import InputFiles
 from ec2_agent.files.staging import Stages
 from ec2_agent.files.transfers import Transfers
-from ec2_agent.host.capacity import Capacity, JobCounts
+from ec2_agent.host.capacity import HostCapacity, JobCounts
 from ec2_agent.host.lacking import LackingHost
 from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.start import JobStarter
 from ec2_agent.lanes.claiming import Claimer
 from ec2_agent.messages.delivery import Delivery
 from ec2_agent.messages.flight import Flight
-from ec2_agent.outcomes.journal import Journal, OutcomeRecorder, Store
+from ec2_agent.outcomes.journal import Journal, JournalStore, OutcomeRecorder
 from ec2_agent.outcomes.record import OutcomeRecord
 from ec2_agent.outcomes.report import Report
 from ec2_agent.presence.roster import Roster
 from ec2_agent.sandbox.disk.space import DiskSpace
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.settings import Settings
+from ec2_agent.settings import AgentSettings
 from ec2_agent.shim.pool import Shims
 from ec2_agent.state.backend import Backend
 from ec2_agent.state.memory import MemoryBackend
-from ec2_agent.state.records import BATCH, Record, Result, Verb, prepared
+from ec2_agent.state.records import BATCH, StateRecord, Verb, WriteResult, prepare
 from ec2_agent.state.settings import StateSettings
 from joblane.aws.agents import AgentStore
 from joblane.aws.bundle_downloads import BundleDownloads
@@ -64,9 +64,9 @@ from tests.support.recovery import supervisor
 from tests.support.temporary import temporary_folder
 
 
-def settings(name: str = "agent-1") -> Settings:
+def settings(name: str = "agent-1") -> AgentSettings:
     """Settings of one agent of the test deployment."""
-    return Settings(
+    return AgentSettings(
         name=name,
         since_ms=0,
         descriptor=DESCRIPTOR,
@@ -88,16 +88,16 @@ class DirectStore:
         self.backend = backend or MemoryBackend()
         self._clock = clock
 
-    async def create(self, records: Sequence[Record]) -> list[Result]:
+    async def create(self, records: Sequence[StateRecord]) -> list[WriteResult]:
         """See StateClient."""
         return self.write(Verb.CREATE, records)
 
-    def later(self, record: Record) -> bool:
+    def store_later(self, record: StateRecord) -> bool:
         """See StateClient; stored at once here."""
         self.write(Verb.SYNC, [record])
         return True
 
-    async def list_all(self, kind: str) -> AsyncIterator[Record]:
+    async def list_all(self, kind: str) -> AsyncIterator[StateRecord]:
         """See StateClient."""
         after: str | None = None
         while True:
@@ -107,10 +107,10 @@ class DirectStore:
             if after is None:
                 return
 
-    def write(self, verb: Verb, records: Sequence[Record]) -> list[Result]:
+    def write(self, verb: Verb, records: Sequence[StateRecord]) -> list[WriteResult]:
         """Write records."""
         now = self._clock()
-        return self.backend.write([prepared(verb, record, now) for record in records], now)
+        return self.backend.write([prepare(verb, record, now) for record in records], now)
 
 
 class Prompt(Journal):
@@ -140,7 +140,7 @@ class Fulfilled(Requirements):
     def __init__(self) -> None:
         """Ask nobody."""
 
-    def first_blocking(self, _conditions: Sequence[str]) -> None:
+    def find_blocking(self, _conditions: Sequence[str]) -> None:
         """Name none."""
 
 
@@ -152,7 +152,7 @@ class Parts:
     launcher: Launcher | None = None
     name: str = "agent-1"
     clock: Callable[[], float] = time.time
-    store: Store | None = None
+    store: JournalStore | None = None
     """Of the journal; a new one by default."""
     jobs_dir: Path | None = None
     grace_s: float = GRACE_S
@@ -170,14 +170,14 @@ class Parts:
         # By the clock of SQS in memory, which stamps the messages.
         self.flight = Flight(time.time, Queues(self.sqs).at)
         self.lacking = LackingHost(time.monotonic)
-        calls = JobCalls(self.jobs)
+        calls = ClaimCalls(self.jobs)
         conditions = supervisor(self.clients)
         self.report = Report(calls, conditions, self.flight)
         self.journal = Prompt(self.store or DirectStore(), self.report, self.clock)
         journal, jobs = self.journal, JobCounts(taken=0, started=0)
         self.roster = Roster(journal)
         # Its clock stands still: a pause after a failed start lasts.
-        self.capacity = Capacity(
+        self.capacity = HostCapacity(
             Path("/"), 4, lambda: journal.room, lambda: jobs, lambda: 0.0, _nobody
         )
         self.claimer = Claimer(
@@ -279,7 +279,7 @@ class Parts:
             OutcomeRecorder(self.journal, DESCRIPTOR.retention, self.clock, random.Random(1)),
             output_store(self.clients, self.clock),
             ResultStore(lambda: make("s3"), DESCRIPTOR.bucket),
-            OutputFiles(
+            OutputCollector(
                 OutputFileStore(lambda: make("s3"), DESCRIPTOR.bucket),
                 PayloadStore(lambda: make("s3"), DESCRIPTOR.bucket),
                 Transfers(),

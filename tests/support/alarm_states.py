@@ -76,7 +76,7 @@ def _value(alarm: Mapping[str, Any], data: Mapping[str, Samples], number: int) -
             stat = metric["MetricStat"]
             at[metric["Id"]] = _statistic(stat["Stat"], data[metric["Id"]], stat["Period"], number)
     tree = ast.parse(expression.replace(" AND ", " and "), mode="eval")
-    return _computed(tree.body, at)
+    return _compute(tree.body, at)
 
 
 def _statistic(name: str, samples: Samples, period_s: int, number: int) -> float | None:
@@ -95,7 +95,7 @@ def _statistic(name: str, samples: Samples, period_s: int, number: int) -> float
     }[name]
 
 
-def _computed(node: ast.AST, at: Mapping[str, float | None]) -> float | None:
+def _compute(node: ast.AST, at: Mapping[str, float | None]) -> float | None:
     """The value of an expression in a period; None if a metric in it has none.
 
     Raises ValueError for an expression that this does not know.
@@ -106,7 +106,7 @@ def _computed(node: ast.AST, at: Mapping[str, float | None]) -> float | None:
         case ast.Constant(value=int() | float() as number):
             return number
         case ast.Call(func=ast.Name(id=function), args=arguments):
-            return _called(function, arguments, at)
+            return _call(function, arguments, at)
         case ast.BoolOp(op=ast.And() as how, values=[left, right]):
             pass
         case ast.Compare(left=left, ops=[how], comparators=[right]):
@@ -115,18 +115,18 @@ def _computed(node: ast.AST, at: Mapping[str, float | None]) -> float | None:
             pass
         case _:
             raise ValueError(f"{ast.unparse(node)}: the test knows no such expression")
-    one, other = _computed(left, at), _computed(right, at)
+    one, other = _compute(left, at), _compute(right, at)
     if one is None or other is None or (isinstance(how, ast.Div) and not other):
         return None
     return float(_OPERATORS[type(how)](one, other))
 
 
-def _called(
+def _call(
     function: str, arguments: Sequence[ast.AST], at: Mapping[str, float | None]
 ) -> float | None:
-    first = _computed(arguments[0], at)
+    first = _compute(arguments[0], at)
     if function == "FILL":
-        return _computed(arguments[1], at) if first is None else first
+        return _compute(arguments[1], at) if first is None else first
     if function == "IF":
-        return None if first is None else _computed(arguments[1 if first else 2], at)
+        return None if first is None else _compute(arguments[1 if first else 2], at)
     raise ValueError(f"{function}: the test knows no such function")

@@ -71,7 +71,7 @@ class Server:
     _open: set[asyncio.StreamWriter] = field(default_factory=set)
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    async def asked(self, requests: int) -> None:
+    async def wait_asked(self, requests: int) -> None:
         """Wait until so many requests came."""
         async with self._changed:
             await self._changed.wait_for(lambda: len(self.came) >= requests)

@@ -52,15 +52,15 @@ class _Notes:
             return
         items = met or _partition(request, rows)
         if len(items) < count:
-            made = [operation, request, items, answer, [*_met(request, rows)]]
-            self._found[kind] = len(items), json.dumps(made, default=_encoded)
+            made = [operation, request, items, answer, [*_list_places(request, rows)]]
+            self._found[kind] = len(items), json.dumps(made, default=_encode)
 
     def write(self) -> None:
         """Write them all down."""
         if not self._found:
             return
         lines = [
-            json.dumps([_spelled(kind), count, text]) for kind, (count, text) in self._found.items()
+            json.dumps([_spell(kind), count, text]) for kind, (count, text) in self._found.items()
         ]
         file = self._directory / f"{os.getpid()}.jsonl"  # of a process that was forked since
         file.write_text("\n".join(lines), "utf-8")
@@ -75,12 +75,12 @@ def write_notes() -> None:
         _NOTES.write()
 
 
-def noted(operation: str, request: Item, rows: Rows, make: Callable[[], Item]) -> Item:
+def note(operation: str, request: Item, rows: Rows, make: Callable[[], Item]) -> Item:
     """Make a request, and note it."""
     tables = request.get("RequestItems", [request.get("TableName", "")])
     if _NOTES is None or operation in _OF_TESTS or (tables and not {*tables} <= {"", *rows}):
         return make()
-    met = [*_met(request, rows)]
+    met = [*_list_places(request, rows)]
     try:
         answer = make()
     except ClientError as error:
@@ -90,11 +90,11 @@ def noted(operation: str, request: Item, rows: Rows, make: Callable[[], Item]) -
     return answer
 
 
-def _met(request: Item, rows: Rows) -> Iterator[Place]:
+def _list_places(request: Item, rows: Rows) -> Iterator[Place]:
     """The items that a request names."""
     if "TransactItems" in request:
         for part in request["TransactItems"]:
-            yield from _met(next(iter(part.values())), rows)
+            yield from _list_places(next(iter(part.values())), rows)
     elif "RequestItems" in request:
         for table, wanted in request["RequestItems"].items():
             named = (
@@ -103,7 +103,7 @@ def _met(request: Item, rows: Rows) -> Iterator[Place]:
                 else [{"Key": key} for key in wanted["Keys"]]
             )
             for each in named:
-                yield from _met({"TableName": table, **each}, rows)
+                yield from _list_places({"TableName": table, **each}, rows)
     elif request.get("TableName") in rows:
         table = request["TableName"]
         given = request.get("Item") or request.get("Key") or {}
@@ -148,11 +148,11 @@ def _shape(value: Any, name: str = "") -> Any:
     return None if name in {"Limit", "ClientRequestToken"} else value
 
 
-def _spelled(kind: Any) -> str:
+def _spell(kind: Any) -> str:
     """A kind as text that is the same in all processes."""
     if isinstance(kind, frozenset):
-        return f"{{{', '.join(sorted(map(_spelled, kind)))}}}"
-    return f"({', '.join(map(_spelled, kind))})" if isinstance(kind, tuple) else repr(kind)
+        return f"{{{', '.join(sorted(map(_spell, kind)))}}}"
+    return f"({', '.join(map(_spell, kind))})" if isinstance(kind, tuple) else repr(kind)
 
 
 @lru_cache(10_000)
@@ -160,5 +160,5 @@ def _without_numbers(text: str) -> str:
     return re.sub(r"\d+", "0", text)
 
 
-def _encoded(value: Any) -> str:
+def _encode(value: Any) -> str:
     return base64.b64encode(value).decode()

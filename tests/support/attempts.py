@@ -9,7 +9,7 @@ from ec2_agent.attempt.run import Attempt
 from ec2_agent.sandbox.launcher import Launcher
 from joblane.aws.lanes import LaneQueue
 from joblane.job.fields import GRACE_S
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.message import Message
 from joblane.job.output import Cursor
 from joblane.service.log_pages import log_page
@@ -26,7 +26,7 @@ def begin(
     **fields: Any,
 ) -> tuple[Parts, Attempt]:
     """Submit and claim a job."""
-    head = submitted(JOB, "acme", submission(**fields), int(clock() * 1000))
+    head = make_head(JOB, "acme", submission(**fields), int(clock() * 1000))
     LaneQueue(aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default")).send(
         Message(job_id=JOB, tenant="acme")
     )
@@ -44,16 +44,16 @@ async def wait_for_output(aws: Cloud, head: Head) -> None:
 def run(aws: Cloud, launcher: Launcher, *command: str, **fields: Any) -> Head:
     """Run one attempt to its end; returns the job then."""
     _, attempt = begin(aws, launcher, command=list(command), **fields)
-    return finished(aws, attempt)
+    return finish(aws, attempt)
 
 
-def finished(aws: Cloud, attempt: Attempt) -> Head:
+def finish(aws: Cloud, attempt: Attempt) -> Head:
     """Run an attempt to its end; returns the job then."""
     asyncio.run(attempt.run())
     return aws.job(JOB)
 
 
-def stopped(aws: Cloud, attempt: Attempt, stop: Callable[[], None]) -> Head:
+def stop_running(aws: Cloud, attempt: Attempt, stop: Callable[[], None]) -> Head:
     """Run an attempt, and `stop` it once its command runs; returns the job then."""
 
     async def scenario() -> None:

@@ -125,7 +125,7 @@ FUNCTION_ENVIRONMENT = {
 }
 
 
-def configured(settings: type[S]) -> S:
+def configure(settings: type[S]) -> S:
     """Return a function's settings, of its environment in this deployment."""
     return settings.model_validate(FUNCTION_ENVIRONMENT)
 

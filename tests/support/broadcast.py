@@ -11,7 +11,7 @@ from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.target.group import Group
-from tests.support.aws import DESCRIPTOR, configured
+from tests.support.aws import DESCRIPTOR, configure
 from tests.support.fleet import beat
 from tests.support.memory import Memory
 from tests.support.requests import Api
@@ -42,7 +42,7 @@ class Broadcast:
 
     def api_by(self, clients: Clients, client: str = "client-acme") -> Api:
         """The function of jobs and groups, asked by this client."""
-        return Api(build(configured(Settings), clients, lambda: self.now), client)
+        return Api(build(configure(Settings), clients, lambda: self.now), client)
 
     @property
     def head(self) -> Head:
@@ -73,7 +73,7 @@ class Broadcast:
 
     def deliver(self) -> None:
         """The stream brings the function `sequel` what has changed."""
-        settings = configured(sequel.Settings)
+        settings = configure(sequel.Settings)
         sequel.build(settings, self.aws.clients, lambda: self.now).handle(self.stream.take())
 
     def sweep(self, verb: str) -> list[dict[str, Any]]:

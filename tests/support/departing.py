@@ -17,8 +17,8 @@ from ec2_agent.messages.delivery import Delivery
 from ec2_agent.presence.inbox import Inbox
 from ec2_agent.presence.notices import Kind, Notice
 from ec2_agent.retry import AWS_RETRY, Backoff
-from ec2_agent.scale_in.departure import Departure
-from ec2_agent.scale_in.group import Group
+from ec2_agent.scale_in.group import AutoScalingInstance
+from ec2_agent.scale_in.scale_in import ScaleIn
 from joblane.aws.agents import AgentStore
 from joblane.fleet.idle import LeavingPolicy
 from joblane.job.head import Head
@@ -125,8 +125,8 @@ class Process(Agent):
             parts.flight.keep(),
             self._notices(),
         ]
-        if parts.departure is not None:
-            kept.append(parts.departure.keep(self._on_departure))
+        if parts.scale_in is not None:
+            kept.append(parts.scale_in.keep(self._on_departure))
         loops = [asyncio.create_task(loop) for loop in kept]
         await self._draining.wait()
         await self._drain()
@@ -162,15 +162,15 @@ def _parts(instance: Instance, policy: LeavingPolicy, fleet: str | None) -> Any:
         clocks=Clocks(now, instance.monotonic, now),
         queue_at=lambda url: lanes.setdefault(url, Lane(instance, url)),
         agents=agents,
-        backoff=partial(Backoff, AWS_RETRY, dice=random.Random(1).random),
+        backoff=partial(Backoff, AWS_RETRY, rng=random.Random(1).random),
     )
     jobs.flight = core.flight
     parts: Any = core
     parts.inbox = Inbox(clients.make("sqs"), instance.name, now)
-    parts.group = Group(cast("Any", instance), cast("Any", instance), own)
-    parts.departure = None
+    parts.group = AutoScalingInstance(cast("Any", instance), cast("Any", instance), own)
+    parts.scale_in = None
     if fleet is not None:
-        parts.departure = Departure(
+        parts.scale_in = ScaleIn(
             policy,
             parts.group,
             core.standing,

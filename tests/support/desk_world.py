@@ -16,7 +16,7 @@ from joblane.aws.lanes import LaneQueue, Received
 from joblane.contract.job import job_view
 from joblane.deployment.names import inbox_name
 from joblane.formats.ids import nth_id
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.message import Command, Message
 from joblane.job.spec import DEFAULT_MEMORY_MB
 from joblane.queue.tenant_shares import Allowance
@@ -61,7 +61,7 @@ class Recording(Agent):
         jobs.core = core
         inbox = Inbox(world.aws.clients.make("sqs"), inbox_name(NAME, "agent-1"), world.clocks.unix)
         parts: Any = core
-        parts.inbox, parts.departure = inbox, None
+        parts.inbox, parts.scale_in = inbox, None
         parts.host = SimpleNamespace(clock=world.clocks.unix)
         super().__init__(cast("AgentParts", parts), lambda: None)
         self.desk, self.flight, self.standing = core.desk, core.flight, core.standing
@@ -182,7 +182,7 @@ class World:
 
     def send(self, tenant: str = "acme", queue: str = "default", **fields: Any) -> Received:
         """Submit a job for this agent alone, and receive its message from the inbox."""
-        head = submitted(self._id(), tenant, submission(queue=queue, **fields), 1000)
+        head = make_head(self._id(), tenant, submission(queue=queue, **fields), 1000)
         self.aws.jobs.put_new(replace(head, assigned="agent-1"))
         self.inbox.send(replace_queue(wake_up_message(head), queue))
         (received,) = self.inbox.receive(1, 0)
@@ -192,7 +192,7 @@ class World:
         self, tenant: str = "acme", receives: int | None = None, **fields: Any
     ) -> Received:
         """Submit a job to the lane, and receive its message, as if for the `receives`th time."""
-        head = submitted(self._id(), tenant, submission(**fields), 1000)
+        head = make_head(self._id(), tenant, submission(**fields), 1000)
         self.aws.jobs.put_new(head)
         self.lane.send(wake_up_message(head))
         return self.receive(receives)

@@ -12,7 +12,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tests.support.asked import noted
+from tests.support.asked import note
 from tests.support.expressions import (
     Action,
     Item,
@@ -23,7 +23,7 @@ from tests.support.expressions import (
     Test,
     order,
     refusal,
-    updated,
+    update_item,
 )
 from tests.support.item_rules import (
     LARGEST_PAGE,
@@ -158,7 +158,7 @@ class Change:
     holds: bool = True
     """Whether its condition does."""
 
-    def refused(self, request: Item, code: str) -> Item:
+    def refuse(self, request: Item, code: str) -> Item:
         """What its client is told if it does not."""
         found: Item = {"Code": code, "Message": "The conditional request failed"}
         return found | ({"Item": dict(self.old)} if self.old and _RETURNS in request else {})
@@ -195,7 +195,7 @@ class Tables:
             answer: Item = getattr(self, f"_{operation}")(request, stale=stale)
             return answer
 
-        return make() if stale else noted(operation, request, self.rows, make)
+        return make() if stale else note(operation, request, self.rows, make)
 
     def _put_item(self, request: Item, **_: Any) -> Item:
         return self._write("put_item", request)
@@ -212,7 +212,7 @@ class Tables:
             raise refusal(f"ReturnValues can not be {returned}")
         change = self._change(operation, request)
         if not change.holds:
-            told = change.refused(request, "ConditionalCheckFailedException")
+            told = change.refuse(request, "ConditionalCheckFailedException")
             response: Any = {
                 "Error": told,
                 **({"Item": told.pop("Item")} if "Item" in told else {}),
@@ -234,7 +234,7 @@ class Tables:
         changes = [self._change(_OPERATIONS[kind], part) for kind, part in parts]
         if not all(change.holds for change in changes):
             reasons = [
-                {"Code": "None"} if change.holds else change.refused(part, "ConditionalCheckFailed")
+                {"Code": "None"} if change.holds else change.refuse(part, "ConditionalCheckFailed")
                 for (_, part), change in zip(parts, changes, strict=True)
             ]
             codes = ", ".join(reason["Code"] for reason in reasons)
@@ -266,7 +266,7 @@ class Tables:
             case "delete_item":
                 return Change(table, key, old, None)
             case "update_item":
-                new = updated(old or dict(request["Key"]), plan.update, values)
+                new = update_item(old or dict(request["Key"]), plan.update, values)
                 check_index_keys(table, new)
                 check_size(size := check_item(new), updated=True)
                 return Change(table, key, old, new, size)

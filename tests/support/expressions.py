@@ -200,8 +200,8 @@ class Parser:
             return Operand(
                 lambda item, values: {
                     "L": [
-                        *_needed(first.read(item, values), "L"),
-                        *_needed(second.read(item, values), "L"),
+                        *_require(first.read(item, values), "L"),
+                        *_require(second.read(item, values), "L"),
                     ]
                 },
                 "L",
@@ -214,8 +214,8 @@ class Parser:
         factor = 1 if sign == "+" else -1
 
         def read(item: Item, values: Values) -> Item:
-            a = Decimal(_needed(first.read(item, values), "N"))
-            b = Decimal(_needed(second.read(item, values), "N"))
+            a = Decimal(_require(first.read(item, values), "N"))
+            b = Decimal(_require(second.read(item, values), "N"))
             return {"N": str(a + factor * b)}
 
         return Operand(read, "N")
@@ -414,7 +414,7 @@ def _or(found: Any, other: Operand, item: Item, values: Values) -> Any:
     return other.read(item, values) if found is None else found
 
 
-def _needed(value: Any, kind: str) -> Any:
+def _require(value: Any, kind: str) -> Any:
     """What an operand of an update holds."""
     if value is None:
         raise refusal(
@@ -468,7 +468,7 @@ def order(value: Mapping[str, Any]) -> Any:
     return value["S"].encode() if "S" in value else value["B"]
 
 
-def updated(old: Item, actions: Sequence[Action], values: Values) -> Item:
+def update_item(old: Item, actions: Sequence[Action], values: Values) -> Item:
     """The item after an update; every operand is what it was before it."""
     after = dict(old)
     for action in actions:
@@ -484,7 +484,7 @@ def updated(old: Item, actions: Sequence[Action], values: Values) -> Item:
             case "REMOVE":
                 _put(after, action.names, None)
             case "ADD":
-                _put(after, action.names, _added(_at(action.names)(old, values), given))
+                _put(after, action.names, _add(_at(action.names)(old, values), given))
             case _:
                 raise AssertionError(f"no {action.clause} here")
     return after
@@ -508,7 +508,7 @@ def _put(item: Item, names: Names, value: Any) -> None:
         item[first] = value
 
 
-def _added(old: Any, given: Any) -> Item:
+def _add(old: Any, given: Any) -> Item:
     if old is None:
         return dict(given)
     if old.keys() != given.keys():

@@ -13,15 +13,15 @@ from joblane.aws.job_ends import read_end
 from joblane.aws.job_groups import GroupStore
 from joblane.aws.lanes import Lanes
 from joblane.deployment.names import inbox_name
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import ENDED, Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.service.group_members import Members
 from joblane.service.group_restart import GroupRestart
-from joblane.service.group_settlement import Settlement
+from joblane.service.group_settlement import GroupSettlement
 from joblane.service.operations import Operations
-from joblane.target.group import Group, MemberOf, begin_page, placed, roll
+from joblane.target.group import Group, MemberOf, begin_page, note_placed, roll
 from joblane.target.states import state_of
 from tests.support.aws import DESCRIPTOR, NAME
 from tests.support.dynamodb import Dynamo, Tables
@@ -48,7 +48,7 @@ class GroupWorld:
     """One group, and everything that follows from its members."""
 
     def __init__(self, seed: int = 1) -> None:
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.left = 0
         """Calls until the process is killed; 0 for never."""
         self.calls: Counter[str] = Counter()
@@ -70,12 +70,12 @@ class GroupWorld:
         self.lanes = Lanes(sqs, DESCRIPTOR.queue_url_prefix, NAME)
         self.members = Members(self.store, self.lanes, DESCRIPTOR.retention, pool=Inline)
         self.operations = Operations(self.store, self.lanes, DESCRIPTOR.retention)
-        self.settlement = Settlement(
+        self.settlement = GroupSettlement(
             self.store,
             self.members.place,
             self.operations.send,
             DESCRIPTOR.retention,
-            self.dice,
+            self.rng,
             Logger(level="CRITICAL"),
             lambda: NOW,
         )
@@ -98,7 +98,7 @@ class GroupWorld:
             raise Killed
         return answer
 
-    def killed(self, call: Callable[[], object], after: int) -> bool:
+    def is_killed(self, call: Callable[[], object], after: int) -> bool:
         """Call, and be killed after so many calls to DynamoDB; whether it came to that."""
         self.left = after
         try:
@@ -115,7 +115,7 @@ class GroupWorld:
         """Put a group and begin its first members, without placing them."""
         for index in range(members):
             self.inboxes.make(DESCRIPTOR.queue_url_prefix + inbox_name(NAME, f"web-{index}"))
-        head = submitted(JOB, "acme", submission(target="_all", **spec), NOW_MS)
+        head = make_head(JOB, "acme", submission(target="_all", **spec), NOW_MS)
         most = head.spec.max_concurrency
         group = Group(members, FIRST)
         group = begin_page(group) if most is None else roll(group, {}, most, None).group
@@ -132,7 +132,7 @@ class GroupWorld:
         group = head.group or Group(0, FIRST)
         if group.placed < group.begun:
             self.place(head, range(group.placed, group.begun))
-        after = placed(group, group.begun)
+        after = note_placed(group, group.begun)
         if head.spec.max_concurrency is None:
             after = begin_page(after)
         if after != group:

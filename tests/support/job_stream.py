@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from joblane.aws.job_items import to_item
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import State
 from joblane.job.timeline import Step
 from tests.support.jobs import submission
@@ -54,6 +54,6 @@ class Stream:
 
 
 def _head(job: str, tenant: str, state: State) -> Head:
-    head = submitted(job, tenant, submission(queue="default"), NOON_MS)
+    head = make_head(job, tenant, submission(queue="default"), NOON_MS)
     step = Step(state, NOON_MS, 1, "x", "agent-1")
     return replace(head, state=state, timeline=(*head.timeline, step))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from joblane.aws.job_items import HEAD, attention, member_of, tenant_of
-from joblane.aws.table import decoded
+from joblane.aws.table import decode
 from joblane.job.lifecycle import INDEXED, State
 from joblane.job.spec import Submission
 
@@ -25,7 +25,7 @@ def check_index(items: Iterable[Mapping[str, Any]]) -> None:
     `items` are those of the jobs table, as DynamoDB has them.
     """
     for item in items:
-        row = decoded(item)
+        row = decode(item)
         if row["sk"] == HEAD:
             state = State(row["state"])
             listed = state in INDEXED and member_of(row) is None

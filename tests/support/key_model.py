@@ -26,7 +26,7 @@ from joblane.key.decide import (
     Granted,
     Queued,
     Replaced,
-    Seen,
+    SeenJob,
     ends_of,
 )
 from joblane.key.state import Grant
@@ -164,7 +164,7 @@ class Model:
         if (None if row is None else row.state) not in states:
             return over
         limits = self.case.limits.index(self.case.limits[n])
-        admitted = self._admitted(world, n, kind == "retry")
+        admitted = self._decide_admission(world, n, kind == "retry")
         if admitted is None:
             return with_request(world, n, Request(kind, "read"))
         decision, granted = admitted
@@ -189,7 +189,7 @@ class Model:
         plan = Plan(key_of(state, limits), new, row, victim, granted)
         return with_request(world, n, Request(kind, "send" if sends else "write", plan))
 
-    def _admitted(
+    def _decide_admission(
         self,
         world: World,
         n: int,
@@ -211,7 +211,7 @@ class Model:
         self,
         key: Key,
         n: int,
-        rows: dict[str, Seen],
+        rows: dict[str, SeenJob],
         again: bool,
     ) -> tuple[Admission, tuple[Grant, ...]] | None:
         rules, limits, name = self.rules, self.case.limits[n], IDS[n]
@@ -300,12 +300,12 @@ class Model:
         if self.rules.may_claim(row):
             claimed = with_row(world, n, row._replace(state=State.ACTIVE, claimed=True))
             if row.slot is not None:
-                claimed = self._claimed(claimed, Grant(IDS[n], row.slot))
+                claimed = self._claim(claimed, Grant(IDS[n], row.slot))
             yield f"agent claims {IDS[n]}", claimed
         elif row.state is not State.ACTIVE:
             yield f"agent finds {IDS[n]} {row.state}", without_message(world, n)
 
-    def _claimed(self, world: World, grant: Grant) -> World:
+    def _claim(self, world: World, grant: Grant) -> World:
         """JOBLANE_SLOT must rise; of keys with several slots, only that of each grant does."""
         before = world.latest
         if any(limits.max_active > 1 for limits in self.case.limits):

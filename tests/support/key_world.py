@@ -14,7 +14,7 @@ from joblane.key.decide import (
     Queued,
     Rejected,
     Released,
-    Seen,
+    SeenJob,
 )
 from joblane.key.policy import KeyLimits
 from joblane.key.state import Grant, KeyState
@@ -192,9 +192,9 @@ def has_started(row: Row | None) -> bool:
     return row is None or not Rules().may_replace(row)
 
 
-def seen(row: Row) -> Seen:
+def seen(row: Row) -> SeenJob:
     """A row as the product reads it."""
-    return Seen(row.state, row.slot, has_started(row))
+    return SeenJob(row.state, row.slot, has_started(row))
 
 
 def outdated(request: Request | None) -> Request | None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from joblane.aws.keys import KeyStore, StoredKey
 from joblane.deployment.names import table_name
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import State
 from joblane.key.policy import KeyLimits
 from joblane.key.segments import KeyName
@@ -53,7 +53,7 @@ def put_keyed(
     store.write(store.get("acme", key, now_ms), state, now_ms)
     heads = {}
     for letter in active + queued:
-        head = submitted(job(letter), "acme", submission(**spec), now_ms)
+        head = make_head(job(letter), "acme", submission(**spec), now_ms)
         head = replace(head, key=key, slot=slots.get(job(letter)))
         if letter in queued:
             step = replace(head.timeline[0], state=State.WAITING, reason="waits for its key")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError, ConnectTimeoutError
 
 from joblane.aws.lanes import VISIBILITY_S, Received
-from joblane.job.head import submitted
+from joblane.job.head import make_head
 from joblane.job.message import Message
 from tests.support.aws import DESCRIPTOR, NAME, Cloud
 from tests.support.jobs import submission
@@ -58,7 +58,7 @@ class SharedFleet:
         job_id = f"01JABCDEFGHJKMNPQRSTVW{len(self.sent) + 1:04d}"
         self.sent.append(job_id)
         now_ms = int(Instance.now() * 1000)
-        self.cloud.jobs.put_new(submitted(job_id, "acme", submission(), now_ms))
+        self.cloud.jobs.put_new(make_head(job_id, "acme", submission(), now_ms))
         message = Message(job_id=job_id, tenant="acme")
         self.messages[job_id] = _Message(message.encode())
         return job_id

@@ -36,7 +36,7 @@ class Life:
 
     def __init__(self, world: World, seed: int) -> None:
         self.world = world
-        self.dice = random.Random(seed + 1)
+        self.rng = random.Random(seed + 1)
         self.promises = Promises(world)
         self.names = list(NAMES)
         self.burst = 0
@@ -45,18 +45,18 @@ class Life:
 
     def step(self) -> None:
         """Let something happen, or nothing."""
-        if self.burst == 0 and self.dice.random() < 0.05:
-            self.burst = self.dice.randint(2, 8)
+        if self.burst == 0 and self.rng.random() < 0.05:
+            self.burst = self.rng.randint(2, 8)
         self.burst = max(0, self.burst - 1)
         self.world.faults.share = BURST if self.burst else CALM
-        if len(self.promises.accepted) < JOBS and self.dice.random() < 0.3:
+        if len(self.promises.accepted) < JOBS and self.rng.random() < 0.3:
             self._submit()
-        if self.dice.random() < 0.25:
+        if self.rng.random() < 0.25:
             self._operate()
         self._disturb()
 
     def _submit(self) -> None:
-        if self.dice.random() < 0.8:
+        if self.rng.random() < 0.8:
             status, answer = self._ask(self.world.api, "POST", "/v1/jobs", self._job())
             if status == 202:
                 self.promises.accepted.add(answer["id"])
@@ -76,37 +76,37 @@ class Life:
         return answer["statusCode"], json.loads(answer["body"]) if answer.get("body") else {}
 
     def _job(self) -> dict[str, Any]:
-        dice, now_ms = self.dice, int(self.world.clock.now * 1000)
+        rng, now_ms = self.rng, int(self.world.clock.now * 1000)
         job: dict[str, Any] = {
             "command": ["true"],
-            "priority": dice.choice(["high", "default", "low"]),
-            "restartable": dice.random() < 0.7,
-            "resources": {"memory_mb": dice.choice([64, 512, 1024])},
-            "retry": {"max_attempts": dice.randint(1, 4), "backoff_s": [dice.choice([0, 30])]},
+            "priority": rng.choice(["high", "default", "low"]),
+            "restartable": rng.random() < 0.7,
+            "resources": {"memory_mb": rng.choice([64, 512, 1024])},
+            "retry": {"max_attempts": rng.randint(1, 4), "backoff_s": [rng.choice([0, 30])]},
         }
-        if dice.random() < 0.25:
-            job["requires"] = dice.sample(CONDITIONS, dice.randint(1, 2))
-        if dice.random() < TARGETED:
-            job["target"] = f"host:{dice.choice(self.names)}"
-            job["reply_timeout_s"] = dice.choice([60, 600])
-        elif dice.random() < KEYED:
+        if rng.random() < 0.25:
+            job["requires"] = rng.sample(CONDITIONS, rng.randint(1, 2))
+        if rng.random() < TARGETED:
+            job["target"] = f"host:{rng.choice(self.names)}"
+            job["reply_timeout_s"] = rng.choice([60, 600])
+        elif rng.random() < KEYED:
             job["concurrency"] = self._concurrency()
-        if dice.random() < 0.15:
-            job["deadline"] = rfc3339(now_ms + dice.randint(30, 900) * 1000)
-        elif dice.random() < 0.2:
-            job["run_at"] = rfc3339(now_ms + dice.randint(5, 1200) * 1000)
+        if rng.random() < 0.15:
+            job["deadline"] = rfc3339(now_ms + rng.randint(30, 900) * 1000)
+        elif rng.random() < 0.2:
+            job["run_at"] = rfc3339(now_ms + rng.randint(5, 1200) * 1000)
         return job
 
     def _concurrency(self) -> dict[str, Any]:
         """One of two keys; what is said of it differs from job to job."""
-        dice = self.dice
-        slots = dice.choice(list(SLOTS))
+        rng = self.rng
+        slots = rng.choice(list(SLOTS))
         return {
             "key": ["world", slots],
             "max_active": slots,
-            "max_queued": dice.choice([0, 2, 8]),
-            "when_full": dice.choice(["reject", "coalesce", "replace-oldest"]),
-            "stale_policy": dice.choice(["block", "fail-stale"]),
+            "max_queued": rng.choice([0, 2, 8]),
+            "when_full": rng.choice(["reject", "coalesce", "replace-oldest"]),
+            "stale_policy": rng.choice(["block", "fail-stale"]),
         }
 
     def _operate(self) -> None:
@@ -114,15 +114,15 @@ class Life:
         known = sorted(self.promises.seen)
         if not known:
             return
-        job_id, world = self.dice.choice(known), self.world
+        job_id, world = self.rng.choice(known), self.world
         ended = [job_id for job_id, head in self.promises.seen.items() if head.ended]
-        what = self.dice.random()
+        what = self.rng.random()
         if what < 0.15:
             self._ask(world.api, "POST", f"/v1/jobs/{job_id}/cancel")
         elif what < 0.4:
-            self._ask(world.api, "POST", f"/v1/jobs/{self.dice.choice(ended or known)}/retry")
+            self._ask(world.api, "POST", f"/v1/jobs/{self.rng.choice(ended or known)}/retry")
         elif what < 0.65:
-            self._ask(world.operator, "POST", f"/v1/dlq/{self.dice.choice(ended or known)}/replay")
+            self._ask(world.operator, "POST", f"/v1/dlq/{self.rng.choice(ended or known)}/replay")
         elif what < 0.68:
             self.promises.deleted.add(job_id)
             self._ask(world.api, "DELETE", f"/v1/jobs/{job_id}")
@@ -133,39 +133,39 @@ class Life:
         elif what < 0.8:
             self._ask(world.operator, "POST", "/v1/queues/_all/restart-failed")
         elif what < 0.86:
-            state = self.dice.choice(["up", "down"])
+            state = self.rng.choice(["up", "down"])
             self._ask(world.operator, "PUT", "/v1/conditions/app:ledger", {"state": state})
         else:
-            well = self.dice.choice([*world.wells.values()])
-            well.allow = self.dice.choice([0, 1, 10])
+            well = self.rng.choice([*world.wells.values()])
+            well.allow = self.rng.choice([0, 1, 10])
 
     def _disturb(self) -> None:
         """Let one agent die, leave, or lose or find its way to AWS; let a missing one come back."""
-        world, dice = self.world, self.dice
-        chance = dice.random()
+        world, rng = self.world, self.rng
+        chance = rng.random()
         if world.agents:
-            agent = dice.choice(world.agents)
+            agent = rng.choice(world.agents)
             if chance < 0.05:
                 agent.die()
-                if dice.random() < 0.5:  # its instance is gone with it, and its name for ever
+                if rng.random() < 0.5:  # its instance is gone with it, and its name for ever
                     world.ended_instances.append(agent.name)
                     self.names.remove(agent.name)
-                    self.names.append(f"agent-{len(world.ended_instances)}{dice.random():.6f}")
+                    self.names.append(f"agent-{len(world.ended_instances)}{rng.random():.6f}")
             elif chance < 0.07:
                 world.let(agent, agent.leave)
             elif chance < 0.12:
                 busy = [each for each in world.agents if each.running]
-                dice.choice(busy or world.agents).cut_off = True
+                rng.choice(busy or world.agents).cut_off = True
             elif chance < 0.15:
                 agent.cut_off = False
             elif chance < 0.19:
-                what = dice.choice(["cordon", "cordon", "uncordon"])
+                what = rng.choice(["cordon", "cordon", "uncordon"])
                 self._ask(world.platform, "POST", f"/v1/agents/{agent.name}/{what}")
             elif chance < 0.26:
-                world.shares.append((world.clock.now, dice.choice([0, 1, UNLIMITED, UNLIMITED])))
+                world.shares.append((world.clock.now, rng.choice([0, 1, UNLIMITED, UNLIMITED])))
         missing = sorted(set(self.names) - {agent.name for agent in world.agents if agent.alive})
-        if missing and dice.random() < 0.2:
-            world.join(dice.choice(missing))
+        if missing and rng.random() < 0.2:
+            world.join(rng.choice(missing))
 
     def end_trouble(self) -> None:
         """Let nothing fail any more."""

@@ -107,7 +107,7 @@ class Machine:
                 execution.status = "SUCCEEDED"
             case _:
                 execution.events += 2  # FailStateEntered, ExecutionFailed
-                self._failed(execution)
+                self._fail(execution)
 
     def _task(self, execution: Execution, state: State) -> None:
         parameters = state["Parameters"]["Payload"]
@@ -120,7 +120,7 @@ class Machine:
         except Exception as error:  # noqa: BLE001 - States.ALL
             if isinstance(error, Fatal) or execution.retries == retry["MaxAttempts"]:
                 execution.events += 2  # TaskStateEntered, ExecutionFailed
-                self._failed(execution)
+                self._fail(execution)
                 return
             delay = retry["IntervalSeconds"] * retry["BackoffRate"] ** execution.retries
             execution.due = self._clock.now + delay
@@ -130,7 +130,7 @@ class Machine:
         execution.events += 2  # TaskStateEntered, TaskStateExited
         execution.state = state["Next"]
 
-    def _failed(self, execution: Execution) -> None:
+    def _fail(self, execution: Execution) -> None:
         execution.status = "FAILED"
         # As the rule of infra/recovery.py hands it on.
         self._function({"detail": {"status": "FAILED", "input": json.dumps(execution.input)}})

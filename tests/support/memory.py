@@ -146,7 +146,7 @@ class MemorySession:
         """Make a client."""
         # One that was made before moto was loaded does not know it.
         knows = service in IN_MEMORY or "moto.core.models" in sys.modules
-        return _copied(_client(service, config, knows=knows), self)
+        return _copy(_client(service, config, knows=knows), self)
 
     def get_component(self, name: str) -> Any:
         """The emitter that tells of the calls of all clients."""
@@ -246,7 +246,7 @@ def _methods(client: Any) -> dict[str, Callable[..., Parameters]]:
     return {name: method(to) for name, to in client.meta.method_to_api_mapping.items()}
 
 
-def _copied(client: Any, session: MemorySession) -> Any:
+def _copy(client: Any, session: MemorySession) -> Any:
     copied = object.__new__(type(client))
     vars(copied).update(vars(client))
     copied.meta = copy.copy(client.meta)

@@ -49,7 +49,7 @@ class Meter:
     def attach(self, session: botocore.session.Session, spare: Any) -> None:
         """Count every call of a session; `spare` is a DynamoDB client of another session."""
         emitter = session.get_component("event_emitter")
-        emitter.register("before-call", self._called)
+        emitter.register("before-call", self._count_call)
         emitter.register("provide-client-params.dynamodb.PutItem", partial(self._put, spare))
         for operation in ("UpdateItem", "DeleteItem"):
             emitter.register(
@@ -63,7 +63,7 @@ class Meter:
         for operation in ("GetItem", "BatchGetItem", "Query"):
             emitter.register(f"after-call.dynamodb.{operation}", self._read)
 
-    def _called(self, model: Any, **_: Any) -> None:
+    def _count_call(self, model: Any, **_: Any) -> None:
         with self._lock:
             self.calls[f"{model.service_model.service_name}.{model.name}"] += 1
 

@@ -49,7 +49,7 @@ class Mirror:
 
     def _compare(self, model: Any, context: Answer, parsed: Answer, **_: Any) -> None:
         service, operation = operation_of(model)
-        parameters = self._translated(context["mirrored"])
+        parameters = self._translate(context["mirrored"])
         if operation == "put_object":
             parameters["Body"] = io.BytesIO(parameters["Body"])
         try:
@@ -64,7 +64,7 @@ class Mirror:
             self.different.append((operation, parameters, theirs, found))
         self.compared[operation] += 1
 
-    def _translated(self, parameters: Answer) -> Answer:
+    def _translate(self, parameters: Answer) -> Answer:
         found = copy.deepcopy(parameters)
         for each in (found, *found.get("Entries", ())):
             if "ReceiptHandle" in each:

@@ -34,7 +34,7 @@ class Killed(BaseException):
 class Faults:
     """How much trouble there is now: shares of the calls, but for `kills` all of `share`."""
 
-    dice: random.Random
+    rng: random.Random
     share: float
     interruptions: float = 0.0
     """Before and after each write, and a third of it before each read."""
@@ -48,7 +48,7 @@ class Faults:
 
     def hit(self, of: float = 1.0) -> bool:
         """Whether it happens now."""
-        return self.dice.random() < self.share * of
+        return self.rng.random() < self.share * of
 
     def arrive(self, now: float) -> None:
         """Let arrive what is due."""
@@ -99,12 +99,12 @@ class Network:
             raise ClientError({"Error": {"Code": "ThrottlingException"}}, "Any")
         if writes and faults.hit(0.5):
             faults.failed += 1
-            faults.late.append((world.now + faults.dice.uniform(0, LATE_S), make))
+            faults.late.append((world.now + faults.rng.uniform(0, LATE_S), make))
             raise ReadTimeoutError(endpoint_url="https://aws.test")
         answer = make()
         if writes:
             self._others(1.0)
-            if faults.dice.random() < faults.kills:
+            if faults.rng.random() < faults.kills:
                 faults.killed += 1
                 raise Killed
         if faults.hit():  # the answer is lost, and the SDK's next try meets what the first did
@@ -116,7 +116,7 @@ class Network:
 
     def _others(self, share: float) -> None:
         faults = self._world.faults
-        if faults.dice.random() < faults.interruptions * share:
+        if faults.rng.random() < faults.interruptions * share:
             faults.interrupted += 1
             self._world.interrupt()
 

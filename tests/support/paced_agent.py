@@ -19,7 +19,7 @@ from ec2_agent.lanes import queue_limits
 from ec2_agent.outcomes import journal
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.serving import desk
-from ec2_agent.settings import Pace
+from ec2_agent.settings import LeaseTimes
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
@@ -41,4 +41,4 @@ if __name__ == "__main__":
     if asked.unread_s is not None:
         shipping.NEXT_AFTER_S = (asked.unread_s, asked.unread_s, asked.unread_s)
         shipping.LATER_AFTER_S = asked.unread_s
-    sys.exit(main(["run", *options], Pace(asked.heartbeat_s, asked.lease_s, asked.margin_s)))
+    sys.exit(main(["run", *options], LeaseTimes(asked.heartbeat_s, asked.lease_s, asked.margin_s)))

@@ -54,7 +54,7 @@ def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def granted() -> Granted:
+def read_granted() -> Granted:
     """Every permission of the deployment's roles."""
     iam = boto3.client("iam")
     found: dict[Permission, set[str]] = {}
@@ -77,14 +77,14 @@ def granted() -> Granted:
 
 
 def record(cloud: Cloud, folder: Path, name: str) -> None:
-    """Write down what the roles of a deployment may do, and what they did, for `recorded`."""
-    permissions = [[*permission, sorted(arns)] for permission, arns in granted().items()]
-    calls = [list(call) for call in made(cloud.ministack.calls)]
+    """Write down what the roles of a deployment may do, and what they did, for `read_recorded`."""
+    permissions = [[*permission, sorted(arns)] for permission, arns in read_granted().items()]
+    calls = [list(call) for call in read_calls(cloud.ministack.calls)]
     file = folder / f"{name}.json"
     file.write_text(json.dumps({"granted": permissions, "calls": calls}), encoding="utf-8")
 
 
-def recorded(files: Iterable[Path]) -> tuple[Granted, list[Call]]:
+def read_recorded(files: Iterable[Path]) -> tuple[Granted, list[Call]]:
     """Read what `record` has written of several deployments of the same stacks."""
     permissions: Granted = {}
     calls: list[Call] = []
@@ -96,7 +96,7 @@ def recorded(files: Iterable[Path]) -> tuple[Granted, list[Call]]:
     return permissions, calls
 
 
-def made(file: Path) -> list[Call]:
+def read_calls(file: Path) -> list[Call]:
     """The calls that MiniStack has written down."""
     lines = file.read_text(encoding="utf-8").splitlines()
     return [Call(short(role), *call) for role, *call in map(json.loads, lines)]

@@ -53,7 +53,7 @@ class Promises:
         lost = self.accepted - self.deleted - set(heads)
         assert not lost, f"accepted and gone: {lost}"
         messages = self._messages()
-        listed = self._listed()
+        listed = self._read_listed()
         cared_for = self.world.pace.alive()
         for head in heads.values():
             self._history(head)
@@ -144,7 +144,7 @@ class Promises:
                 continue  # a command in an inbox
         return found
 
-    def _listed(self) -> dict[str, set[str]]:
+    def _read_listed(self) -> dict[str, set[str]]:
         """The conditions that have each job in their list, unless they are closed."""
         listed: dict[str, set[str]] = {}
         for condition in {str(e.input["condition"]) for e in self.world.pace.executions.values()}:

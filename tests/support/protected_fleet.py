@@ -16,7 +16,7 @@ MOST_IDS = 50
 CHANGEABLE = {"InService", "EnteringStandby", "Standby"}
 
 
-def refused(code: str, operation: str, message: str = "") -> ClientError:
+def make_refusal(code: str, operation: str, message: str = "") -> ClientError:
     """Make the error that boto3 raises for a refused call."""
     return ClientError({"Error": {"Code": code, "Message": message}}, operation)
 
@@ -111,9 +111,9 @@ class ProtectedFleets:
         ids = given["InstanceIds"]
         there = {each.id: each for each in self.groups[given["AutoScalingGroupName"]].instances}
         if len(ids) > MOST_IDS:
-            raise refused("ValidationError", "SetInstanceProtection", "more than 50 ids")
+            raise make_refusal("ValidationError", "SetInstanceProtection", "more than 50 ids")
         if any(there[each].state not in CHANGEABLE for each in ids):
-            raise refused("ValidationError", "SetInstanceProtection", "is not in InService")
+            raise make_refusal("ValidationError", "SetInstanceProtection", "is not in InService")
         for each in ids:
             there[each].protected = given["ProtectedFromScaleIn"]
 
@@ -123,7 +123,7 @@ class ProtectedFleets:
         for group in self.groups.values():
             if given["StackName"] == fleet_stack_name(group.deployment, group.name):
                 return {"Stacks": [{"StackStatus": group.stack_status}]}
-        raise refused("ValidationError", "DescribeStacks", "the stack does not exist")
+        raise make_refusal("ValidationError", "DescribeStacks", "the stack does not exist")
 
     def delete_stacks(self, deployment: str) -> None:
         """Delete the fleets' stacks: one with a protected instance waits, until it fails."""

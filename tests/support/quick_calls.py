@@ -78,10 +78,10 @@ def check(shape: Any, parameters: Parameters) -> None:
 @cache
 def _check_of(shape: Any) -> Check:
     """Says of values of a shape that they are valid; of others nothing: botocore looks at them."""
-    return _made(shape, {})
+    return _make_check(shape, {})
 
 
-def _made(shape: Any, known: dict[str, Check]) -> Check:
+def _make_check(shape: Any, known: dict[str, Check]) -> Check:
     if shape.name in known:
         return known[shape.name]
     known[shape.name] = lambda value: made(value)  # noqa: PLW0108 - of members of its own kind
@@ -102,12 +102,12 @@ def _new(shape: Any, known: dict[str, Check]) -> Check:
         case "structure":
             return _structure(shape, known)
         case "map":
-            key, member = _made(shape.key, known), _made(shape.value, known)
+            key, member = _make_check(shape.key, known), _make_check(shape.value, known)
             return lambda value: (
                 type(value) is dict and all(map(key, value)) and all(map(member, value.values()))
             )
         case "list":
-            member = _made(shape.member, known)
+            member = _make_check(shape.member, known)
             return lambda value: (
                 type(value) is list and len(value) >= least and all(map(member, value))
             )
@@ -115,7 +115,7 @@ def _new(shape: Any, known: dict[str, Check]) -> Check:
 
 
 def _structure(shape: Any, known: dict[str, Check]) -> Check:
-    members = {name: _made(member, known) for name, member in shape.members.items()}
+    members = {name: _make_check(member, known) for name, member in shape.members.items()}
     required, union = frozenset(shape.required_members), getattr(shape, "is_tagged_union", False)
 
     def valid(value: Any) -> bool:

@@ -15,7 +15,7 @@ from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.lanes import LaneQueue, Received
 from joblane.deployment.limits import Limits
 from joblane.deployment.names import Lane, table_name
-from joblane.job.head import submitted
+from joblane.job.head import make_head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
@@ -145,7 +145,7 @@ class World:
     def submit(self, number: int, tenant: str = "acme", **spec: object) -> str:
         """Submit a job; a later number is a later id."""
         job_id = f"{JOB[:22]}{number:04d}"
-        head = submitted(job_id, tenant, submission(**spec), self.now_ms)
+        head = make_head(job_id, tenant, submission(**spec), self.now_ms)
         url = DESCRIPTOR.lane_url("default", head.spec.priority)
         queue = LaneQueue(self.aws.clients.make("sqs"), url)
         queue.send(Message(job_id=job_id, tenant=tenant))
@@ -177,11 +177,11 @@ class World:
     ) -> list[str]:
         """Jobs that wait for a condition."""
         ids = [self.submit(first + number, tenant) for number in range(count)]
-        for received in self.received():
+        for received in self.receive_all():
             self.block(received, condition)
         return ids
 
-    def received(self) -> list[Received]:
+    def receive_all(self) -> list[Received]:
         """Every message that is visible in the default lane, which it hides."""
         lane = LaneQueue(self.aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default"))
         found: list[Received] = []

@@ -15,7 +15,7 @@ from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud
 from tests.support.fleet import heartbeat
 
 if TYPE_CHECKING:
-    from joblane.aws.groups import ScalingActivity
+    from joblane.aws.auto_scaling_groups import ScalingActivity
     from joblane.fleet.record import FleetRecord
     from joblane.service.scaler import Scaler
 
@@ -125,4 +125,4 @@ class Scene:
 
     def surplus(self) -> list[str]:
         """Agents that are named."""
-        return [row.name for row in self.aws.agents.every() if row.surplus_ms is not None]
+        return [row.name for row in self.aws.agents.read_all() if row.surplus_ms is not None]

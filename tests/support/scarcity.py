@@ -26,9 +26,9 @@ def soft_limit(most: int) -> Iterator[None]:
 def only(left: int) -> Iterator[None]:
     """Leave this process so many descriptors."""
     highest = max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208 - no files
-    gaps = [os.open("/dev/null", os.O_RDONLY) for _ in range(highest + 1 - opened())]
+    gaps = [os.open("/dev/null", os.O_RDONLY) for _ in range(highest + 1 - count_open())]
     try:
-        with soft_limit(opened() + left):
+        with soft_limit(count_open() + left):
             assert left == descriptors_left()
             yield
     finally:
@@ -36,7 +36,7 @@ def only(left: int) -> Iterator[None]:
             os.close(fd)
 
 
-def opened() -> int:
+def count_open() -> int:
     """How many descriptors this process has."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0] - descriptors_left()
 

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ec2_agent.aws_calls.jobs import JobCalls
+from ec2_agent.aws_calls.jobs import ClaimCalls
 from ec2_agent.aws_calls.queues import QueueAt, Queues
 from ec2_agent.core import Clocks, Core, Surroundings
-from ec2_agent.outcomes.journal import Store
+from ec2_agent.outcomes.journal import JournalStore
 from ec2_agent.retry import Backoff, aws_backoff
 from ec2_agent.serving.desk import Runner
-from ec2_agent.settings import Settings
+from ec2_agent.settings import AgentSettings
 from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
 from joblane.aws.jobs import JobStore
@@ -37,7 +37,7 @@ class ServingCore(Core):
 
     def __init__(
         self,
-        settings: Settings,
+        settings: AgentSettings,
         clients: Clients,
         runner: Runner,
         *,
@@ -46,7 +46,7 @@ class ServingCore(Core):
         memory_mb: int | None = None,
         queue_at: QueueAt | None = None,
         agents: AgentStore | None = None,
-        records: Store | None = None,
+        records: JournalStore | None = None,
         backoff: Callable[[], Backoff] = aws_backoff,
     ) -> None:
         dynamodb, sqs = clients.make("dynamodb"), clients.make("sqs")
@@ -54,7 +54,7 @@ class ServingCore(Core):
         self.state = State()
         self.changed = asyncio.Event()
         around = Surroundings(
-            JobCalls(self.jobs),
+            ClaimCalls(self.jobs),
             agents or AgentStore(dynamodb, settings.descriptor.agents_table),
             KeyStore(dynamodb, table_name(settings.descriptor.name, "keys")),
             supervisor(clients),

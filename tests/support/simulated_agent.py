@@ -18,15 +18,15 @@ from ec2_agent.messages.delivery import Delivery
 from ec2_agent.outcomes.judge import (
     AttemptResult,
     StopReason,
-    blocked_before_start,
     judge,
+    judge_blocked_before_start,
     not_started,
 )
 from ec2_agent.retry import AWS_RETRY, Backoff
 from ec2_agent.sandbox.model import Ending, Usage
 from joblane.aws.lanes import VISIBILITY_S, LaneQueue, Received
 from joblane.condition.blocking import Blocking, decode
-from joblane.condition.names import scoped
+from joblane.condition.names import scope_name
 from joblane.deployment.names import LANES, inbox_name
 from joblane.job.head import Head
 from joblane.job.lease import LEASE_S, Progress
@@ -131,7 +131,7 @@ class SimAttempt:
             agent.core.flight.abandon(self._delivery)
             return
         if blocking is not None:
-            await self._record(blocked_before_start(blocking, agent.now_ms()))
+            await self._record(judge_blocked_before_start(blocking, agent.now_ms()))
             return
         self.started = True
         self._until = agent.core.lease.until
@@ -146,16 +146,16 @@ class SimAttempt:
         await self._record(judge(self.head, ending, self._reason, agent.now_ms()))
 
     def _duration_s(self) -> float:
-        dice = self._agent.world.dice
-        if dice.random() < 1 / 8:
-            return dice.uniform(LEASE_S, 2 * LEASE_S)
-        return dice.choice([0, 0, dice.uniform(0, LONGEST_S)])
+        rng = self._agent.world.rng
+        if rng.random() < 1 / 8:
+            return rng.uniform(LEASE_S, 2 * LEASE_S)
+        return rng.choice([0, 0, rng.uniform(0, LONGEST_S)])
 
     async def _record(self, result: AttemptResult) -> None:
         await self._agent.core.recorder.record(self.head, self._delivery, result)
 
     async def _test_conditions(self) -> Blocking | None:
-        requires = [scoped(name, self.head.tenant) for name in self.head.spec.requires]
+        requires = [scope_name(name, self.head.tenant) for name in self.head.spec.requires]
         if not requires:
             return None
         event = {"do": "check", "conditions": requires}
@@ -194,11 +194,11 @@ class SimAgent:
             clients,
             self,
             clocks=Clocks(self.clock, lambda: world.clock.now, lambda: world.clock.now),
-            rng=world.dice,
+            rng=world.rng,
             memory_mb=MEMORY_MB,
             queue_at=Queues(self._sqs).at,
             records=DirectStore(world.records_of(name), lambda: world.clock.now),
-            backoff=lambda: Backoff(AWS_RETRY, dice=world.dice.random),
+            backoff=lambda: Backoff(AWS_RETRY, rng=world.rng.random),
         )
         self._closed_at = self.world.clock.now if self.core.standing.cordoned else None
         """When it was cordoned, or began to drain."""
@@ -216,11 +216,11 @@ class SimAgent:
 
     def _delays(self) -> tuple[float, float]:
         """How long a call takes, before and after AWS executes it."""
-        dice = self.world.dice
-        if not self.world.troubled or (not self.cut_off and dice.random() >= SLOW):
+        rng = self.world.rng
+        if not self.world.troubled or (not self.cut_off and rng.random() >= SLOW):
             return NO_DELAY
-        slow_s = dice.uniform(0, TIMEOUT_S)
-        return (slow_s, 0.0) if self.cut_off or dice.random() < 0.5 else (0.0, slow_s)
+        slow_s = rng.uniform(0, TIMEOUT_S)
+        return (slow_s, 0.0) if self.cut_off or rng.random() < 0.5 else (0.0, slow_s)
 
     @property
     def holds_lease(self) -> bool:
@@ -292,13 +292,13 @@ class SimAgent:
             self.loop.run()
 
     async def _poll(self) -> None:
-        if self.world.dice.random() < SHORT_JOBS:
+        if self.world.rng.random() < SHORT_JOBS:
             for _ in range(20):
                 self.core.offers.prefetch.count_freed("default")
         wanted = self.core.offers.wanted()["default"]
         if self.cut_off or wanted <= 0:
             return
-        lane = LaneQueue(self._sqs, DESCRIPTOR.lane_url("default", self.world.dice.choice(LANES)))
+        lane = LaneQueue(self._sqs, DESCRIPTOR.lane_url("default", self.world.rng.choice(LANES)))
         with suppress(*AWS_ERRORS):
             received = await in_thread(lambda: lane.receive(min(wanted, 3), 0), "poll")
             await self._take(lane.url, received)
@@ -352,7 +352,7 @@ class SimAgent:
     def lacks_something(self, head: Head) -> bool:
         """Whether this host lacks what a job needs, for a while."""
         world = self.world
-        lacks = world.troubled and head.assigned is None and world.dice.random() < LACKING
+        lacks = world.troubled and head.assigned is None and world.rng.random() < LACKING
         if lacks:
             self.core.lacking.remember(head.job_id, LACKING_S)
             self._lacks_at[head.job_id] = world.clock.now
@@ -361,7 +361,7 @@ class SimAgent:
     def choose_exit_code(self) -> int:
         """How a job's process will exit."""
         codes = [0, 0, 1, EXIT_PERMANENT] + ([EXIT_BLOCKED] if self.world.troubled else [])
-        return self.world.dice.choice(codes)
+        return self.world.rng.choice(codes)
 
     async def _listen(self) -> None:
         """Act on the commands in the inbox, and take its jobs to the desk."""

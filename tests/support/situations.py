@@ -9,7 +9,7 @@ from joblane.condition.state import ConditionState, Phase
 from joblane.deployment.names import Lane
 from joblane.fleet.record import STALE_MS, FleetRecord
 from joblane.formats.times import rfc3339
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lease import LEASE_S, Heartbeat
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.timeline import Step
@@ -24,10 +24,10 @@ from joblane.why.situation import (
     Agents,
     Counted,
     Fleet,
-    Limits,
     Messages,
     Queue,
     Situation,
+    TenantLimit,
 )
 from tests.support.jobs import JOB, submission
 
@@ -51,7 +51,7 @@ PAUSED = replace(
 
 
 def job(state: State, *, ago_s: float = 5, attempt: int = 0, **spec: Any) -> Head:
-    head = submitted(JOB, "acme", submission(**spec), EARLY)
+    head = make_head(JOB, "acme", submission(**spec), EARLY)
     step = Step(state, NOW - round(ago_s * 1000), attempt, "because")
     return replace(head, state=state, attempt=attempt, timeline=(*head.timeline, step))
 
@@ -177,7 +177,7 @@ situations = st.builds(
         ),
     ),
     lanes=st.sampled_from([None, QUIET, BUSY]),
-    limits=st.none() | st.builds(Limits, st.integers(1, 4), st.just(TenantShares())),
+    limits=st.none() | st.builds(TenantLimit, st.integers(1, 4), st.just(TenantShares())),
     agent=st.none() | heartbeats,
     condition=st.sampled_from([None, CONDITION, replace(CONDITION, allow=2)]),
     most_s=st.none() | st.just(60),

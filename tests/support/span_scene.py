@@ -3,7 +3,7 @@
 from typing import Any
 
 from joblane.aws.job_traces import read_ended
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.moves import AttemptFacts, plan
 from joblane.job.spans import Ended, Span, spans
@@ -23,7 +23,7 @@ class Scene:
         self.at = Deployed()
         self.now = NOW_MS
         spec = submission(**{"name": "nightly", **fields})
-        self.head = submitted(job("A"), "acme", spec, self.now, caller_trace=CALLER)
+        self.head = make_head(job("A"), "acme", spec, self.now, caller_trace=CALLER)
         self.ended: list[Ended] = []
 
     def put(self) -> None:

@@ -38,7 +38,7 @@ class Entry:
     receipt: str = ""
     group: str | None = None
 
-    def shown(self, request: dict[str, Any]) -> dict[str, Any]:
+    def show(self, request: dict[str, Any]) -> dict[str, Any]:
         """What the answer to a request has of it."""
         system = {
             "ApproximateReceiveCount": str(self.receives),
@@ -61,13 +61,13 @@ class Queues:
 
     def __init__(
         self,
-        dice: random.Random,
+        rng: random.Random,
         clock: Callable[[], float],
         late_s: float = LATE_S,
         *,
         in_order: bool = False,
     ) -> None:
-        self.dice = dice
+        self.rng = rng
         self.late_s = late_s
         self.in_order = in_order
         self.clock = clock
@@ -110,7 +110,7 @@ class Queues:
         if url not in self.entries:
             raise ClientError({"Error": {"Code": NO_SUCH_QUEUE}}, "SendMessage")
         now = self.clock()
-        shows = now + delay_s + self.dice.choice([0, self.dice.uniform(0, self.late_s)])
+        shows = now + delay_s + self.rng.choice([0, self.rng.uniform(0, self.late_s)])
         key = next(self._ids)
         self.entries[url][key] = Entry(body, now, shows, attributes, group=group)
         if shows <= now:
@@ -192,12 +192,12 @@ class Sqs:
         hidden_until = queues.clock() + request.get("VisibilityTimeout", VISIBILITY_S)
         keys = queues.visible(url)
         if not queues.in_order:
-            faults.dice.shuffle(keys)
+            faults.rng.shuffle(keys)
         found = [
             queues.hand_out(url, key, queues.clock() if faults.hit() else hidden_until)
             for key in keys[: request.get("MaxNumberOfMessages", 1)]
         ]
-        return {"Messages": [entry.shown(request) for entry in found]}
+        return {"Messages": [entry.show(request) for entry in found]}
 
     def delete_message(self, **request: Any) -> None:
         """Delete by the latest receipt; an older one may do it or not."""

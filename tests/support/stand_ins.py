@@ -16,7 +16,7 @@ from ec2_agent.messages.delivery import Delivery
 from ec2_agent.outcomes.judge import judge
 from ec2_agent.presence.inbox import Inbox
 from ec2_agent.sandbox.model import Ending, Usage
-from ec2_agent.settings import Settings
+from ec2_agent.settings import AgentSettings
 from ec2_agent.state.settings import StateSettings
 from joblane.aws.clients import LONG_POLL, QUICK, Clients
 from joblane.aws.jobs import JobStore
@@ -80,7 +80,7 @@ class StandIn:
     """One agent, which completes each job as soon as it has claimed it."""
 
     def __init__(self, stores: Stores, name: str, labels: Mapping[str, str]) -> None:
-        settings = Settings(
+        settings = AgentSettings(
             name=name,
             since_ms=int(time.time() * 1000),
             descriptor=stores.descriptor,

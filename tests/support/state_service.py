@@ -10,14 +10,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from ec2_agent.state.files import Files
-from ec2_agent.state.records import Record
+from ec2_agent.state.files import StateFiles
+from ec2_agent.state.records import StateRecord
 from ec2_agent.state.settings import StateSettings
 from ec2_agent.state.supervisor import StateLocation, StateSupervisor
 
 
 @asynccontextmanager
-async def service(files: Files, **settings: Any) -> AsyncIterator[StateSupervisor]:
+async def service(files: StateFiles, **settings: Any) -> AsyncIterator[StateSupervisor]:
     """A service with its supervisor, as under an agent."""
     quick = {"reconnect": 0.2, "start_interval": 0.2, **settings}
     supervisor = StateSupervisor(
@@ -33,7 +33,7 @@ async def service(files: Files, **settings: Any) -> AsyncIterator[StateSuperviso
 
 
 @contextmanager
-def process(files: Files) -> Iterator[socket.socket]:
+def process(files: StateFiles) -> Iterator[socket.socket]:
     """A service without a supervisor, and one raw connection to it."""
     command = [sys.executable, "-m", "ec2_agent.state", "--backend", "local"]
     with (
@@ -56,7 +56,7 @@ def process(files: Files) -> Iterator[socket.socket]:
 
 
 @contextmanager
-def connected(files: Files) -> Iterator[socket.socket]:
+def connected(files: StateFiles) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(10)
         connection.connect(str(files.socket))
@@ -75,8 +75,8 @@ def answer(connection: socket.socket) -> dict[str, Any]:
     return decoded
 
 
-def record(id_: str, version: int = 1, body: str = "x") -> Record:
-    return Record("outcome", id_, version, body)
+def record(id_: str, version: int = 1, body: str = "x") -> StateRecord:
+    return StateRecord("outcome", id_, version, body)
 
 
 async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:

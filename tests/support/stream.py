@@ -16,14 +16,14 @@ class JobsStream:
         self.records: list[Record] = []
         self._at = at
         self._sequence = 0
-        tables.listener = self._changed
+        tables.listener = self._note_change
 
     def take(self) -> list[Record]:
         """The records since the last call."""
         taken, self.records = self.records, []
         return taken
 
-    def _changed(self, table: str, old: Item | None, new: Item | None) -> None:
+    def _note_change(self, table: str, old: Item | None, new: Item | None) -> None:
         if table != DESCRIPTOR.jobs_table:
             return
         self._sequence += 1

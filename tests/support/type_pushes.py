@@ -33,7 +33,7 @@ def push(api: Api, name: str = "sync-tickets", **members: object) -> Any:
     return answer
 
 
-def refused(api: Api, name: str = "sync-tickets", **members: Any) -> dict[str, str]:
+def push_refused(api: Api, name: str = "sync-tickets", **members: Any) -> dict[str, str]:
     status, problem = api("PUT", f"/v1/types/{name}", {**body(), **members})
     assert 400 == status, problem
     return {entry["field"]: entry["problem"] for entry in problem["errors"]}

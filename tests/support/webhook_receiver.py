@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from joblane.contract.job_events import Delivery, job_event
-from joblane.job.head import submitted
+from joblane.job.head import make_head
 from joblane.notify.request import Notify
 from joblane.notify.rules import NotifyRules
 from joblane.service.notifier import NotDelivered
@@ -23,7 +23,7 @@ SECRET = "a secret of thirty characters."
 REFERENCE = f"{NAME}/acme/notify"
 RULES = NotifyRules.model_validate_json(FUNCTION_ENVIRONMENT["JOBLANE_NOTIFY"])
 EVENT = job_event(
-    submitted(JOB, "acme", submission(name="nightly"), int(NOW) * 1000),
+    make_head(JOB, "acme", submission(name="nightly"), int(NOW) * 1000),
     "failed",
     None,
     NAME,

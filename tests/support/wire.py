@@ -9,7 +9,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from ec2_agent.aws_calls.direct import DirectCalls
-from ec2_agent.aws_calls.endpoint import Endpoint
+from ec2_agent.aws_calls.endpoint import AwsEndpoint
 from tests.support.answering import Asked, Part, Then, answer
 
 HOSTS = {
@@ -63,12 +63,12 @@ class Wire:
         fate = self.fates.popleft() if self.fates else Fate.DONE
         if fate in _UNHEARD:
             return _UNHEARD[fate]
-        answered = self._made(asked)
+        answered = self._make_answer(asked)
         if fate is Fate.CUT:
             return [answered[:-1], Then.CLOSE]
         return _SPOILT.get(fate, [answered])
 
-    def _made(self, asked: Asked) -> bytes:
+    def _make_answer(self, asked: Asked) -> bytes:
         """The answer of moto, which takes the request where botocore would send it."""
         url = f"https://{HOSTS[self.service]}/"
         request = AWSRequest("POST", url, asked.headers, asked.body).prepare()
@@ -82,9 +82,9 @@ class Wire:
         return answer(got.content, status, **{"content-type": VERSIONS[self.service]})
 
 
-def endpoint(service: str, port: int, source: Any = None) -> Endpoint:
+def endpoint(service: str, port: int, source: Any = None) -> AwsEndpoint:
     """The endpoint of a service that a port of this host stands for."""
-    return Endpoint(
+    return AwsEndpoint(
         host="127.0.0.1",
         port=port,
         authority=HOSTS[service],

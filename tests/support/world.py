@@ -123,7 +123,7 @@ class Pace(Machine):
     def _find_new(self) -> None:
         pass
 
-    def _failed(self, execution: Execution) -> None:
+    def _fail(self, execution: Execution) -> None:
         execution.status = "FAILED"
         detail = {"status": "FAILED", "input": json.dumps(execution.input)}
         self.events.append({"detail": detail})
@@ -141,18 +141,18 @@ class World:
     """The whole simulation; checks that no job runs twice at once."""
 
     def __init__(self, seed: int, tables: Tables | None = None) -> None:
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.id_dice = random.Random(seed + 2)
         """Makes jobs' ids."""
         self.clock = Clock(1_800_000_000.0)
-        self.faults = Faults(self.dice, 0.0, INTERRUPTIONS, KILLS)
+        self.faults = Faults(self.rng, 0.0, INTERRUPTIONS, KILLS)
         self.tables = tables or Tables()
         self._stream = JobsStream(self.tables)
         self.ends: list[Record] = []
         """Records of keyed jobs that the stream has not finished with, oldest first."""
         self.stream_is_lost = False
         """Whether nothing reads the stream, until its records are gone."""
-        self.queues = Queues(self.dice, self.clock)
+        self.queues = Queues(self.rng, self.clock)
         self.troubled = True
         self.wells = {"http": Switch(), "tcp": Switch()}
         self.agents: list[SimAgent] = []
@@ -229,7 +229,7 @@ class World:
         self.pace.start(name, text)
 
     def _skewed(self) -> Callable[[], float]:
-        skew_s = self.dice.uniform(-SKEW_S / 2, SKEW_S / 2)
+        skew_s = self.rng.uniform(-SKEW_S / 2, SKEW_S / 2)
         return lambda: self.clock.now + skew_s
 
     def recovery(self, event: dict[str, Any]) -> dict[str, Any]:
@@ -264,7 +264,7 @@ class World:
 
     def join(self, name: str) -> None:
         """Start an agent."""
-        agent = SimAgent(self, name, self.dice.uniform(-SKEW_S / 2, SKEW_S / 2))
+        agent = SimAgent(self, name, self.rng.uniform(-SKEW_S / 2, SKEW_S / 2))
         self.agents.append(agent)
         self.let(agent, agent.start)
 
@@ -308,7 +308,7 @@ class World:
         self.clock.now = end
         self.faults.arrive(end)
         for agent in list(self.agents):
-            if agent.cut_off and self.dice.random() < HEALS:
+            if agent.cut_off and self.rng.random() < HEALS:
                 agent.cut_off = False
             self.let(agent, agent.work)
         self.agents = [agent for agent in self.agents if agent.alive]
@@ -318,9 +318,9 @@ class World:
         if len(self._busy) >= MOST_AT_ONCE:
             return
         others = [agent for agent in self.agents if agent.alive and agent not in self._busy]
-        what = self.dice.random()
+        what = self.rng.random()
         if others and what < 0.8:
-            agent = self.dice.choice(others)
+            agent = self.rng.choice(others)
             self.let(agent, agent.work if what < 0.25 else agent.take_again)
             return
         self._busy.append(None)
@@ -348,7 +348,7 @@ class World:
 
     def _every_minute(self) -> None:
         """EventBridge's schedule; in one call of ten the time ends early."""
-        left = iter(self.dice.choices([100.0, 1.0], [9, 1], k=100))
+        left = iter(self.rng.choices([100.0, 1.0], [9, 1], k=100))
         with quietly():
             self._requeue.run(lambda: next(left))
 
@@ -359,10 +359,10 @@ class World:
             self.ends = []
             return
         self.ends += [record for record in records if _is_keyed(record)]
-        batch = self.ends[: self.dice.randint(1, 10)]
+        batch = self.ends[: self.rng.randint(1, 10)]
         with quietly():
             self._sequel.handle(batch)
-            if self.dice.random() > COMES_AGAIN:
+            if self.rng.random() > COMES_AGAIN:
                 self.ends = [record for record in self.ends if record not in batch]
 
     def follows(self, head: Head) -> bool:

@@ -12,7 +12,7 @@ from joblane.aws.usage import UsageStore
 from joblane.deployment.names import table_name
 from joblane.service.count import Counting
 from tests.support.asked import write_notes
-from tests.support.aws import NAME, Cloud, configured
+from tests.support.aws import NAME, Cloud, configure
 from tests.support.job_stream import NOON
 from tests.support.keyed import Deployed
 from tests.support.memory import Memory
@@ -60,7 +60,7 @@ def _api(aws: Cloud) -> Api:
     """The function of submissions."""
     from functions.submission import handler  # few files of tests need it
 
-    return Api(handler.build(configured(handler.Settings), aws.clients, time.time))
+    return Api(handler.build(configure(handler.Settings), aws.clients, time.time))
 
 
 @pytest.fixture(name="now")
@@ -74,7 +74,7 @@ def _projector(aws: Cloud, now: list[int]) -> Counting:
     """The function that counts, with a clock of its own."""
     from functions.projector import handler  # few files of tests need it
 
-    return handler.build(configured(handler.Settings), aws.clients, lambda: now[0])
+    return handler.build(configure(handler.Settings), aws.clients, lambda: now[0])
 
 
 @pytest.fixture(name="usage")

@@ -20,13 +20,13 @@ from joblane.aws.job_stream import read_record
 from joblane.aws.message_ages import KEEP_S, MessageAges
 from joblane.contract.queues import activity
 from joblane.deployment.names import alternate_name, table_name
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.queue.activity import Series, Tally, fold
 from joblane.service.count import Counting
-from tests.support.aws import NAME, PREFIX, Cloud, configured
+from tests.support.aws import NAME, PREFIX, Cloud, configure
 from tests.support.jobs import submission
 from tests.support.meter import Meter
 from tests.support.requests import Api
@@ -56,7 +56,7 @@ def record(
 
 
 def head(job_id: str, tenant: str = "acme", **spec: object) -> Head:
-    return submitted(job_id, tenant, submission(queue="default", **spec), NOW_MS - 2500)
+    return make_head(job_id, tenant, submission(queue="default", **spec), NOW_MS - 2500)
 
 
 def life(first: int, job: Head, end: State = State.COMPLETED) -> list[dict[str, Any]]:
@@ -76,7 +76,7 @@ def life(first: int, job: Head, end: State = State.COMPLETED) -> list[dict[str, 
 
 @pytest.fixture(name="projector")
 def _projector(aws: Cloud) -> Counting:
-    return build(configured(Settings), aws.clients, time.time)
+    return build(configure(Settings), aws.clients, time.time)
 
 
 @pytest.fixture(name="counters")
@@ -145,7 +145,7 @@ def test_a_tenant_is_told_of_no_other(projector: Counting, aws: Cloud):
     now = int(time.time())
     projector.handle([record(1, head("a"), None, now), record(2, head("b", "other"), None, now)])
     for client_id in ("client-acme", "client-other"):
-        admin = build_admin(configured(AdminSettings), aws.clients, time.time)
+        admin = build_admin(configure(AdminSettings), aws.clients, time.time)
         status, queue = Api(admin, client_id)("GET", "/v1/queues/default")
         assert 200 == status
         assert [{"jobs": 1, "items": 1}] * 3 == [w["submitted"] for w in queue["activity"]]
@@ -155,7 +155,7 @@ def test_a_tenant_is_told_of_no_other(projector: Counting, aws: Cloud):
 def test_the_role_platform_is_told_the_sum_of_all_tenants(projector: Counting, aws: Cloud):
     now = int(time.time())
     projector.handle([record(1, head("a"), None, now), record(2, head("b", "other"), None, now)])
-    settings = configured(AdminSettings)
+    settings = configure(AdminSettings)
     platform = Api(build_admin(settings, aws.clients, time.time), "client-platform")
     (queue, _bulk) = platform("GET", "/v1/queues")[1]["entries"]
     assert [{"jobs": 2, "items": 2}] * 3 == [w["submitted"] for w in queue["activity"]]
@@ -223,16 +223,16 @@ def test_windows_begin_with_a_whole_minute_and_say_so():
     assert 2.5 == activity({MINUTE: Tally(started=2, waited_ms=5000)}, NOW_MS)[0].mean_wait_s
 
 
-def busy(jobs: int, dice: random.Random) -> Iterator[list[dict[str, Any]]]:
+def busy(jobs: int, rng: random.Random) -> Iterator[list[dict[str, Any]]]:
     """The stream of so many jobs, in batches of 1,000 as Lambda hands them over."""
     records = [r for n in range(jobs) for r in life(1000 + 3 * n, head(f"job-{n}"))]
-    order = sorted(range(len(records)), key=lambda n: n + dice.uniform(0, 300))
+    order = sorted(range(len(records)), key=lambda n: n + rng.uniform(0, 300))
     for start in range(0, len(order), 1000):
         yield [records[n] for n in order[start : start + 1000]]
 
 
 def test_a_busy_queue_costs_three_thousandths_of_a_write_unit_a_change(aws: Cloud, meter: Meter):
-    projector = build(configured(Settings), meter.clients_of(aws), time.time)
+    projector = build(configure(Settings), meter.clients_of(aws), time.time)
     for batch in busy(2000, random.Random(1)):
         projector.handle(batch)
     each = meter.write_units / 2000

@@ -10,11 +10,11 @@ from functions.admin.handler import Settings, build
 from joblane import __version__
 from joblane.aws.agent_facts import KEPT_S, FactStore
 from joblane.aws.lanes import LaneQueue
-from joblane.job.head import submitted
+from joblane.job.head import make_head
 from joblane.job.lease import LEASE_S, Heartbeat
 from joblane.job.message import Command, Message
 from joblane.target.facts import Facts
-from tests.support.aws import DESCRIPTOR, Cloud, configured
+from tests.support.aws import DESCRIPTOR, Cloud, configure
 from tests.support.jobs import JOB, submission
 from tests.support.meter import Meter
 from tests.support.requests import Api
@@ -22,12 +22,12 @@ from tests.support.requests import Api
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud) -> Api:
-    return Api(build(configured(Settings), aws.clients, time.time))
+    return Api(build(configure(Settings), aws.clients, time.time))
 
 
 @pytest.fixture(name="platform")
 def _platform(aws: Cloud) -> Api:
-    return Api(build(configured(Settings), aws.clients, time.time), "client-platform")
+    return Api(build(configure(Settings), aws.clients, time.time), "client-platform")
 
 
 def beat(aws: Cloud, name: str, age_s: float = 0, jobs: tuple[str, ...] = ()) -> None:
@@ -72,7 +72,7 @@ def test_an_agent_that_says_goodbye_is_forgotten(aws: Cloud, platform: Api):
 
 def test_a_job_that_an_agent_lists_twice_is_shown_once(aws: Cloud, platform: Api):
     """As it does while it claims a job that it is about to adopt."""
-    aws.jobs.put_new(submitted(JOB, "acme", submission(), 1000))
+    aws.jobs.put_new(make_head(JOB, "acme", submission(), 1000))
     beat(aws, "agent-1", jobs=(JOB, JOB))
     status, answer = platform("GET", "/v1/agents/agent-1")
     assert (200, [JOB]) == (status, [job["id"] for job in answer["jobs"]])
@@ -128,7 +128,7 @@ def test_nobody_there_to_be_told_to_leave(aws: Cloud, platform: Api):
 
 
 def test_an_agent_shows_whose_jobs_it_runs_and_nothing_of_what_they_do(aws: Cloud, platform: Api):
-    aws.jobs.put_new(submitted(JOB, "acme", submission(command=["secret-work"]), 1))
+    aws.jobs.put_new(make_head(JOB, "acme", submission(command=["secret-work"]), 1))
     beat(aws, "agent-1", jobs=(JOB,))
     status, agent = platform("GET", "/v1/agents/agent-1")
     assert 200 == status
@@ -166,7 +166,7 @@ def test_facts_of_a_page_of_agents_are_one_read(aws: Cloud, meter: Meter):
     for number in range(20):
         beat(aws, f"i-{number}")
         publish(aws, f"i-{number}")
-    platform = Api(build(configured(Settings), meter.clients_of(aws), time.time), "client-platform")
+    platform = Api(build(configure(Settings), meter.clients_of(aws), time.time), "client-platform")
     query = {"limit": "20", "fact": "kernel"}
     entries = platform("GET", "/v1/agents", query=query)[1]["entries"]
     assert 20 * [{"kernel": "6.1"}] == [agent["facts"] for agent in entries]
@@ -194,7 +194,7 @@ def test_queues_show_their_lanes_in_serving_order(aws: Cloud, api: Api):
 
 
 def test_a_tenant_sees_only_the_queues_it_may_use(aws: Cloud):
-    other = build(configured(Settings), aws.clients, time.time)
+    other = build(configure(Settings), aws.clients, time.time)
     entries = Api(other, "client-other")("GET", "/v1/queues")[1]["entries"]
     assert ["default"] == [queue["name"] for queue in entries]
 

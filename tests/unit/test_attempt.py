@@ -12,7 +12,7 @@ from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.output import Cursor
 from joblane.service.log_pages import log_page
-from tests.support.attempts import begin, finished, lengths, output, run, stopped
+from tests.support.attempts import begin, finish, lengths, output, run, stop_running
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB
 
@@ -113,14 +113,14 @@ def test_what_the_launcher_refuses_fails_the_job_before_it_runs(aws: Cloud, laun
 
 def test_an_interrupted_attempt_goes_back_uncounted_and_at_once(aws: Cloud, launcher: Launcher):
     _, attempt = begin(aws, launcher, command=["/bin/sh", "-c", SLEEPER])
-    head = stopped(aws, attempt, lambda: attempt.request_stop(StopReason.DRAIN))
+    head = stop_running(aws, attempt, lambda: attempt.request_stop(StopReason.DRAIN))
     assert (State.PENDING, 0) == (head.state, head.attempt)
     assert (1, 0) == lengths(aws)
 
 
 def test_a_cancelled_job_ends_with_all_it_started(aws: Cloud, launcher: Launcher):
     _, attempt = begin(aws, launcher, grace_s=0.5, command=["/bin/sh", "-c", DEAF])
-    head = stopped(aws, attempt, lambda: attempt.request_stop(StopReason.COMMAND))
+    head = stop_running(aws, attempt, lambda: attempt.request_stop(StopReason.COMMAND))
     assert (State.CANCELLED, Outcome.CANCELLED) == (head.state, head.outcome)
     assert (0, 0) == lengths(aws)
 
@@ -131,7 +131,7 @@ def test_a_job_that_ended_by_itself_before_it_could_be_cancelled_has_ended_by_it
     _, attempt = begin(aws, launcher, command=["true"])
     attempt.request_stop(StopReason.COMMAND)
     attempt.request_stop(StopReason.DRAIN)  # the first who asks says why
-    head = finished(aws, attempt)
+    head = finish(aws, attempt)
     assert head.state in {State.CANCELLED, State.COMPLETED}
 
 
@@ -139,7 +139,7 @@ def test_a_job_whose_end_was_asked_for_is_not_tried_again(aws: Cloud, launcher: 
     """Its attempt failed before the agent heard of it."""
     _, attempt = begin(aws, launcher, command=["false"], retry={"backoff_s": [0]})
     aws.jobs.request_cancel(JOB, "asked at noon")
-    head = finished(aws, attempt)
+    head = finish(aws, attempt)
     assert (State.CANCELLED, 1) == (head.state, head.exit_code)
     assert "cancelled; exit code 1" in head.timeline[-1].reason
     assert (0, 0) == lengths(aws)
@@ -147,7 +147,7 @@ def test_a_job_whose_end_was_asked_for_is_not_tried_again(aws: Cloud, launcher: 
 
 def test_an_abandoned_attempt_says_nothing(aws: Cloud, launcher: Launcher):
     _, attempt = begin(aws, launcher, command=["/bin/sh", "-c", SLEEPER])
-    head = stopped(aws, attempt, attempt.abandon)
+    head = stop_running(aws, attempt, attempt.abandon)
     assert State.ACTIVE is head.state
     assert (0, 1) == lengths(aws)
 
@@ -157,7 +157,7 @@ def test_a_late_finisher_is_refused_and_the_owner_stays(
 ):
     parts, attempt = begin(aws, launcher, command=["true"])
     parts.jobs.take_over(attempt.head, "agent-2", int(time.time() * 1000))
-    head = finished(aws, attempt)
+    head = finish(aws, attempt)
     assert (State.ACTIVE, "agent-2") == (head.state, head.agent)
     assert "stale_completion_ignored" in caplog.text
 
@@ -179,7 +179,7 @@ def say(aws: Cloud, launcher: Launcher, script: str, **fields: Any) -> tuple[Hea
     """Run a script where blocked jobs can wait; give the job and its output."""
     command = ["/bin/sh", "-c", script]
     _, attempt = begin(aws, launcher, command=command, **fields)
-    head = finished(aws, attempt)
+    head = finish(aws, attempt)
     return head, "".join(text or "" for _, text in output(aws, head))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ec2_agent.attempt import run as running
-from ec2_agent.attempt.outputs import OutputFiles
+from ec2_agent.attempt.outputs import OutputCollector
 from ec2_agent.attempt.preparation import Preparation
 from ec2_agent.attempt.run import AGAIN_S, Attempt
 from ec2_agent.attempt.shipping import OutputShipper
@@ -22,13 +22,13 @@ from ec2_agent.shim.pool import Shims
 from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from tests.sandbox.running import alive, marker
-from tests.support.attempts import begin, finished, lengths, output
+from tests.support.attempts import begin, finish, lengths, output
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB
 
 BEFORE: list[tuple[Any, str]] = [
     (Preparation, "_test_conditions"),
-    (Preparation, "_whole"),
+    (Preparation, "_read_whole"),
     (Preparation, "_secret_env"),
     (Preparation, "_fetch"),
     (JobStarter, "start"),
@@ -47,8 +47,8 @@ AFTER: list[tuple[Any, str]] = [
     (Ending, "decode"),
     (OutputShipper, "finish"),
     (running, "judge"),
-    (OutputFiles, "collect"),
-    (Attempt, "_with_result"),
+    (OutputCollector, "collect"),
+    (Attempt, "_store_result"),
 ]
 """Steps after the job's end."""
 
@@ -95,7 +95,7 @@ def test_before_the_start_the_job_has_failed(
 ):
     _, attempt = begin(aws, launcher, command=["/bin/echo", "ran"], retry={"backoff_s": [0]})
     monkeypatch.setattr(owner, name, Broken(owner, name))
-    head = finished(aws, attempt)
+    head = finish(aws, attempt)
     assert (State.RETRY, Outcome.FAILED) == (head.state, head.outcome)
     reason = head.timeline[-1].reason
     assert "not started: agent agent-1 met an unexpected ZeroDivisionError" in reason
@@ -129,7 +129,7 @@ def test_afterwards_it_is_dead_and_lost(
 
     monkeypatch.setattr(ShimConnection, "kill", kill_later)
     monkeypatch.setattr(OutcomeRecorder, "record", look)
-    head = finished(aws, attempt)
+    head = finish(aws, attempt)
     assert [] == left  # or it would run twice at once
     assert (State.RETRY, Outcome.LOST) == (head.state, head.outcome)
     assert "agent agent-1 met an unexpected ZeroDivisionError" in head.timeline[-1].reason
@@ -138,7 +138,7 @@ def test_afterwards_it_is_dead_and_lost(
     assert [] == list(attempt.parts.starter.jobs.iterdir())
 
 
-@pytest.mark.parametrize("name", ["reuse_shim", "gone"])
+@pytest.mark.parametrize("name", ["reuse_shim", "let_shim_end"])
 def test_an_outcome_that_is_recorded_stays(
     aws: Cloud,
     launcher: Launcher,
@@ -147,7 +147,7 @@ def test_an_outcome_that_is_recorded_stays(
     name: str,
 ):
     _, attempt = begin(aws, launcher, command=["/bin/true"])
-    if name == "gone":  # which is called where the shim cannot have another job
+    if name == "let_shim_end":  # which is called where the shim cannot have another job
         monkeypatch.setattr(RunningJob, "reuse_shim", lambda _: False)
     monkeypatch.setattr(RunningJob, name, Broken(RunningJob, name))
     record, recorded = OutcomeRecorder.record, list[Outcome]()
@@ -157,7 +157,7 @@ def test_an_outcome_that_is_recorded_stays(
         return record(recorder, head, delivery, result)
 
     monkeypatch.setattr(OutcomeRecorder, "record", count)
-    assert State.COMPLETED is finished(aws, attempt).state
+    assert State.COMPLETED is finish(aws, attempt).state
     assert [Outcome.SUCCEEDED] == recorded
     assert ["private"] == [str(defect) for defect in broke]
     assert [] == list(attempt.parts.starter.jobs.iterdir())

@@ -15,7 +15,7 @@ from joblane.contract.audit import ACTION_REASON_CHARS
 from joblane.contract.route import Route
 from joblane.contract.routes import ROUTES
 from joblane.job.lease import Heartbeat
-from tests.support.aws import AUDIT_TABLE, Cloud, configured
+from tests.support.aws import AUDIT_TABLE, Cloud, configure
 from tests.support.jobs import JOB
 from tests.support.requests import Api
 from tests.support.types import described
@@ -46,7 +46,7 @@ def _make(aws: Cloud) -> Make:
         function: str, client_id: str = "client-acme", claims: Mapping[str, str] | None = None
     ) -> Api:
         module: Any = {"admin": admin, "submission": submission}[function]
-        settings = configured(module.Settings)
+        settings = configure(module.Settings)
         return Api(module.build(settings, aws.clients, time.time), client_id, claims)
 
     return make
@@ -147,7 +147,7 @@ def test_what_was_done_is_told_with_its_reason(make: Make, api: Api):
 @pytest.mark.parametrize("path", ["/v1/jobs", "/v1/jobs/batch"])
 def test_a_job_was_submitted_when_it_was_created(aws: Cloud, path: str):
     seconds = count(int(time.time()))  # a second passes at each look at the clock
-    settings = configured(submission.Settings)
+    settings = configure(submission.Settings)
     api = Api(submission.build(settings, aws.clients, lambda: next(seconds)), "client-acme")
     spec = {"command": ["true"]}
     answer = api("POST", path, {"jobs": [spec]} if path.endswith("batch") else spec)[1]

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from ulid import ULID
 
-from joblane.audit.records import MAX_ASKED, Action, Record, Refusal, Who, asked_json
-from joblane.aws.audit import EXAMINED_MAX, AuditStore, Wanted
+from joblane.audit.records import MAX_ASKED, Action, AuditRecord, Refusal, Who, encode_asked
+from joblane.aws.audit import EXAMINED_MAX, AuditStore, TrailQuery
 from joblane.contract.audit import ACTION_REASON_CHARS, Because, entry_view
 from tests.support.aws import AUDIT_TABLE, Cloud
 from tests.support.jobs import JOB
@@ -27,23 +27,23 @@ def _store(aws: Cloud) -> AuditStore:
 
 def record(
     n: int, action: Action = "cancel", job: str | None = JOB, tenant: str = "acme"
-) -> Record:
+) -> AuditRecord:
     record_id = str(ULID.from_timestamp((NOW_MS + n) / 1000))
     target = {"queue": "default"} if job is None else {"job_id": job}
-    return Record(record_id, tenant, action, WHO, tuple(target.items()), request_id=f"r-{n}")
+    return AuditRecord(record_id, tenant, action, WHO, tuple(target.items()), request_id=f"r-{n}")
 
 
-def add(store: AuditStore, *records: Record) -> None:
+def add(store: AuditStore, *records: AuditRecord) -> None:
     for one in records:
         store.add(one, NOW_MS // 1000 + DAY_S)
 
 
-def read(store: AuditStore, limit: int, **wanted: Any) -> tuple[list[Record], int]:
+def read(store: AuditStore, limit: int, **wanted: Any) -> tuple[list[AuditRecord], int]:
     """Read all pages; returns the records and how many pages there were."""
-    found: list[Record] = []
+    found: list[AuditRecord] = []
     before = None
     for pages in range(1, 300):
-        page, before = store.of_tenant("acme", Wanted(limit, before=before, **wanted))
+        page, before = store.of_tenant("acme", TrailQuery(limit, before=before, **wanted))
         assert len(page) <= limit
         found += page
         if before is None:
@@ -65,7 +65,7 @@ def test_pages_hold_every_record_once_newest_first(store: AuditStore, limit: int
 
 
 def test_a_record_comes_back_as_it_was_written(store: AuditStore):
-    whole = Record(
+    whole = AuditRecord(
         record(0).record_id,
         "acme",
         "settings",
@@ -75,7 +75,7 @@ def test_a_record_comes_back_as_it_was_written(store: AuditStore):
         '{"run_jobs":false}',
         "request-1",
     )
-    bare = Record(record(1).record_id, "acme", "drain", None)
+    bare = AuditRecord(record(1).record_id, "acme", "drain", None)
     add(store, whole, bare)
     assert [bare, whole] == read(store, 10)[0]
     view = entry_view(whole)
@@ -89,16 +89,16 @@ def test_a_job_has_a_trail_of_its_own_and_so_has_a_tenant(store: AuditStore):
     other = "01ARZ3NDEKTSV4RRFFQ69G5FAW"
     mine = [record(0), record(1, "retry"), record(2, "cancel", other), record(3, "requeue", None)]
     add(store, *mine, record(4, tenant="other"))
-    found, following = store.of_job("acme", JOB, Wanted(10))
+    found, following = store.of_job("acme", JOB, TrailQuery(10))
     assert (["retry", "cancel"], None) == ([one.action for one in found], following)
-    assert [mine[2]] == store.of_job("acme", other, Wanted(10))[0]
+    assert [mine[2]] == store.of_job("acme", other, TrailQuery(10))[0]
     assert mine[::-1] == read(store, 10)[0]
 
 
 def test_moments_and_actions_narrow_it(store: AuditStore):
     add(store, *(record(n, "retry" if n % 2 else "cancel") for n in range(10)))
     since, until = record(3).record_id[:10] + "0" * 16, record(7).record_id[:10] + "0" * 16
-    found, _ = store.of_tenant("acme", Wanted(10, before=until, since=since))
+    found, _ = store.of_tenant("acme", TrailQuery(10, before=until, since=since))
     assert [NOW_MS + n for n in (6, 5, 4, 3)] == [one.at_ms for one in found]
     found, _ = read(store, 2, action="retry", since=since)
     assert [NOW_MS + n for n in (9, 7, 5, 3)] == [one.at_ms for one in found]
@@ -109,10 +109,10 @@ def test_looking_for_a_rare_action_has_a_bounded_price(aws: Cloud, store: AuditS
     queries = []
     aws.emitter().register("before-call.dynamodb.Query", lambda **_: queries.append(1))
     store = AuditStore(aws.clients.make("dynamodb"), AUDIT_TABLE)
-    page, following = store.of_tenant("acme", Wanted(100, action="drain"))
+    page, following = store.of_tenant("acme", TrailQuery(100, action="drain"))
     assert ([], 3) == (page, len(queries))
     assert following is not None
-    found, _ = store.of_tenant("acme", Wanted(100, before=following, action="drain"))
+    found, _ = store.of_tenant("acme", TrailQuery(100, before=following, action="drain"))
     assert ["drain"] == [one.action for one in found]
 
 
@@ -131,7 +131,7 @@ def test_a_refusal_whose_record_has_expired_is_passed_over(aws: Cloud, store: Au
 def test_a_row_is_never_written_over(aws: Cloud, store: AuditStore):
     first = record(0)
     add(store, first)
-    add(store, Record(first.record_id, "acme", "delete", WHO))  # as a repeated call would
+    add(store, AuditRecord(first.record_id, "acme", "delete", WHO))  # as a repeated call would
     assert [first] == read(store, 10)[0]
     assert 1 == aws.clients.make("dynamodb").scan(TableName=AUDIT_TABLE)["Count"]
 
@@ -151,6 +151,6 @@ def test_a_reason_is_one_line_of_printable_text(reason: object):
 
 
 def test_too_much_that_was_asked_for_is_left_out():
-    assert asked_json({}) is None
-    assert asked_json({"a": "x" * MAX_ASKED}) is None
-    assert '{"a":"x"}' == asked_json({"a": "x"})
+    assert encode_asked({}) is None
+    assert encode_asked({"a": "x" * MAX_ASKED}) is None
+    assert '{"a":"x"}' == encode_asked({"a": "x"})

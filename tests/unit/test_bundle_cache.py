@@ -35,7 +35,7 @@ def entry(name: str, data: bytes = b"x", mode: int = stat.S_IFREG | 0o644) -> An
     return info, data
 
 
-def zipped(*entries: Any) -> bytes:
+def zip_entries(*entries: Any) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for info, data in entries:
@@ -57,7 +57,7 @@ class Bucket:
 
     def add(self, *entries: Any) -> str:
         """Put a bundle there; returns its digest."""
-        data = zipped(*entries)
+        data = zip_entries(*entries)
         self.bundles[digest_of(data)] = data
         return digest_of(data)
 
@@ -85,7 +85,7 @@ def files(directory: Path) -> dict[str, bytes]:
     }
 
 
-def opened(tmp_path: Path, bucket: Bucket, **bounds: int) -> BundleCache:
+def open_cache(tmp_path: Path, bucket: Bucket, **bounds: int) -> BundleCache:
     """The cache of an agent that starts."""
     return BundleCache(tmp_path / "bundles", bucket.download, DiskSpace(tmp_path), **bounds)
 
@@ -99,7 +99,7 @@ def names(cache: BundleCache) -> set[str]:
 
 def test_files_and_their_modes_are_those_of_the_zip_file(tmp_path: Path):
     os.umask(0o077)
-    data = zipped(
+    data = zip_entries(
         entry("__main__.py", b"main"),
         entry("package/", b"", stat.S_IFDIR | 0o700),
         entry("package/deep/er/code.py", b"code", stat.S_IFREG | 0o600),
@@ -141,13 +141,13 @@ def test_what_leaves_the_directory_or_is_no_file_is_refused(
     target = tmp_path / "target"
     target.mkdir()
     with pytest.raises(BadBundle, match=why):
-        unpack(io.BytesIO(zipped(*entries)), target)
+        unpack(io.BytesIO(zip_entries(*entries)), target)
     assert ["target"] == [path.name for path in tmp_path.iterdir()]
 
 
 def test_a_name_that_comes_twice_is_refused(tmp_path: Path):
     with pytest.warns(UserWarning, match="Duplicate name"):
-        data = zipped(entry("x"), entry("x"))
+        data = zip_entries(entry("x"), entry("x"))
     with pytest.raises(BadBundle, match="twice"):
         unpack(io.BytesIO(data), tmp_path)
 
@@ -156,7 +156,7 @@ def test_files_beyond_the_bound_are_refused_whatever_the_zip_file_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(unpacking, "MAX_UNPACKED_BYTES", 1_000_000)
-    bomb = zipped(entry("bomb", b"\0" * 5_000_000))
+    bomb = zip_entries(entry("bomb", b"\0" * 5_000_000))
     with pytest.raises(BadBundle, match="files have 5000000 bytes"):
         unpack(io.BytesIO(bomb), tmp_path)
     liar = bomb.replace(struct.pack("<I", 5_000_000), struct.pack("<I", 10))
@@ -165,17 +165,17 @@ def test_files_beyond_the_bound_are_refused_whatever_the_zip_file_says(
     assert sum(path.stat().st_size for path in tmp_path.rglob("*")) <= 1_000_000
     monkeypatch.setattr(unpacking, "MAX_FILES", 2)
     with pytest.raises(BadBundle, match="3 files"):
-        unpack(io.BytesIO(zipped(*(entry(str(n)) for n in range(3)))), tmp_path)
+        unpack(io.BytesIO(zip_entries(*(entry(str(n)) for n in range(3)))), tmp_path)
 
 
 @pytest.mark.parametrize("chunk", [7, 64, 1 << 20])
 def test_files_are_counted_before_the_library_takes_memory_for_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
 ):
-    six = zipped(*(entry(str(n)) for n in range(6)))
+    six = zip_entries(*(entry(str(n)) for n in range(6)))
     monkeypatch.setattr(unpacking, "MAX_HEADERS", 5)
     monkeypatch.setattr(unpacking, "_CHUNK", chunk)
-    unpack(io.BytesIO(zipped(*(entry(str(n), bytes(99)) for n in range(5)))), tmp_path)
+    unpack(io.BytesIO(zip_entries(*(entry(str(n), bytes(99)) for n in range(5)))), tmp_path)
     monkeypatch.setattr(zipfile, "ZipFile", None)
     with pytest.raises(BadBundle, match="more than 100000 files"):
         unpack(io.BytesIO(six), tmp_path)
@@ -184,7 +184,7 @@ def test_files_are_counted_before_the_library_takes_memory_for_each(
 @pytest.mark.parametrize("at_once", [1, 3])
 def test_a_damaged_zip_file_is_refused_or_unpacked_and_nothing_else(tmp_path: Path, at_once: int):
     """Each byte in turn, with some values: zipfile raises errors of six libraries for them."""
-    whole = zipped(entry("a/b.py", bytes(range(200)) * 3), entry("c", b"d"))
+    whole = zip_entries(entry("a/b.py", bytes(range(200)) * 3), entry("c", b"d"))
     for first in range(len(whole)):
         for flip in (0x01, 0x80, 0xFF):
             damaged = bytearray(whole)
@@ -211,7 +211,7 @@ def test_what_is_compressed_in_another_way_is_refused(tmp_path: Path, method: in
 
 @pytest.mark.parametrize("name", ["n" * 300, "/".join(["d" * 200] * 30), "a/" * 3000 + "b"])
 def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path, name: str):
-    data = zipped(entry("x" * len(name.encode("utf-8", "replace"))))
+    data = zip_entries(entry("x" * len(name.encode("utf-8", "replace"))))
     data = data.replace(b"x" * len(name), name.encode("utf-8", "replace"))
     with pytest.raises(BadBundle):
         unpack(io.BytesIO(data), tmp_path)
@@ -220,11 +220,11 @@ def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path, name: str):
 def test_directories_count_as_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A path of 4 kB has 2,000 of them."""
     monkeypatch.setattr(unpacking, "MAX_FILES", 5)
-    assert Contents(1, 4) == unpack(io.BytesIO(zipped(entry("a/b/c/d"))), tmp_path)
+    assert Contents(1, 4) == unpack(io.BytesIO(zip_entries(entry("a/b/c/d"))), tmp_path)
     listed = entry("e/", b"", stat.S_IFDIR), entry("e/b/c"), entry("e/b/d"), entry("f")
-    assert Contents(3, 5) == unpack(io.BytesIO(zipped(*listed)), tmp_path)
+    assert Contents(3, 5) == unpack(io.BytesIO(zip_entries(*listed)), tmp_path)
     with pytest.raises(BadBundle, match="more than 5 files and directories"):
-        unpack(io.BytesIO(zipped(entry("b/b/c/d"), entry("c/c"))), tmp_path)
+        unpack(io.BytesIO(zip_entries(entry("b/b/c/d"), entry("c/c"))), tmp_path)
 
 
 # --- the cache
@@ -234,7 +234,7 @@ def test_a_bundle_is_downloaded_once_however_many_ask(tmp_path: Path, bucket: Bu
     digest = bucket.add(entry("__main__.py", b"main"))
     gate = threading.Barrier(8)
     bucket.before = lambda: time.sleep(0.1)  # so that the others come meanwhile
-    cache, locks = opened(tmp_path, bucket), []
+    cache, locks = open_cache(tmp_path, bucket), []
 
     def ask() -> None:
         gate.wait()
@@ -253,18 +253,18 @@ def test_a_bundle_is_downloaded_once_however_many_ask(tmp_path: Path, bucket: Bu
 
 def test_the_cache_survives_a_restart(tmp_path: Path, bucket: Bucket):
     digest = bucket.add(entry("__main__.py"))
-    os.close(opened(tmp_path, bucket).use("acme", digest))
-    again = opened(tmp_path, bucket)
+    os.close(open_cache(tmp_path, bucket).use("acme", digest))
+    again = open_cache(tmp_path, bucket)
     os.close(again.use("acme", digest))
     assert [digest] == bucket.downloads
 
 
 def test_after_a_boot_everything_is_downloaded_again(tmp_path: Path, bucket: Bucket):
     digest = bucket.add(entry("__main__.py"))
-    os.close(opened(tmp_path, bucket).use("acme", digest))
+    os.close(open_cache(tmp_path, bucket).use("acme", digest))
     (tmp_path / "bundles" / "boot").write_text("an earlier boot")
     (tmp_path / "bundles" / digest / "__main__.py").write_bytes(b"")  # never reached the disk
-    again = opened(tmp_path, bucket)
+    again = open_cache(tmp_path, bucket)
     os.close(again.use("acme", digest))
     assert {"__main__.py": b"x"} == files(again.directory / digest)
 
@@ -273,7 +273,7 @@ def test_a_download_that_was_cut_off_leaves_nothing_and_is_made_again(
     tmp_path: Path, bucket: Bucket
 ):
     digest = bucket.add(entry("__main__.py"))
-    cache = opened(tmp_path, bucket)
+    cache = open_cache(tmp_path, bucket)
 
     def fail() -> None:
         raise OSError("cut off")
@@ -289,11 +289,11 @@ def test_a_download_that_was_cut_off_leaves_nothing_and_is_made_again(
 
 def test_what_a_killed_agent_has_left_is_removed(tmp_path: Path, bucket: Bucket):
     digest = bucket.add(entry("__main__.py"))
-    cache = opened(tmp_path, bucket)
+    cache = open_cache(tmp_path, bucket)
     (cache.directory / f".new-{digest}" / "package").mkdir(parents=True)
     (cache.directory / f".zip-{digest}").write_bytes(b"half")
     (cache.directory / f".old-{digest}").mkdir()
-    cache = opened(tmp_path, bucket)
+    cache = open_cache(tmp_path, bucket)
     assert {"boot"} == names(cache)
     os.close(cache.use("acme", digest))
 
@@ -318,7 +318,7 @@ def test_what_is_not_the_bundle_or_unsafe_is_never_there(
         bucket.bundles[digest] = data.encode()
     elif data is not None:
         bucket.bundles[digest] = data
-    cache = opened(tmp_path, bucket)
+    cache = open_cache(tmp_path, bucket)
     for _ in range(2):
         with pytest.raises(BundleUnusable, match=why):
             cache.use("acme", digest)
@@ -330,7 +330,7 @@ def test_a_download_that_is_too_long_is_stopped(
 ):
     monkeypatch.setattr("ec2_agent.bundles.cache.MAX_ZIP_BYTES", 20)
     digest = bucket.add(entry("__main__.py"))
-    cache = opened(tmp_path, bucket)
+    cache = open_cache(tmp_path, bucket)
     with pytest.raises(BundleUnusable, match="more than 20 bytes"):
         cache.use("acme", digest)
 
@@ -345,7 +345,7 @@ def of_a_file(n: int) -> Any:
 
 def test_the_least_recently_used_one_that_is_not_in_use_goes(tmp_path: Path, bucket: Bucket):
     digests = [bucket.add(of_a_file(n)) for n in range(4)]
-    cache = opened(tmp_path, bucket, most_bytes=2 * COUNTED)
+    cache = open_cache(tmp_path, bucket, most_bytes=2 * COUNTED)
     locks = {}
     for number, digest in enumerate(digests[:2]):
         locks[digest] = cache.use("acme", digest)
@@ -369,7 +369,7 @@ def test_bundles_that_are_unpacked_at_the_same_time_are_within_the_bound_togethe
 ):
     """Each would find room alone."""
     both, gate, refused = [bucket.add(of_a_file(n)) for n in range(2)], threading.Barrier(2), []
-    cache = opened(tmp_path, bucket, most_bytes=2 * COUNTED - 1)
+    cache = open_cache(tmp_path, bucket, most_bytes=2 * COUNTED - 1)
     admit, locks = cache._admit, list[int]()
 
     @contextlib.contextmanager
@@ -395,7 +395,7 @@ def test_bundles_that_are_unpacked_at_the_same_time_are_within_the_bound_togethe
 
 
 def test_empty_files_count_as_they_take_inodes(tmp_path: Path, bucket: Bucket):
-    cache = opened(tmp_path, bucket, most_bytes=10 * EACH_BYTES)
+    cache = open_cache(tmp_path, bucket, most_bytes=10 * EACH_BYTES)
     with pytest.raises(DiskShort):
         cache.use("acme", bucket.add(*(entry(str(n), b"") for n in range(11))))
     os.close(cache.use("acme", bucket.add(*(entry(str(n), b"") for n in range(10)))))
@@ -404,17 +404,17 @@ def test_empty_files_count_as_they_take_inodes(tmp_path: Path, bucket: Bucket):
 def test_a_size_that_the_zip_file_only_claims_takes_nothing_from_others(
     tmp_path: Path, bucket: Bucket
 ):
-    honest = zipped(entry("data", b"1" * 1000))
+    honest = zip_entries(entry("data", b"1" * 1000))
     liar = honest.replace(struct.pack("<I", 1000), struct.pack("<I", 1_000_000))
     bucket.bundles[digest_of(liar)] = liar
-    cache = opened(tmp_path, bucket)
+    cache = open_cache(tmp_path, bucket)
     with pytest.raises(BundleUnusable, match="'data' has fewer than 1000000 bytes"):
         cache.use("acme", digest_of(liar))
 
 
 def test_a_use_outlives_the_process_that_took_it(tmp_path: Path, bucket: Bucket):
     first = bucket.add(of_a_file(1))
-    cache = opened(tmp_path, bucket, most_bytes=COUNTED)
+    cache = open_cache(tmp_path, bucket, most_bytes=COUNTED)
     lock = cache.use("acme", first)
     holder = os.fork()
     if not holder:  # as a shim, which holds the descriptor
@@ -422,7 +422,7 @@ def test_a_use_outlives_the_process_that_took_it(tmp_path: Path, bucket: Bucket)
         os._exit(0)
     try:
         os.close(lock)
-        again = opened(tmp_path, bucket, most_bytes=COUNTED)
+        again = open_cache(tmp_path, bucket, most_bytes=COUNTED)
         with pytest.raises(DiskShort):
             again.use("acme", bucket.add(of_a_file(2)))
         assert first in names(again)

@@ -11,7 +11,7 @@ import pytest
 from botocore.config import Config
 from botocore.loaders import Loader, create_loader
 
-from ec2_agent.aws_calls.endpoint import Endpoint, NotDirect, endpoint_of
+from ec2_agent.aws_calls.endpoint import AwsEndpoint, NotDirect, endpoint_of
 from joblane.aws.clients import Clients, LazyClients
 from tests.support.tls import self_signed
 
@@ -45,7 +45,7 @@ def session_here() -> botocore.session.Session:
     return session
 
 
-def found(service: str = "dynamodb", config: Config | None = None) -> Endpoint:
+def find_endpoint(service: str = "dynamodb", config: Config | None = None) -> AwsEndpoint:
     """The endpoint of a client that is made now."""
     session = session_here()
     client: Any = session.create_client(service, config=config)
@@ -63,7 +63,7 @@ def found(service: str = "dynamodb", config: Config | None = None) -> Endpoint:
 )
 def test_of_a_region(monkeypatch: pytest.MonkeyPatch, service: str, region: str, host: str):
     monkeypatch.setenv("AWS_DEFAULT_REGION", region)
-    endpoint = found(service)
+    endpoint = find_endpoint(service)
     assert (host, host, 443) == (endpoint.host, endpoint.authority, endpoint.port)
     assert (region, service) == (endpoint.region, endpoint.service)
     assert endpoint.tls is not None
@@ -84,13 +84,13 @@ def test_as_botocore_is_told(
 ):
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setenv(name, value)
-    assert (host or value.removeprefix("https://")) == found("sqs").host
+    assert (host or value.removeprefix("https://")) == find_endpoint("sqs").host
 
 
 @pytest.mark.parametrize("service", ["dynamodb", "sqs"])
 def test_of_a_local_aws(monkeypatch: pytest.MonkeyPatch, service: str):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:4566/")
-    endpoint = found(service)
+    endpoint = find_endpoint(service)
     assert ("127.0.0.1", 4566, "127.0.0.1:4566") == (
         endpoint.host,
         endpoint.port,
@@ -139,37 +139,37 @@ def test_what_only_botocore_can_do_is_left_to_it(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(NotDirect, match=why):
-        found("dynamodb", config)
+        find_endpoint("dynamodb", config)
 
 
 def test_a_proxy_that_does_not_concern_the_endpoint_is_none(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
     monkeypatch.setenv("NO_PROXY", "amazonaws.com")
-    assert "dynamodb.eu-central-1.amazonaws.com" == found().host
+    assert "dynamodb.eu-central-1.amazonaws.com" == find_endpoint().host
 
 
 @pytest.mark.parametrize("service", ["s3", "sns"])
 def test_a_service_of_another_protocol(service: str):
     with pytest.raises(NotDirect, match=r"protocol|signature"):
-        found(service)
+        find_endpoint(service)
 
 
 def test_without_credentials(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(NotDirect, match="no credentials"):
-        found()
+        find_endpoint()
 
 
 @pytest.mark.parametrize("name", ["AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"])
 def test_the_authorities_are_those_that_botocore_trusts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ):
-    usual = found().tls
+    usual = find_endpoint().tls
     assert usual is not None
     assert len(usual.get_ca_certs()) > 50
     monkeypatch.setenv(name, str(self_signed(tmp_path, "authority.example")))
-    chosen = found().tls
+    chosen = find_endpoint().tls
     assert chosen is not None
     assert 1 == chosen.cert_store_stats()["x509"]
 

@@ -62,7 +62,7 @@ class Metadata:
         return fetched + self._for_s
 
 
-async def settled() -> None:
+async def settle() -> None:
     """Let a look that has begun end."""
     for _ in range(5):
         await asyncio.sleep(0)
@@ -81,11 +81,11 @@ def test_static_credentials_are_looked_at_once():
         now = 0.0
         keys = CurrentKeys(Static(), lambda: now)
         assert keys.get() is None, "nobody waits"
-        assert Keys("AKIA", "secret", None) == await keys.first()
+        assert Keys("AKIA", "secret", None) == await keys.wait_first()
         looks = asked
         for now in (1.0, 1e6):  # noqa: B007 - the clock reads it
             assert Keys("AKIA", "secret", None) == keys.get()
-            await settled()
+            await settle()
         assert looks == asked
 
     inline_calls.run(work())
@@ -97,11 +97,11 @@ def test_no_expired_credentials_are_ever_used():
     async def work() -> None:
         service = Metadata()
         keys = CurrentKeys(service.source, lambda: service.now)
-        await keys.first()
+        await keys.wait_first()
         for second in range(1, 86_400, 7):
             service.now = second
             found = keys.get()
-            await settled()
+            await settle()
             assert found is not None
             assert found.token is not None
             assert second < float(found.token), "expired"
@@ -117,13 +117,13 @@ def test_while_they_cannot_be_renewed_the_old_ones_are_used_as_long_as_botocore_
     async def work() -> None:
         service = Metadata()
         keys = CurrentKeys(service.source, lambda: service.now)
-        await keys.first()
+        await keys.wait_first()
         last = -1.0
         for second in range(1, FOR_S + 3600, 5):
             service.now = second
             service.away = second >= away_from
             found = keys.get()
-            await settled()
+            await settle()
             if found is not None:
                 assert found.token is not None
                 assert second < float(found.token)
@@ -132,7 +132,7 @@ def test_while_they_cannot_be_renewed_the_old_ones_are_used_as_long_as_botocore_
         service.away = False
         service.now += LOOK_S
         keys.get()
-        await settled()
+        await settle()
         assert keys.get() is not None, "they are found again"
 
     inline_calls.run(work())
@@ -162,7 +162,7 @@ def test_without_credentials_there_are_none_and_looks_have_a_pause(frozen: Calla
         keys = CurrentKeys(Empty(), lambda: now)
         for second in range(121):
             now = float(second)
-            assert await keys.first() is None
+            assert await keys.wait_first() is None
         assert 121 // LOOK_S + 1 == asked
 
     inline_calls.run(work())
@@ -171,7 +171,7 @@ def test_without_credentials_there_are_none_and_looks_have_a_pause(frozen: Calla
 def test_credentials_that_lack_a_part_are_none():
     async def work() -> None:
         for source in (Credentials(None, "x"), Credentials("x", None)):  # type: ignore[arg-type]
-            assert await CurrentKeys(source, lambda: 0).first() is None
+            assert await CurrentKeys(source, lambda: 0).wait_first() is None
 
     inline_calls.run(work())
 
@@ -180,7 +180,7 @@ def test_all_who_ask_at_first_wait_for_one_look():
     async def work() -> None:
         service = Metadata()
         keys = CurrentKeys(service.source, lambda: service.now)
-        found = await asyncio.gather(*(keys.first() for _ in range(10)))
+        found = await asyncio.gather(*(keys.wait_first() for _ in range(10)))
         assert 10 == len(found)
         assert None not in found
 

@@ -49,10 +49,10 @@ def test_headers_are_those_of_botocore(keys: Keys, service: str, body: bytes):
 
 
 def test_a_kept_key_is_that_of_the_day_and_the_secret():
-    signer, dice = Signer("eu-central-1", "sqs"), random.Random(17)
+    signer, rng = Signer("eu-central-1", "sqs"), random.Random(17)
     for _ in range(100):
-        keys = dice.choice([KEYS, PASSING])
-        at = AT + dice.choice([-1, 0, 1]) * DAY_S + dice.random() * 1000
+        keys = rng.choice([KEYS, PASSING])
+        at = AT + rng.choice([-1, 0, 1]) * DAY_S + rng.random() * 1000
         assert botocores(keys, at, b"x", "sqs") == dict(signer.headers(keys, at, GIVEN, b"x"))
 
 

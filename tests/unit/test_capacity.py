@@ -19,7 +19,7 @@ from ec2_agent.host.capacity import (
     PAUSES_S,
     PLENTY,
     RESERVED,
-    Capacity,
+    HostCapacity,
     JobCounts,
 )
 from ec2_agent.sandbox.disk.space import LOW_BYTES, LOW_FILES
@@ -38,7 +38,7 @@ class Host:
     def __init__(self, directory: Path) -> None:
         self.journal, self.jobs, self.now = 1000, JobCounts(0, 0), 100.0
         self.changed = asyncio.Event()
-        self.capacity = Capacity(
+        self.capacity = HostCapacity(
             directory,
             10,
             lambda: self.journal,

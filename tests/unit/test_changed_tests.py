@@ -2,7 +2,7 @@
 
 import pytest
 
-from scripts.tests.changed import concerned
+from scripts.tests.changed import find_concerned
 
 UNIT = "tests/unit/test_"
 
@@ -29,11 +29,11 @@ UNIT = "tests/unit/test_"
 def test_a_change_concerns_the_tests_that_import_the_file(
     file: str, tests: set[str], others: set[str]
 ):
-    found = concerned([file])
+    found = find_concerned([file])
     assert tests <= set(found)
     assert not others & set(found)
 
 
 def test_the_nearest_tests_are_named_first():
-    found = concerned(["layers/core/python/joblane/service/requeue.py"])
+    found = find_concerned(["layers/core/python/joblane/service/requeue.py"])
     assert found.index(f"{UNIT}requeue.py") < found.index(f"{UNIT}deploy_again.py")

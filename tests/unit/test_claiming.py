@@ -10,7 +10,7 @@ from ec2_agent.lanes.disposal import Action, dispose_refused
 from joblane.aws.job_claims import EARLY_MS
 from joblane.aws.lanes import LaneQueue
 from joblane.formats.times import rfc3339
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lease import LEASE_S, UNLISTED_MS, Heartbeat
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Message
@@ -35,7 +35,7 @@ def send(aws: Cloud, body: str | None = None) -> None:
 
 
 def put(aws: Cloud, **fields: object) -> Head:
-    head = submitted(JOB, "acme", submission(**fields), 1_000)
+    head = make_head(JOB, "acme", submission(**fields), 1_000)
     aws.jobs.put_new(head)
     return head
 
@@ -176,7 +176,7 @@ def test_a_message_is_kept_whenever_the_refusal_for_a_backoff_is_read(aws: Cloud
 
 
 def test_a_message_of_another_agents_job_is_deleted_whatever_its_state(aws: Cloud):
-    head = submitted(JOB, "acme", submission(), 1_000)
+    head = make_head(JOB, "acme", submission(), 1_000)
     aws.jobs.put_new(replace(head, assigned="agent-9"))
     send(aws)
     assert claim(aws) is None
@@ -189,7 +189,7 @@ def test_a_message_of_another_agents_job_is_deleted_whatever_its_state(aws: Clou
 
 
 def test_a_job_that_was_not_claimed_in_time_is_left_to_fail(aws: Cloud):
-    head = submitted(JOB, "acme", submission(), 1_000)
+    head = make_head(JOB, "acme", submission(), 1_000)
     aws.jobs.put_new(replace(head, assigned="agent-1", reply_by_ms=int(NOW * 1000)))
     send(aws)
     assert claim(aws) is None
@@ -199,7 +199,7 @@ def test_a_job_that_was_not_claimed_in_time_is_left_to_fail(aws: Cloud):
 @pytest.mark.parametrize(("runs", "restarted"), [(True, False), (False, False), (False, True)])
 def test_an_agent_knows_itself_whether_it_runs_its_job(aws: Cloud, runs: bool, restarted: bool):
     """Its row lists the job when a heartbeat was written during this very claim."""
-    head = submitted(JOB, "acme", submission(), 1_000)
+    head = make_head(JOB, "acme", submission(), 1_000)
     aws.jobs.put_new(replace(head, assigned="agent-1"))
     aws.jobs.claim(JOB, "agent-1", int(NOW * 1000))
     now = NOW + 100

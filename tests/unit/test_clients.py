@@ -60,7 +60,7 @@ def test_of_a_model_all_is_kept_that_its_operations_need(service: str):
 @pytest.mark.parametrize("service", SERVICES)
 def test_the_operations_of_a_service_are_those_that_the_code_names(service: str):
     whole = ServiceModel(_loader("botocore").load_service_model(service, "service-2"))
-    called = {name for name in whole.operation_names if xform_name(name) in _named()}
+    called = {name for name in whole.operation_names if xform_name(name) in _list_named()}
     assert set(OPERATIONS[service]) - OF_BOTOCORE == called - OTHER_NAMES.keys()
 
 
@@ -115,7 +115,7 @@ def _session(whose: str) -> Session:
 
 
 @cache
-def _named() -> set[str]:
+def _list_named() -> set[str]:
     """What the code names in the way of methods."""
     code = "".join(p.read_text() for place in CODE for p in (ROOT / place).rglob("*.py"))
     return set(re.findall(r"[.\"]([a-z0-9_]+)\b", code))

@@ -11,7 +11,7 @@ import pytest
 
 from ec2_agent.files import collect as collecting
 from ec2_agent.files.beneath import NotRegular, open_beneath, open_directory, open_regular
-from ec2_agent.files.collect import Bounds, CannotCollect, Collected, FoundFile, collect
+from ec2_agent.files.collect import Bounds, CannotCollect, CollectedFiles, FoundFile, collect
 from ec2_agent.files.transfers import Stopped
 from ec2_agent.host.capacity import descriptors_left
 
@@ -33,15 +33,15 @@ def _fd(work: Path) -> Iterator[int]:
     os.close(fd)
 
 
-def look(fd: int, *globs: str, bounds: Bounds = BOUNDS) -> Collected:
+def look(fd: int, *globs: str, bounds: Bounds = BOUNDS) -> CollectedFiles:
     return collect(fd, globs, bounds, lambda: True)
 
 
-def paths(found: Collected) -> list[str]:
+def paths(found: CollectedFiles) -> list[str]:
     return [file.path for file in found.files]
 
 
-def why(found: Collected) -> dict[str, str]:
+def why(found: CollectedFiles) -> dict[str, str]:
     return {entry.path: entry.why for entry in found.skipped}
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from functions.admin.handler import Settings, build
 from joblane.aws.directory import COUNTED
-from joblane.condition.names import MOST_S, scoped
+from joblane.condition.names import MOST_S, scope_name
 from joblane.condition.waiting import waiting_job
 from joblane.formats.times import rfc3339
-from joblane.job.head import Head, submitted
-from tests.support.aws import Cloud, configured
+from joblane.job.head import Head, make_head
+from tests.support.aws import Cloud, configure
 from tests.support.jobs import JOB, submission
 from tests.support.recovery import World
 from tests.support.requests import Api
@@ -25,7 +25,7 @@ def _world(aws: Cloud) -> World:
 
 
 def api(world: World, client: str = "client-acme") -> Api:
-    return Api(build(configured(Settings), world.aws.clients, world.clock), client)
+    return Api(build(configure(Settings), world.aws.clients, world.clock), client)
 
 
 def entries(world: World, client: str = "client-acme") -> list[dict[str, Any]]:
@@ -36,7 +36,7 @@ def entries(world: World, client: str = "client-acme") -> list[dict[str, Any]]:
 
 def join(world: World, condition: str, number: int, tenant: str) -> Head:
     """Put a job into a condition's list, as an agent does once it is blocked."""
-    head = submitted(f"{JOB[:22]}{number:04d}", tenant, submission(), world.now_ms)
+    head = make_head(f"{JOB[:22]}{number:04d}", tenant, submission(), world.now_ms)
     world.supervisor.join(condition, head, world.now_ms)
     return head
 
@@ -141,7 +141,7 @@ def test_an_application_is_declared_down_until_it_is_declared_up(world: World):
     until = rfc3339(world.now_ms // 1000 * 1000 + MOST_S * 1000)
     assert (200, "down", until) == (status, view["state"], view["until_at"])
     assert view["reason"].startswith("migration (declared down by machine ci at ")
-    jobs = world.submit_and_block(scoped("app:billing", "acme"))
+    jobs = world.submit_and_block(scope_name("app:billing", "acme"))
     world.machine.run(600)
     (entry,) = entries(world)
     assert ("app:billing", 1) == (entry["name"], entry["waiting"])
@@ -153,7 +153,7 @@ def test_an_application_is_declared_down_until_it_is_declared_up(world: World):
 
 def test_an_application_of_one_tenant_is_not_that_of_another(world: World):
     api(world, "client-other")("PUT", "/v1/conditions/app:billing", {"state": "down"})
-    jobs = world.submit_and_block(scoped("app:billing", "acme"))
+    jobs = world.submit_and_block(scope_name("app:billing", "acme"))
     world.machine.run()
     assert ["pending"] == world.states(jobs)
 
@@ -162,7 +162,7 @@ def test_an_application_of_no_tenant_is_declared_by_the_role_platform_for_all(wo
     """A tenant's operator cannot, whatever the name looks like."""
     platform, reason = api(world, "client-platform"), {"state": "down", "reason": "migration"}
     assert 200 == platform("PUT", "/v1/conditions/app:billing", reason)[0]
-    jobs = world.submit_and_block(scoped("app:billing", "acme"))
+    jobs = world.submit_and_block(scope_name("app:billing", "acme"))
     world.machine.run(600)
     (entry,) = entries(world)
     assert entry["reason"].startswith("declared down: migration (declared down by machine ops (pl")

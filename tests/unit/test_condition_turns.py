@@ -16,7 +16,7 @@ def _world(aws: Cloud) -> World:
     return World(aws, aws.clients)
 
 
-def released_until(world: World, wanted: str, tests: int) -> list[str]:
+def release_until(world: World, wanted: str, tests: int) -> list[str]:
     """Test a condition so often at most; jobs block again as soon as they are released.
 
     Returns the jobs in the order of their release, up to the wanted one.
@@ -26,7 +26,7 @@ def released_until(world: World, wanted: str, tests: int) -> list[str]:
         asked = world.http.asked
         while world.http.asked == asked:
             world.machine.run(1)
-        for received in world.received():
+        for received in world.receive_all():
             released.append(Message.decode(received.body).job_id)
             world.clock.now += 0.001
             world.block(received, URL)
@@ -38,7 +38,7 @@ def test_jobs_that_block_again_and_again_hold_up_no_job_of_another_tenant(world:
     ten = world.submit_and_block(URL, 10)
     (other,) = world.submit_and_block(URL, first=10, tenant="other")
     world.http.allow = allow
-    released = released_until(world, other, tests=2)
+    released = release_until(world, other, tests=2)
     assert other in released
     assert set(released) - {other} <= set(ten)
 
@@ -46,7 +46,7 @@ def test_jobs_that_block_again_and_again_hold_up_no_job_of_another_tenant(world:
 def test_a_job_that_comes_back_goes_behind_those_that_have_not_had_a_turn(world: World):
     jobs = world.submit_and_block(URL, 4)
     world.http.allow = 1
-    assert jobs == released_until(world, jobs[-1], tests=4)
+    assert jobs == release_until(world, jobs[-1], tests=4)
 
 
 def test_tenants_go_in_turn_however_many_jobs_each_has(world: World):
@@ -68,7 +68,7 @@ def test_a_job_that_comes_back_gives_up_when_it_first_blocked_so_long_ago(world:
     world.policies = {"http": {"policy": "constant", "every_s": 60, "most_s": 600}}
     (early,) = world.submit_and_block(URL)
     world.recover(1, seconds=60)
-    (message,) = world.received()
+    (message,) = world.receive_all()
     world.http.allow = 0
     (late,) = world.submit_and_block(URL, first=1)
     world.clock.now += 30

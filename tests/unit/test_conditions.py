@@ -14,9 +14,9 @@ from joblane.condition.names import (
     default_condition,
     http_address,
     parse,
-    scoped,
+    scope_name,
     tcp_address,
-    unscoped,
+    unscope_name,
 )
 from joblane.condition.policies import (
     DEFAULT_POLICY,
@@ -105,11 +105,11 @@ def test_a_wrong_name_is_refused_without_being_repeated(name: str):
 
 
 def test_an_application_is_its_tenants_own_and_looks_like_it_only_inside():
-    inside = scoped("app:billing", "acme")
+    inside = scope_name("app:billing", "acme")
     assert "app:acme/billing" == inside
-    assert "app:billing" == unscoped(inside)
+    assert "app:billing" == unscope_name(inside)
     assert Condition("app", "acme/billing") == parse(inside)
-    assert "tcp:a.example.com:1" == unscoped(scoped("tcp:a.example.com:1", "acme"))
+    assert "tcp:a.example.com:1" == unscope_name(scope_name("tcp:a.example.com:1", "acme"))
     with pytest.raises(ValidationError, match="must name an application"):
         TypeAdapter(ConditionName).validate_python(inside)
 

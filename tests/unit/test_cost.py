@@ -14,7 +14,7 @@ from joblane.aws.jobs import JobStore
 from joblane.aws.keys import KeyStore
 from joblane.aws.lanes import Lanes
 from joblane.formats.times import rfc3339
-from joblane.job.head import INLINE_SPEC_BYTES, submitted
+from joblane.job.head import INLINE_SPEC_BYTES, make_head
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.moves import AttemptFacts, plan
 from joblane.job.timeline import Step
@@ -24,7 +24,7 @@ from scripts.costs.prices import dollars_per_million
 from scripts.costs.usage import JOB as USED
 from scripts.costs.usage import output
 from tests.support.agents import Parts
-from tests.support.aws import DESCRIPTOR, KEYS_TABLE, Cloud, configured
+from tests.support.aws import DESCRIPTOR, KEYS_TABLE, Cloud, configure
 from tests.support.jobs import JOB, submission
 from tests.support.meter import Meter, item_size
 from tests.support.requests import Api
@@ -36,7 +36,7 @@ RunOne = Callable[[dict[str, object]], str]
 @pytest.fixture(name="api")
 def _api(meter: Meter, metered: Clients) -> Api:
     """The submission function, warm: it has read the figures of its tenant's limits."""
-    api = Api(build(configured(Settings), metered, time.time))
+    api = Api(build(configure(Settings), metered, time.time))
     api("POST", "/v1/jobs/batch", {"jobs": [{"command": []}]})
     assert {"dynamodb.GetItem": 1} == meter.calls
     meter.reset()
@@ -104,7 +104,7 @@ def test_waiting_for_a_condition_costs_four_write_units_and_the_start_after_it_o
     meter: Meter, metered: Clients
 ):
     jobs = JobStore(metered.make("dynamodb"), DESCRIPTOR.jobs_table)
-    jobs.put_new(submitted(JOB, "acme", submission(), 1_795_226_829_005))
+    jobs.put_new(make_head(JOB, "acme", submission(), 1_795_226_829_005))
     head = jobs.claim(JOB, "i-0123456789abcdef0", 1_795_226_829_105)
     before = meter.write_units
     step = Step(State.BLOCKED, 1_795_226_829_205, 0, "exit code 75; waits for http:https://a.b/c")
@@ -323,7 +323,7 @@ def test_a_warm_function_reads_the_figures_of_limits_once_in_ten_seconds(
     meter: Meter, metered: Clients
 ):
     now = [time.time()]
-    api = Api(build(configured(Settings), metered, lambda: now[0]))
+    api = Api(build(configure(Settings), metered, lambda: now[0]))
     for reads in (1, 1, 2, 2):
         for _ in range(5):
             assert 202 == api("POST", "/v1/jobs", {"command": ["true"]})[0]

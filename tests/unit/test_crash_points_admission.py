@@ -21,7 +21,7 @@ from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.key.policy import KeyLimits
-from tests.support.aws import DESCRIPTOR, configured
+from tests.support.aws import DESCRIPTOR, configure
 from tests.support.crash_points import Killed, Process
 from tests.support.keyed import LANE, NOW, NOW_MS, Deployed
 from tests.support.keys import body, put_keyed, stored
@@ -45,13 +45,13 @@ def nothing(_at: Deployed) -> None:
     """No job of the key."""
 
 
-def taken(at: Deployed) -> None:
+def take_slot(at: Deployed) -> None:
     """A job has the slot of the key."""
     put_keyed(at.aws, active="A", limits=KeyLimits(max_queued=9))
     send(at)
 
 
-def taken_and_waited_for(at: Deployed) -> None:
+def take_slot_and_wait(at: Deployed) -> None:
     """A job has the slot of the key, and another one waits for it."""
     put_keyed(at.aws, active="A", queued="B", limits=KeyLimits(max_queued=9))
     send(at)
@@ -67,7 +67,7 @@ def ended(state: State, path: str) -> tuple[Callable[[Deployed], object], Any]:
     made: list[str] = []
 
     def before(at: Deployed) -> None:
-        settings = configured(submission.Settings)
+        settings = configure(submission.Settings)
         api = Api(submission.build(settings, at.aws.clients, lambda: NOW - 60))
         _, job = api("POST", "/v1/jobs", body(max_queued=9))
         end(at, job["id"], state)
@@ -105,7 +105,7 @@ def due_and_taken(**concurrency: object) -> Callable[[Deployed], object]:
     """As `due`, and another job has the slot."""
 
     def before(at: Deployed) -> None:
-        taken(at)
+        take_slot(at)
         due(**concurrency)(at)
 
     return before
@@ -124,14 +124,16 @@ CASES = {
     "a slot, with what goes to S3": Case(
         nothing, post("/v1/jobs", {**body(max_queued=9), **HUGE}), set()
     ),
-    "a place in the queue": Case(taken, post("/v1/jobs", body(max_queued=9)), set()),
-    "a refusal": Case(taken, post("/v1/jobs", body()), set()),
-    "another job in its place": Case(taken, post("/v1/jobs", body(when_full="coalesce")), set()),
+    "a place in the queue": Case(take_slot, post("/v1/jobs", body(max_queued=9)), set()),
+    "a refusal": Case(take_slot, post("/v1/jobs", body()), set()),
+    "another job in its place": Case(
+        take_slot, post("/v1/jobs", body(when_full="coalesce")), set()
+    ),
     "the place of one that has not started": Case(
-        taken, post("/v1/jobs", body(when_full="replace-oldest")), {"skipped"}
+        take_slot, post("/v1/jobs", body(when_full="replace-oldest")), {"skipped"}
     ),
     "the place of one that waits": Case(
-        taken_and_waited_for,
+        take_slot_and_wait,
         post("/v1/jobs", body(when_full="replace-oldest", max_queued=1)),
         {"skipped"},
     ),
@@ -197,7 +199,7 @@ def run_agents(at: Deployed) -> None:
         at.aws.jobs.settle(head, step, facts)
 
 
-def killed_at(point: int, case: Case, at: Deployed, process: Process) -> bool:
+def kill_at(point: int, case: Case, at: Deployed, process: Process) -> bool:
     """One case with a death after call `point`; returns whether it came to that."""
     died = False
     at.reset()
@@ -231,4 +233,4 @@ def killed_at(point: int, case: Case, at: Deployed, process: Process) -> bool:
 def test_killed_after_any_call_key_and_jobs_agree(name: str):
     at = Deployed()
     process = Process(at.memory)
-    process.visit(lambda point: killed_at(point, CASES[name], at, process))
+    process.visit(lambda point: kill_at(point, CASES[name], at, process))

@@ -22,13 +22,13 @@ from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Spec
 from ec2_agent.state.backend import Backend
 from ec2_agent.state.memory import MemoryBackend
-from ec2_agent.state.records import BATCH, Record, Result, Verb
+from ec2_agent.state.records import BATCH, StateRecord, Verb, WriteResult
 from joblane.aws.lanes import LaneQueue
 from joblane.aws.payload_store import PayloadStore
 from joblane.aws.result_store import ResultStore
 from joblane.deployment.names import file_key, manifest_key, output_key
 from joblane.files.models import Manifest
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lease import LEASE_S, Heartbeat
 from joblane.job.lifecycle import State
 from joblane.job.message import Message
@@ -76,7 +76,7 @@ class Mortal(Process):
         process = self
 
         class Counted(DirectStore):
-            def write(self, verb: Verb, records: Sequence[Record]) -> list[Result]:
+            def write(self, verb: Verb, records: Sequence[StateRecord]) -> list[WriteResult]:
                 process.calling()
                 results = super().write(verb, records)
                 process.answered(Call(f"journal {verb}"))
@@ -96,7 +96,7 @@ PRINTED: dict[str, list[str | None]] = {
 }
 
 
-def printed(aws: Cloud, head: Head) -> list[tuple[int, int, str | None]]:
+def read_printed(aws: Cloud, head: Head) -> list[tuple[int, int, str | None]]:
     """A job's output: attempt, number and text of each record; a dead agent's may be missing."""
     # The clock of the agent that survives is a lease and a second ahead: more than that is over.
     now_ms = int(time.time() * 1000) + SETTLE_MS + 1000 * (LEASE_S + 2)
@@ -138,7 +138,7 @@ def submit(aws: Cloud, spec: dict[str, Any]) -> None:
     for data in (b"data", b"standard input"):
         key = file_key("acme", hashlib.sha256(data).hexdigest())
         s3.put_object(Bucket=DESCRIPTOR.bucket, Key=key, Body=data)
-    aws.jobs.put_new(payloads.keep(submitted(JOB, "acme", submission(**spec), now_ms)))
+    aws.jobs.put_new(payloads.keep(make_head(JOB, "acme", submission(**spec), now_ms)))
     aws.agents.beat(Heartbeat("agent-1", 0, now_ms, 1, 0, ("default",), "full", "1"))
 
 
@@ -210,7 +210,7 @@ def check(aws: Cloud, launcher: CountingLauncher, name: str, point: int) -> None
         expected = {State.COMPLETED, State.FAILED}
         assert launcher.starts <= 1, f"killed after call {point}"
     assert head.state in expected, f"killed after call {point}: {head.timeline[-1].reason}"
-    read = printed(aws, head)
+    read = read_printed(aws, head)
     assert len(read) == len(set(read)), f"killed after call {point}: read twice"
     if head.state is State.COMPLETED:
         last = [text for attempt, _, text in read if attempt == head.attempt]

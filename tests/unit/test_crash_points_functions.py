@@ -21,12 +21,12 @@ from joblane.aws.clients import Clients
 from joblane.aws.payload_store import PayloadStore
 from joblane.deployment.names import inbox_name
 from joblane.formats.times import rfc3339
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts, plan
 from joblane.job.timeline import Step
-from tests.support.aws import DESCRIPTOR, NAME, Cloud, configured
+from tests.support.aws import DESCRIPTOR, NAME, Cloud, configure
 from tests.support.crash_points import Killed, Process
 from tests.support.inline_calls import Inline
 from tests.support.jobs import JOB, submission
@@ -46,19 +46,19 @@ def post(path: str, body: object = None, method: str = "POST") -> Callable[[Clie
 
     def ask(clients: Clients, at: float) -> None:
         module: Any = submit if path.startswith("/v1/jobs") else admin
-        Api(module.build(configured(module.Settings), clients, lambda: at)).raw(method, path, body)
+        Api(module.build(configure(module.Settings), clients, lambda: at)).raw(method, path, body)
 
     return ask
 
 
 def tick(clients: Clients, at: float) -> None:
     """The requeue function's minute."""
-    requeue.build(configured(requeue.Settings), clients, lambda: at).run(lambda: 60.0)
+    requeue.build(configure(requeue.Settings), clients, lambda: at).run(lambda: 60.0)
 
 
 def next_tick(clients: Clients, at: float) -> None:
     """As `tick`, as far as jobs go: no limits are shared out, and no threads are started."""
-    function = requeue.build(configured(requeue.Settings), clients, lambda: at, pool=Inline)
+    function = requeue.build(configure(requeue.Settings), clients, lambda: at, pool=Inline)
     replace(function, share=lambda _now_ms: 0).run(lambda: 60.0)
 
 
@@ -67,7 +67,7 @@ def letter(body: str) -> Callable[[Clients, float], None]:
     record = {"messageId": "m-1", "body": body, "eventSourceARN": DLQ}
 
     def bring(clients: Clients, at: float) -> None:
-        dead_letter.build(configured(dead_letter.Settings), clients, lambda: at).handle([record])
+        dead_letter.build(configure(dead_letter.Settings), clients, lambda: at).handle([record])
 
     return bring
 
@@ -81,7 +81,7 @@ def nothing(_aws: Cloud) -> None:
 
 def pending(aws: Cloud, job_id: str = JOB, **spec: object) -> Head:
     """A job in its lane."""
-    head = submitted(job_id, "acme", submission(**spec), NOW_MS - 60_000)
+    head = make_head(job_id, "acme", submission(**spec), NOW_MS - 60_000)
     if head.state is State.PENDING:
         send(aws, job_id)
     aws.jobs.put_new(head)
@@ -145,7 +145,7 @@ class Case:
 def huge(aws: Cloud) -> None:
     """A job whose submission lies in S3."""
     payloads = PayloadStore(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket)
-    aws.jobs.put_new(payloads.keep(submitted(JOB, "acme", submission(**HUGE), NOW_MS - 60_000)))
+    aws.jobs.put_new(payloads.keep(make_head(JOB, "acme", submission(**HUGE), NOW_MS - 60_000)))
     send(aws, JOB)
 
 
@@ -240,11 +240,12 @@ def in_reach(head: Head, sent: list[str]) -> bool:
 def whole(aws: Cloud, head: Head) -> bool:
     """Whether all of a job's submission is there; PayloadLost if it is not."""
     return (
-        PayloadStore(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket).whole(head).payload is None
+        PayloadStore(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket).read_whole(head).payload
+        is None
     )
 
 
-def killed_at(point: int, case: Case, deployment: Deployment) -> bool:
+def kill_at(point: int, case: Case, deployment: Deployment) -> bool:
     """One case with a death after call `point`; returns whether it came to that."""
     aws, process = deployment.aws, deployment.process
     deployment.memory.reset()
@@ -285,4 +286,4 @@ def check_told(found: list[Head], sent: list[str]) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_killed_after_any_call_no_job_is_lost(name: str):
     deployment = Deployment()
-    deployment.process.visit(lambda point: killed_at(point, CASES[name], deployment))
+    deployment.process.visit(lambda point: kill_at(point, CASES[name], deployment))

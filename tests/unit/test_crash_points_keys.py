@@ -50,13 +50,13 @@ def ends(letters: str) -> Callable[[Deployed], None]:
     return end
 
 
-def ended_and_cancelled(at: Deployed) -> None:
+def end_and_cancel(at: Deployed) -> None:
     """A job ends, and the one that waits first is cancelled."""
     at.end("A")
     at.cancel("B")
 
 
-def deleted(at: Deployed) -> None:
+def delete(at: Deployed) -> None:
     """Jobs are deleted before they started."""
     at.aws.jobs.delete(job("A"))
     at.aws.jobs.delete(job("C"))
@@ -69,7 +69,7 @@ def of_two_keys(at: Deployed) -> None:
     at.end("H")
 
 
-def lost(at: Deployed) -> None:
+def lose(at: Deployed) -> None:
     """A job ends, and its record is given up."""
     at.end("A")
     at.stream.take()
@@ -81,15 +81,15 @@ CASES = {
         "A", "BC", ends("A"), ("B", "C"), large=True
     ),
     "three jobs end": Case("ABC", "DEFGH", ends("ABC"), ("DEF", "GH"), limits=THREE),
-    "a job ends, and the next one is cancelled": Case("A", "BC", ended_and_cancelled, ("C", "")),
-    "jobs are deleted": Case("A", "BCD", deleted, ("B", "D")),
+    "a job ends, and the next one is cancelled": Case("A", "BC", end_and_cancel, ("C", "")),
+    "jobs are deleted": Case("A", "BCD", delete, ("B", "D")),
     "jobs of two keys end": Case("A", "BC", of_two_keys, ("B", "C")),
     "the queue is cleared": Case("A", "BCD", lambda _: None, ("A", ""), asks=clear),
-    "the queue is cleared, and a slot is freed": Case("A", "BC", lost, ("", ""), asks=clear),
+    "the queue is cleared, and a slot is freed": Case("A", "BC", lose, ("", ""), asks=clear),
 }
 
 
-def killed_at(point: int, case: Case, at: Deployed, process: Process) -> bool:
+def kill_at(point: int, case: Case, at: Deployed, process: Process) -> bool:
     """One case with a death after call `point`; returns whether it came to that."""
     at.reset()
     spec = LARGE if case.large else {}
@@ -131,7 +131,7 @@ def killed_at(point: int, case: Case, at: Deployed, process: Process) -> bool:
 def test_killed_after_any_call_no_slot_is_lost(name: str):
     at = Deployed()
     process = Process(at.memory)
-    process.visit(lambda point: killed_at(point, CASES[name], at, process), least=3)
+    process.visit(lambda point: kill_at(point, CASES[name], at, process), least=3)
 
 
 def test_a_record_that_comes_again_and_again_sends_a_message_once_too_often_at_most():

@@ -24,7 +24,7 @@ from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.service import group_expansion, group_members, group_settlement
 from joblane.target import group
-from tests.support.aws import DESCRIPTOR, Cloud, configured
+from tests.support.aws import DESCRIPTOR, Cloud, configure
 from tests.support.crash_points import Killed
 from tests.support.depth import spread
 from tests.support.fleet import beat, inbox
@@ -56,7 +56,7 @@ def post(body: dict[str, Any], key: str | None) -> Callable[[Clients, float], No
     headers = {} if key is None else {"idempotency-key": key}
 
     def ask(clients: Clients, at: float) -> None:
-        api = Api(submission.build(configured(submission.Settings), clients, lambda: at))
+        api = Api(submission.build(configure(submission.Settings), clients, lambda: at))
         api.raw("POST", "/v1/jobs", body, headers=headers)
 
     return ask
@@ -184,7 +184,7 @@ def check_groups(deployment: Deployment, *, done: bool) -> None:
                 assert head.job_id in sent_to(deployment, head.assigned or "")
 
 
-def killed_at(point: int, case: Case, deployment: Deployment, *, again: bool) -> bool:
+def kill_at(point: int, case: Case, deployment: Deployment, *, again: bool) -> bool:
     """One case with a death after call `point`; returns whether it came to that."""
     deployment.memory.reset()
     aws, died = deployment.aws, False
@@ -223,4 +223,4 @@ WAYS = [(name, again) for name in CASES for again in (True, False)]
 @pytest.mark.parametrize(("name", "again"), spread(WAYS, 14))
 def test_killed_after_any_call_each_member_is_there_once(name: str, *, again: bool):
     deployment = Deployment()
-    deployment.process.visit(lambda point: killed_at(point, CASES[name], deployment, again=again))
+    deployment.process.visit(lambda point: kill_at(point, CASES[name], deployment, again=again))

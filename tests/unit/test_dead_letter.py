@@ -12,7 +12,7 @@ from functions.dead_letter.handler import Settings, build
 from joblane.aws.clients import Clients
 from joblane.aws.dead_letters import PART_CHARS
 from joblane.deployment.names import LANES, Lane, lane_name, sequel_mapping_parameter_name
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
@@ -20,7 +20,7 @@ from joblane.job.timeline import Step
 from joblane.service.dead_letters import UNKNOWN
 from joblane.service.expired_records import NEW_S
 from joblane.service.kick import KICK
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, configured
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, configure
 from tests.support.jobs import JOB, submission
 
 NOW = 1_800_000_000.0
@@ -54,11 +54,11 @@ def letter(body: str, arn: str = DLQ, reason: str | None = None) -> dict[str, An
 
 
 def deal(aws: Cloud, *records: dict[str, Any], clients: Clients | None = None) -> list[str]:
-    return build(configured(Settings), clients or aws.clients, lambda: NOW).handle(list(records))
+    return build(configure(Settings), clients or aws.clients, lambda: NOW).handle(list(records))
 
 
 def put(aws: Cloud) -> Head:
-    head = submitted(JOB, "acme", submission(), 1_000)
+    head = make_head(JOB, "acme", submission(), 1_000)
     aws.jobs.put_new(head)
     return head
 

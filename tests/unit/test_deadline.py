@@ -10,9 +10,9 @@ from ec2_agent.outcomes.judge import StopReason, judge
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Ending, Usage
 from joblane.formats.times import rfc3339
-from joblane.job.head import submitted
+from joblane.job.head import make_head
 from joblane.job.lifecycle import Outcome, State
-from tests.support.attempts import begin, lengths, stopped
+from tests.support.attempts import begin, lengths, stop_running
 from tests.support.aws import Cloud
 from tests.support.clock import Clock
 from tests.support.jobs import JOB, submission
@@ -38,14 +38,14 @@ def test_a_job_that_is_stopped_at_its_deadline_has_expired(
         else:
             clock.now += 1
 
-    head = stopped(aws, attempt, passed)
+    head = stop_running(aws, attempt, passed)
     assert (State.EXPIRED, Outcome.EXPIRED) == (head.state, head.outcome)
     assert f"its deadline {soon} passed" in head.timeline[-1].reason
     assert (0, 0) == lengths(aws)
 
 
 def test_the_outcome_stays_expired_when_the_clock_is_set_back():
-    head = submitted(JOB, "acme", submission(command=["true"], deadline=rfc3339(60_000)), 0)
+    head = make_head(JOB, "acme", submission(command=["true"], deadline=rfc3339(60_000)), 0)
     usage = Usage(cpu_s=0, wall_s=1)
     ending = Ending(
         None, 15, timed_out=False, oom_killed=False, stopped=True, error=None, usage=usage
@@ -66,10 +66,10 @@ def test_a_deadline_is_waited_for_by_the_agents_clock():
         if len(slept) == 3:
             clock.now += 3600  # suspended
 
-    asyncio.run(deadline.passed(1_060_000, clock, sleep))
+    asyncio.run(deadline.wait_until_passed(1_060_000, clock, sleep))
     assert [deadline.LOOK_S] * 3 == slept
     slept.clear()
     clock.now = 1000.0
     slept.extend([0.0] * 3)  # nothing happens to the clock
-    asyncio.run(deadline.passed(1_012_000, clock, sleep))
+    asyncio.run(deadline.wait_until_passed(1_012_000, clock, sleep))
     assert [5.0, 5.0, 2.0] == slept[3:]

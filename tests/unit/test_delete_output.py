@@ -12,14 +12,14 @@ from functions.submission.handler import Settings, build
 from joblane.aws import output_store as store_module
 from joblane.aws.errors import AwsRefused
 from joblane.job.chunk import Chunk
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
-from joblane.job.output import Record, stream_name
+from joblane.job.output import OutputRecord, stream_name
 from joblane.job.timeline import Step
 from joblane.service import delete as delete_module
 from joblane.service.delete import OUTPUT_CALLS
-from tests.support.aws import DESCRIPTOR, Cloud, configured
+from tests.support.aws import DESCRIPTOR, Cloud, configure
 from tests.support.jobs import JOB, submission
 from tests.support.requests import Api
 
@@ -30,26 +30,26 @@ NOISE = random.Random(12).randbytes(20_000)
 
 
 def api_of(aws: Cloud) -> Api:
-    return Api(build(configured(Settings), aws.clients, time.time))
+    return Api(build(configure(Settings), aws.clients, time.time))
 
 
-def ran(aws: Cloud, job_id: str, *attempts: int) -> Head:
+def run_dead_job(aws: Cloud, job_id: str, *attempts: int) -> Head:
     """A dead job, each of whose attempts stored so many chunks; every third is an object."""
-    head = submitted(job_id, "acme", submission(), NOW)
+    head = make_head(job_id, "acme", submission(), NOW)
     aws.jobs.put_new(head)
     for n, chunks in enumerate(attempts, 1):
         head = aws.jobs.claim(job_id, "agent-1", NOW)
         stream = stream_name("acme", job_id, head.epoch)
         for seq in range(1, chunks + 1):
             data = NOISE if seq % 3 == 0 else b"line\n"
-            aws.output.write(stream, Chunk.of([Record(seq, "stdout", NOW, data)]))
+            aws.output.write(stream, Chunk.of([OutputRecord(seq, "stdout", NOW, data)]))
         state = State.RETRY if n < len(attempts) else State.DEAD
         step = Step(state, NOW, head.attempt, "exit code 1", records=chunks)
         head = aws.jobs.settle(head, step, AttemptFacts(Outcome.FAILED, exit_code=1))
     return head
 
 
-def stored(aws: Cloud) -> Counter[str]:
+def count_stored(aws: Cloud) -> Counter[str]:
     """Rows and objects by job."""
     rows = aws.clients.make("dynamodb").scan(TableName=DESCRIPTOR.output_table)["Items"]
     listed = aws.clients.make("s3").list_objects_v2(Bucket=DESCRIPTOR.bucket)
@@ -64,11 +64,11 @@ def delete(api: Api, job_id: str = JOB) -> int:
 
 
 def test_a_deleted_job_takes_the_output_of_all_its_attempts_along(aws: Cloud):
-    ran(aws, JOB, 30, 0, 4)
-    ran(aws, OTHER, 3)
-    assert {JOB: 34 + 11, OTHER: 4} == stored(aws)
+    run_dead_job(aws, JOB, 30, 0, 4)
+    run_dead_job(aws, OTHER, 3)
+    assert {JOB: 34 + 11, OTHER: 4} == count_stored(aws)
     assert 204 == delete(api_of(aws))
-    assert {OTHER: 4} == stored(aws)
+    assert {OTHER: 4} == count_stored(aws)
 
 
 def test_output_beyond_what_one_request_deletes_takes_more_requests(
@@ -76,13 +76,13 @@ def test_output_beyond_what_one_request_deletes_takes_more_requests(
 ):
     """The job is there until the last one, so that each can be repeated."""
     monkeypatch.setattr(store_module, "ROWS_DELETED", 2)
-    ran(aws, JOB, 3 * OUTPUT_CALLS, 2 * OUTPUT_CALLS)
-    api, left = api_of(aws), [stored(aws)[JOB]]
+    run_dead_job(aws, JOB, 3 * OUTPUT_CALLS, 2 * OUTPUT_CALLS)
+    api, left = api_of(aws), [count_stored(aws)[JOB]]
     statuses: list[int] = []
     while statuses[-1:] != [204]:
         answer = api.raw("DELETE", f"/v1/jobs/{JOB}")
         statuses.append(answer["statusCode"])
-        left.append(stored(aws)[JOB])
+        left.append(count_stored(aws)[JOB])
         if answer["statusCode"] == 503:
             assert "1" == answer["headers"]["Retry-After"]
             assert 200 == api("GET", f"/v1/jobs/{JOB}")[0]
@@ -95,14 +95,14 @@ def test_a_request_that_finds_only_empty_streams_ends_too(
     aws: Cloud, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(delete_module, "OUTPUT_S", -1.0)
-    ran(aws, JOB, 1)
+    run_dead_job(aws, JOB, 1)
     assert 503 == delete(api_of(aws))
 
 
 @pytest.mark.parametrize("operation", ["Query", "DeleteObjects", "BatchWriteItem", "DeleteItem"])
 @pytest.mark.parametrize("when", ["before-call", "after-call"])
 def test_a_deletion_that_failed_at_any_moment_is_repeated(aws: Cloud, operation: str, when: str):
-    ran(aws, JOB, 30, 4)
+    run_dead_job(aws, JOB, 30, 4)
     failures = [AwsRefused({"Error": {"Code": "InternalError"}}, operation)]
 
     def fail(**_: Any) -> None:
@@ -114,22 +114,22 @@ def test_a_deletion_that_failed_at_any_moment_is_repeated(aws: Cloud, operation:
     assert 503 == delete(api)
     deleted = (when, operation) == ("after-call", "DeleteItem")
     assert (404 if deleted else 204) == delete(api)
-    assert {} == stored(aws)
+    assert {} == count_stored(aws)
 
 
 def test_an_object_that_s3_does_not_delete_keeps_its_row(aws: Cloud):
-    ran(aws, JOB, 3)
+    run_dead_job(aws, JOB, 3)
 
     def refuse(parsed: dict[str, Any], **_: Any) -> None:
         parsed["Errors"] = [{"Key": "x", "Code": "InternalError", "Message": "try again"}]
 
     aws.emitter().register("after-call.s3.DeleteObjects", refuse)
     assert 503 == delete(api_of(aws))
-    assert 3 == stored(aws)[JOB]
+    assert 3 == count_stored(aws)[JOB]
 
 
 def test_keys_that_a_throttled_table_left_out_are_sent_again(aws: Cloud):
-    ran(aws, JOB, 30)
+    run_dead_job(aws, JOB, 30)
     throttled = [2]
 
     def leave_out(params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
@@ -146,23 +146,25 @@ def test_keys_that_a_throttled_table_left_out_are_sent_again(aws: Cloud):
     emitter.register("provide-client-params.dynamodb.BatchWriteItem", leave_out)
     emitter.register("after-call.dynamodb.BatchWriteItem", say_so)
     assert 204 == delete(api_of(aws))
-    assert {} == stored(aws)
+    assert {} == count_stored(aws)
     assert [0] == throttled
 
 
 def test_the_output_of_a_running_job_stays(aws: Cloud):
-    ran(aws, OTHER, 1)
-    head = submitted(JOB, "acme", submission(), NOW)
+    run_dead_job(aws, OTHER, 1)
+    head = make_head(JOB, "acme", submission(), NOW)
     aws.jobs.put_new(head)
     aws.jobs.claim(JOB, "agent-1", NOW)
-    aws.output.write(stream_name("acme", JOB, 1), Chunk.of([Record(1, "stdout", NOW, b"x\n")]))
+    aws.output.write(
+        stream_name("acme", JOB, 1), Chunk.of([OutputRecord(1, "stdout", NOW, b"x\n")])
+    )
     assert 409 == delete(api_of(aws))
-    assert {JOB: 1, OTHER: 1} == stored(aws)
+    assert {JOB: 1, OTHER: 1} == count_stored(aws)
 
 
 def test_attempts_that_had_no_output_are_not_looked_at(aws: Cloud):
     calls: Counter[str] = Counter()
     aws.emitter().register("before-call", lambda model, **_: calls.update([model.name]))
-    ran(aws, JOB, 0, 0, 1)
+    run_dead_job(aws, JOB, 0, 0, 1)
     assert 204 == delete(api_of(aws))
     assert 1 == calls["Query"]

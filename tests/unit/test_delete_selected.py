@@ -6,14 +6,14 @@ from itertools import count
 
 import pytest
 
-from joblane.aws.audit import AuditStore, Wanted
+from joblane.aws.audit import AuditStore, TrailQuery
 from joblane.aws.errors import AwsRefused
 from joblane.contract.cursors import encode_cursor
 from joblane.contract.queries import SelectJobs
 from joblane.job.chunk import Chunk
 from joblane.job.head import Head
 from joblane.job.lifecycle import ENDED, State
-from joblane.job.output import Record, stream_name
+from joblane.job.output import OutputRecord, stream_name
 from joblane.service import delete_selected
 from joblane.service.delete import JobDeleter
 from tests.support.aws import AUDIT_TABLE, Cloud
@@ -90,7 +90,7 @@ def test_a_job_with_much_output_takes_more_requests_and_those_after_it_follow(
     large = jobs[-3]
     stream = stream_name("acme", large, 1)
     for seq in range(1, 6):
-        aws.output.write(stream, Chunk.of([Record(seq, "stdout", NOW_MS, b"line\n")]))
+        aws.output.write(stream, Chunk.of([OutputRecord(seq, "stdout", NOW_MS, b"line\n")]))
     monkeypatch.setattr("joblane.service.delete.OUTPUT_CALLS", 2)
     monkeypatch.setattr("joblane.aws.output_store.ROWS_DELETED", 1)
     found = pages(api, "delete", state="failed")
@@ -173,7 +173,7 @@ def test_nobody_deletes_another_tenants_jobs(aws: Cloud, api: Api, clock: Iterat
 def test_the_audit_trail_says_what_was_asked(aws: Cloud, api: Api):
     page(api, "delete", state="failed", label="team=web")
     trail = AuditStore(aws.clients.make("dynamodb"), AUDIT_TABLE)
-    (record,), _ = trail.of_tenant("acme", Wanted(limit=10))
+    (record,), _ = trail.of_tenant("acme", TrailQuery(limit=10))
     assert ("delete-jobs", "wrong input") == (record.action, record.reason)
     assert record.asked_json is not None
     asked = json.loads(record.asked_json)

@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ConnectTimeoutError
 
 from ec2_agent.presence.notices import Kind
-from ec2_agent.scale_in.departure import SETTLE_S
+from ec2_agent.scale_in.scale_in import SETTLE_S
 from joblane.fleet.idle import LeavingPolicy
 from tests.support import inline_calls
 from tests.support.departing import POLICY, Process
@@ -28,7 +28,7 @@ async def at(seconds: float) -> None:
     await asyncio.sleep(seconds - Instance.now())
 
 
-async def closed(process: Process) -> None:
+async def wait_closed(process: Process) -> None:
     """Wait until the agent is about to leave."""
     while not process.parts.standing.leaving:
         await asyncio.sleep(0.5)
@@ -156,7 +156,7 @@ def test_an_agent_that_takes_no_jobs_is_not_idle(tmp_path: Path, trouble: str):
 
 def test_what_comes_while_it_closes_keeps_an_idle_agent(tmp_path: Path):
     async def during(instance: Instance, process: Process) -> None:
-        await closed(process)
+        await wait_closed(process)
         job = instance.submit()  # a poll is still open
         await asyncio.sleep(SOON_S)
         assert ([], 1) == (instance.requests, instance.ended[job])
@@ -319,7 +319,7 @@ def test_a_heartbeat_that_fails_keeps_the_instance(tmp_path: Path, monkeypatch: 
         def fail(_: object) -> None:
             raise ConnectTimeoutError(endpoint_url="https://dynamodb.test")
 
-        await closed(process)
+        await wait_closed(process)
         with monkeypatch.context() as patched:
             patched.setattr(process.parts.lease.store, "beat", fail)
             await asyncio.sleep(SOON_S)
@@ -331,7 +331,7 @@ def test_a_heartbeat_that_fails_keeps_the_instance(tmp_path: Path, monkeypatch: 
 
 def test_an_operator_keeps_an_agent_that_is_about_to_leave(tmp_path: Path):
     async def during(instance: Instance, process: Process) -> None:
-        await closed(process)
+        await wait_closed(process)
         process.command("cordon")
         await asyncio.sleep(500)
         assert [] == instance.requests
@@ -345,14 +345,14 @@ def test_an_operator_keeps_an_agent_that_is_about_to_leave(tmp_path: Path):
 def test_killed_after_any_call_no_job_is_lost_or_run_twice_and_the_size_falls_once(
     tmp_path: Path, job_after_s: int | None
 ):
-    """A job comes at a moment of the departure, or none does; the agent is started again."""
+    """A job comes at a moment of the scale-in, or none does; the agent is started again."""
     visited = 0
     for calls in range(1, 200):
         directory = tmp_path / str(calls)
 
         async def during(instance: Instance, process: Process, calls: int = calls) -> None:
             instance.desired = 5
-            await closed(process)
+            await wait_closed(process)
             instance.kill_after = instance.calls + calls
             if job_after_s is not None:
                 await asyncio.sleep(job_after_s)

@@ -9,7 +9,7 @@ import pytest
 
 from joblane.aws.lanes import MAX_DELAY_S
 from joblane.condition.state import OVERDUE_S
-from joblane.job.head import submitted
+from joblane.job.head import make_head
 from joblane.job.lifecycle import State
 from joblane.service.wake_up import renewal_delay_s
 from tests.support.depth import budget
@@ -129,5 +129,5 @@ def test_a_new_message_comes_when_its_job_can_start(
     state: State, next_at_s: int | None, delay_s: int | None
 ):
     next_at_ms = None if next_at_s is None else NOW_MS + next_at_s * 1000
-    head = replace(submitted(JOB, "acme", submission(), NOW_MS), state=state, next_at_ms=next_at_ms)
+    head = replace(make_head(JOB, "acme", submission(), NOW_MS), state=state, next_at_ms=next_at_ms)
     assert delay_s == renewal_delay_s(head, NOW_MS)

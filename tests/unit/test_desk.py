@@ -26,7 +26,7 @@ from joblane.aws.lanes import Received
 from joblane.condition.waiting import waiting_job
 from joblane.contract.job import job_view
 from joblane.formats.ids import nth_id
-from joblane.job.head import submitted
+from joblane.job.head import make_head
 from joblane.job.lifecycle import State
 from joblane.job.message import Message
 from joblane.job.spec import DEFAULT_MEMORY_MB
@@ -638,7 +638,7 @@ def test_a_claim_that_fails_frees_the_slot_and_gives_the_message_back(world: Wor
 
 
 def test_a_message_that_comes_before_its_jobs_row_has_its_wait_noted_later(world: World):
-    early = submitted(nth_id(JOB, 99), "acme", submission(), 1000)
+    early = make_head(nth_id(JOB, 99), "acme", submission(), 1000)
 
     async def story() -> None:
         agent = world.agent
@@ -656,7 +656,7 @@ def test_a_message_that_comes_before_its_jobs_row_has_its_wait_noted_later(world
 
 
 def test_a_job_that_a_condition_lets_go_on_asks_for_the_same_memory():
-    entry = waiting_job(submitted(JOB, "acme", submission(**LARGE), 1000))
+    entry = waiting_job(make_head(JOB, "acme", submission(**LARGE), 1000))
     row = waiting_row("app:x", entry)
     assert LARGE_MB == wake_up_message(to_waiting(row)).memory_mb
 

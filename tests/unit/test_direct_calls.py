@@ -15,9 +15,9 @@ from ec2_agent.aws_calls.direct import (
     REST_S,
     DirectCalls,
     NotMade,
-    made,
+    call_either,
 )
-from ec2_agent.aws_calls.endpoint import Endpoint, NotDirect
+from ec2_agent.aws_calls.endpoint import AwsEndpoint, NotDirect
 from tests.support import inline_calls
 from tests.support.answering import Asked, Part, Server, Then, answer, serving
 from tests.support.clock import Clock
@@ -26,7 +26,7 @@ from tests.support.wire import calls_to, endpoint
 REQUEST = {"TableName": "jobs", "Key": {"job_id": {"B": b"\x00\xff"}}}
 
 
-def named(caplog: pytest.LogCaptureFixture, event: str) -> int:
+def count_named(caplog: pytest.LogCaptureFixture, event: str) -> int:
     """How many log events have this name."""
     return [record.__dict__.get("event") for record in caplog.records].count(event)
 
@@ -36,7 +36,9 @@ def whole(content: Any) -> Any:
     return content
 
 
-async def refused(calls: DirectCalls, wait_s: float = 0, read: Callable[[Any], Any] = whole) -> str:
+async def read_refusal(
+    calls: DirectCalls, wait_s: float = 0, read: Callable[[Any], Any] = whole
+) -> str:
     """Why a call was not made."""
     with pytest.raises(NotMade) as error:
         await calls.call("UpdateItem", REQUEST, read, wait_s)
@@ -94,7 +96,7 @@ CRC = str(zlib.crc32(BODY))
 )
 def test_anything_but_a_good_answer_is_none(parts: list[Part], why: str):
     async def work(server: Server, calls: DirectCalls, _: Clock) -> None:
-        assert why in await refused(calls)
+        assert why in await read_refusal(calls)
         assert 1 == len(server.came)
 
     run(lambda _: parts, work)
@@ -118,7 +120,7 @@ def test_a_checksum_that_agrees():
 )
 def test_an_answer_that_cannot_be_read_is_none(read: Callable[[Any], Any]):
     async def work(_server: Server, calls: DirectCalls, _: Clock) -> None:
-        assert "unexpected answer" in await refused(calls, read=read)
+        assert "unexpected answer" in await read_refusal(calls, read=read)
 
     run(lambda _: [answer(BODY)], work)
 
@@ -127,9 +129,9 @@ def test_an_answer_is_waited_for_as_long_as_the_call_itself_waits(monkeypatch: p
     monkeypatch.setattr(direct, "TIMEOUT_S", 0.01)
 
     async def work(server: Server, calls: DirectCalls, _: Clock) -> None:
-        polls = asyncio.create_task(refused(calls, wait_s=60))
-        await server.asked(1)
-        assert "no answer in time" == await refused(calls)
+        polls = asyncio.create_task(read_refusal(calls, wait_s=60))
+        await server.wait_asked(1)
+        assert "no answer in time" == await read_refusal(calls)
         assert not polls.done()
         polls.cancel()
         await asyncio.wait({polls})
@@ -140,7 +142,7 @@ def test_an_answer_is_waited_for_as_long_as_the_call_itself_waits(monkeypatch: p
 def test_a_condition_that_does_not_hold_says_nothing_against_direct_calls():
     async def work(server: Server, calls: DirectCalls, _clock: Clock) -> None:
         for _ in range(REST_AFTER * 3):
-            assert "condition" in await refused(calls)
+            assert "condition" in await read_refusal(calls)
         assert REST_AFTER * 3 == len(server.came)
         assert 1 == server.opened
 
@@ -155,24 +157,24 @@ def test_after_three_failures_in_a_row_they_rest_for_a_while(caplog: pytest.LogC
     async def work(server: Server, calls: DirectCalls, clock: Clock) -> None:
         nonlocal well
         for _ in range(REST_AFTER):
-            assert "status 500" == await refused(calls)
-        assert "direct calls rest" == await refused(calls)
+            assert "status 500" == await read_refusal(calls)
+        assert "direct calls rest" == await read_refusal(calls)
         clock.now += REST_S - 0.1
-        assert "direct calls rest" == await refused(calls)
+        assert "direct calls rest" == await read_refusal(calls)
         assert REST_AFTER == len(server.came)
         clock.now += 0.1
         well = True
         assert {} == await calls.call("UpdateItem", REQUEST, whole)
         well = False
         for _ in range(REST_AFTER - 1):
-            assert "status 500" == await refused(calls)
+            assert "status 500" == await read_refusal(calls)
         well = True
         assert {} == await calls.call("UpdateItem", REQUEST, whole)
         well = False
-        assert "status 500" == await refused(calls)
+        assert "status 500" == await read_refusal(calls)
         well = True
         assert {} == await calls.call("UpdateItem", REQUEST, whole), "they were not in a row"
-        assert 1 == named(caplog, "direct_calls_rest")
+        assert 1 == count_named(caplog, "direct_calls_rest")
 
     run(lambda _: [answer({}, "200 OK" if well else "500 Internal Server Error")], work)
 
@@ -207,7 +209,7 @@ def test_a_service_that_is_not_called_directly_is_looked_at_again_after_a_while(
     looks = 0
     caplog.set_level(logging.INFO, "joblane")
 
-    def find() -> Endpoint:
+    def find() -> AwsEndpoint:
         nonlocal looks
         looks += 1
         raise error
@@ -216,13 +218,13 @@ def test_a_service_that_is_not_called_directly_is_looked_at_again_after_a_while(
         clock = Clock(1000.0)
         calls = DirectCalls(find, lambda: 0, clock)
         for _ in range(5):
-            assert "this service is not called directly" == await refused(calls)
+            assert "this service is not called directly" == await read_refusal(calls)
         assert 1 == looks
-        assert told == named(caplog, "not_called_directly")
+        assert told == count_named(caplog, "not_called_directly")
         clock.now += OPEN_AGAIN_S
-        await refused(calls)
+        await read_refusal(calls)
         assert 2 == looks
-        assert told == named(caplog, "not_called_directly")  # the same as before
+        assert told == count_named(caplog, "not_called_directly")  # the same as before
         calls.close()
 
     inline_calls.run(work())
@@ -234,7 +236,7 @@ def test_callers_at_once_find_it_together():
     async def work() -> None:
         async with serving(lambda _: [answer({})]) as server:
 
-            def find() -> Endpoint:
+            def find() -> AwsEndpoint:
                 nonlocal looks
                 looks += 1
                 return endpoint("dynamodb", server.port)
@@ -258,7 +260,7 @@ def test_without_valid_credentials_no_call_is_made():
             calls = DirectCalls(
                 lambda: endpoint("dynamodb", server.port, Empty()), lambda: 0, Clock(1000.0)
             )
-            assert "no valid credentials" == await refused(calls)
+            assert "no valid credentials" == await read_refusal(calls)
             assert [] == server.came
 
     asyncio.run(work())
@@ -274,12 +276,12 @@ def test_what_is_not_made_directly_is_made_through_botocore(given: str | None):
 
     async def work() -> None:
         calls = None if given is None else DirectCalls(_no_endpoint, lambda: 0, Clock(1000.0))
-        assert "botocore" == await made(calls, directly, lambda: "botocore", "call")
+        assert "botocore" == await call_either(calls, directly, lambda: "botocore", "call")
 
     inline_calls.run(work())
 
 
-def _no_endpoint() -> Endpoint:
+def _no_endpoint() -> AwsEndpoint:
     raise NotDirect("none")
 
 
@@ -292,6 +294,6 @@ def test_what_is_made_directly_is_made_once():
 
     async def work() -> None:
         calls = DirectCalls(_no_endpoint, lambda: 0, Clock(1000.0))
-        assert "directly" == await made(calls, directly, botocore, "call")
+        assert "directly" == await call_either(calls, directly, botocore, "call")
 
     inline_calls.run(work())

@@ -15,7 +15,7 @@ import pytest
 
 from ec2_agent.bundles.cache import BundleCache
 from ec2_agent.files.cache import FileCache
-from ec2_agent.files.inputs import Fetch, InputFiles
+from ec2_agent.files.inputs import InputFetch, InputFiles
 from ec2_agent.files.staging import Stages
 from ec2_agent.files.transfers import Transfers
 from ec2_agent.messages.hiding import LACKING
@@ -26,7 +26,7 @@ from ec2_agent.sandbox.model import DiskShort, HostLacks, SandboxRefused
 from ec2_agent.shim.log import LOOK_BYTES, MAX_RECORD, Writer
 from joblane.aws.download import Download
 from joblane.deployment.names import file_key
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import State
 from tests.support.agents import Parts
 from tests.support.attempts import begin, lengths, output
@@ -34,7 +34,7 @@ from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB, submission
 from tests.support.scarcity import disk
 from tests.support.threads import run_all
-from tests.unit.test_bundle_cache import digest_of, entry, zipped
+from tests.unit.test_bundle_cache import digest_of, entry, zip_entries
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
 
@@ -75,7 +75,7 @@ def test_what_is_reserved_is_gone_and_comes_back(space: DiskSpace):
 def test_what_was_written_counts_once(space: DiskSpace, place: Path):
     with space.reserve(20 * MIB, "one") as one:
         take(place, 15)
-        one.wrote(15 * MIB)
+        one.note_written(15 * MIB)
         with space.reserve(10 * MIB, "two"), pytest.raises(DiskShort):
             space.reserve(1 * MIB, "three").__enter__()
 
@@ -152,13 +152,13 @@ class Kinds:
         self.files = FileCache(place / "cache", self.bucket.download, space)
         self.bundles = BundleCache(place / "bundles", self.bucket.download, space)
 
-    def fetch(self, *, own_users: bool, **fields: Any) -> Fetch:
+    def fetch(self, *, own_users: bool, **fields: Any) -> InputFetch:
         """Fetch for a job that has the file by these fields."""
         inputs = InputFiles(
             self.files, Stages(self.place / "stage"), Transfers(), self.space, own_users=own_users
         )
-        head = submitted(JOB, "acme", submission(**fields), 0)
-        fetch = Fetch(inputs, head, lambda: True, lambda *_: None)
+        head = make_head(JOB, "acme", submission(**fields), 0)
+        fetch = InputFetch(inputs, head, lambda: True, lambda *_: None)
         fetch.run()
         return fetch
 
@@ -170,11 +170,13 @@ class Kinds:
 
     def zip_file(self, size: int) -> None:
         """Download a bundle that unpacks to no more."""
-        os.close(self.bundles.use("acme", self.bucket.add(zipped(entry("a", os.urandom(size))))))
+        os.close(
+            self.bundles.use("acme", self.bucket.add(zip_entries(entry("a", os.urandom(size)))))
+        )
 
     def unpacked(self, size: int) -> None:
         """Unpack a bundle of a few bytes."""
-        os.close(self.bundles.use("acme", self.bucket.add(zipped(entry("a", bytes(size))))))
+        os.close(self.bundles.use("acme", self.bucket.add(zip_entries(entry("a", bytes(size))))))
 
     def work_directory(self, size: int) -> None:
         """Make a disk for `disk_mb`."""

@@ -20,7 +20,7 @@ from joblane.aws.agent_facts import KEPT_S, FactStore
 from joblane.target.fact_command import FactCommand
 from joblane.target.facts import BUILT_IN, LEFT_OUT, MAX_FACTS_BYTES, Facts, encode
 from scripts.costs.prices import HOURS, WRITE_UNIT
-from scripts.costs.usage import Agent
+from scripts.costs.usage import AgentUsage
 from tests.support import inline_calls
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.meter import Meter, item_size
@@ -60,7 +60,7 @@ def clock() -> float:
     return asyncio.get_running_loop().time()
 
 
-def published(
+def publish(
     seconds: float, change: Mapping[float, Facts], known: KnownFacts, store: FactStore
 ) -> None:
     """Publish for so many seconds; at the times in `change` the host has other facts."""
@@ -80,7 +80,7 @@ def published(
 def test_an_hour_of_facts_costs_less_than_70_dollars_a_month_for_10_000_agents(aws: Cloud):
     meter = Meter()
     store = FactStore(meter.clients_of(aws).make("dynamodb"), DESCRIPTOR.agents_table)
-    published(HOUR_S, {0: FULL}, KnownFacts(), store)
+    publish(HOUR_S, {0: FULL}, KnownFacts(), store)
     assert {"dynamodb.PutItem": HOUR_S / RENEW_S} == meter.calls
     row = aws.clients.make("dynamodb").get_item(
         TableName=DESCRIPTOR.agents_table,
@@ -90,7 +90,7 @@ def test_an_hour_of_facts_costs_less_than_70_dollars_a_month_for_10_000_agents(a
     assert item_size(row) <= 1024
     assert meter.calls["dynamodb.PutItem"] == meter.write_units, "a unit each"
     assert 68 < WRITE_UNIT.of(meter.write_units * HOURS * 10_000) < 70
-    assert Agent(queues=1).fact_write_units == pytest.approx(meter.write_units * HOURS)
+    assert AgentUsage(queues=1).fact_write_units == pytest.approx(meter.write_units * HOURS)
 
 
 def test_the_longest_name_of_an_agent_leaves_room_for_the_most_facts(aws: Cloud):
@@ -102,7 +102,7 @@ def test_the_longest_name_of_an_agent_leaves_room_for_the_most_facts(aws: Cloud)
     items = aws.clients.make("dynamodb").scan(TableName=DESCRIPTOR.agents_table)["Items"]
     assert item_size(items[0]) <= 1024
     assert facts == store.get(agent, 2_000_000_000)
-    assert [] == list(aws.agents.every()), "not in the list of agents"
+    assert [] == list(aws.agents.read_all()), "not in the list of agents"
 
 
 def test_facts_are_written_when_they_change_and_otherwise_to_stay_valid():
@@ -114,7 +114,7 @@ def test_facts_are_written_when_they_change_and_otherwise_to_stay_valid():
         100: {"a": 4},
         110: {"a": 4},
     }
-    published(600, change, KnownFacts(), store)
+    publish(600, change, KnownFacts(), store)
     assert [0, CHANGE_S, 2 * CHANGE_S, 2 * CHANGE_S + RENEW_S] == store.times
     assert [1, 3, 4, 4] == [facts["a"] for _, facts in store.written]
     assert RENEW_S + CHANGE_S <= KEPT_S
@@ -122,13 +122,13 @@ def test_facts_are_written_when_they_change_and_otherwise_to_stay_valid():
 
 def test_facts_that_change_all_the_time_are_written_once_a_minute():
     store = Recorder()
-    published(HOUR_S - 1, {at: {"a": at} for at in range(HOUR_S)}, KnownFacts(), store)
+    publish(HOUR_S - 1, {at: {"a": at} for at in range(HOUR_S)}, KnownFacts(), store)
     assert list(range(0, HOUR_S, 60)) == store.times
 
 
 def test_the_first_write_waits_for_fact_commands_but_not_for_long():
     store, known = Recorder(), KnownFacts(["slow"])
-    published(30, {1: {"a": 1}}, known, store)
+    publish(30, {1: {"a": 1}}, known, store)
     assert [(publishing.FIRST_S, {"a": 1})] == store.written
 
 
@@ -136,7 +136,7 @@ def test_a_write_that_fails_is_made_again_and_logged_once(caplog: pytest.LogCapt
     store = Recorder()
     store.unreachable_until = 50
     with caplog.at_level(logging.INFO, "joblane"):
-        published(100, {0: {"a": 1}, 10: {"a": 2}}, KnownFacts(), store)
+        publish(100, {0: {"a": 1}, 10: {"a": 2}}, KnownFacts(), store)
     assert [(60, {"a": 2})] == store.written
     assert ["facts_not_written"] == [record.__dict__["event"] for record in caplog.records]
 
@@ -173,7 +173,7 @@ def test_expired_facts_are_hidden_and_others_read_by_the_hundred(aws: Cloud):
 Run = Callable[[FactCommand], bytes]
 
 
-def collected(run: Run, seconds: float, known: KnownFacts, **commands: FactCommand) -> None:
+def collect(run: Run, seconds: float, known: KnownFacts, **commands: FactCommand) -> None:
     """Collect for so many seconds."""
 
     async def work() -> None:
@@ -192,7 +192,7 @@ def test_commands_run_in_their_intervals():
         return f"{len(runs)}".encode()
 
     known = KnownFacts(["a", "b"])
-    collected(
+    collect(
         run,
         601,
         known,
@@ -223,7 +223,7 @@ def test_a_command_that_fails_leaves_its_facts_out_and_is_logged_once(
         return output
 
     with caplog.at_level(logging.INFO, "joblane"):
-        collected(run, 250, known, a=FactCommand(command=("a",), every_s=60))
+        collect(run, 250, known, a=FactCommand(command=("a",), every_s=60))
     assert [None, 1, None, None, 2] == [facts.get("a.x") for facts in seen]
     assert [None, None, "a", "a", None] == [facts.get(LEFT_OUT) for facts in seen]
     logged = [(r.__dict__["event"], r.getMessage()) for r in caplog.records]

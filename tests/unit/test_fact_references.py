@@ -16,8 +16,8 @@ from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.spec import Submission
 from joblane.target.facts import Facts
-from tests.support.attempts import begin, finished, output
-from tests.support.aws import Cloud, configured
+from tests.support.attempts import begin, finish, output
+from tests.support.aws import Cloud, configure
 from tests.support.jobs import submission
 from tests.support.requests import Api
 
@@ -29,7 +29,7 @@ def run(aws: Cloud, launcher: Launcher, facts: Facts = FACTS, **fields: Any) -> 
     """Run an attempt on an agent with these facts; returns the job then."""
     parts, attempt = begin(aws, launcher, **fields)
     parts.facts.host(facts)
-    return finished(aws, attempt)
+    return finish(aws, attempt)
 
 
 def test_a_command_and_its_environment_have_the_facts_of_their_agent(
@@ -54,7 +54,7 @@ def test_an_unknown_fact_fails_the_job_for_good_and_is_named(aws: Cloud, launche
 
 def test_a_name_that_is_too_long_is_shown_in_part():
     with pytest.raises(CannotResolve) as refused:
-        resolved(command=["x", "@fact." + "n" * 100_000])
+        resolve(command=["x", "@fact." + "n" * 100_000])
     assert f"has no fact {'n' * 63}…;" in str(refused.value)
 
 
@@ -64,7 +64,7 @@ def test_a_nul_in_a_fact_fails_the_job_for_good(aws: Cloud, launcher: Launcher):
     assert "command[1] contains a NUL" in head.timeline[-1].reason
 
 
-def resolved(**fields: Any) -> Submission:
+def resolve(**fields: Any) -> Submission:
     """A submission with the facts above."""
     known = KnownFacts()
     known.host(FACTS)
@@ -92,7 +92,7 @@ def resolved(**fields: Any) -> Submission:
 )
 def test_values_that_are_too_long_are_refused(fields: dict[str, Any], why: str):
     with pytest.raises(CannotResolve) as refused:
-        resolved(**{"command": ["x"], **fields})
+        resolve(**{"command": ["x"], **fields})
     assert str(refused.value).startswith(why)
 
 
@@ -100,16 +100,16 @@ def test_values_up_to_the_limits_are_taken():
     word = "@fact.long " + "y" * (MAX_ARGUMENT_BYTES - 257)
     value = "@fact.long " + "y" * (MAX_ENV_VALUE_BYTES - 11)
     name = LONG[: MAX_ARGUMENT_BYTES - MAX_ENV_VALUE_BYTES - 246 - len("=")]
-    spec = resolved(command=["x", word], env={name: value})
+    spec = resolve(command=["x", word], env={name: value})
     assert MAX_ARGUMENT_BYTES == len(spec.command[1]) == len(f"{name}={spec.env[name]}")
     filling = "z" * (MAX_PARAMS_BYTES - len('{"a":""}') - 257)
-    spec = resolved(type="t", command=[], params={"a": f"@fact.long {filling}"})
+    spec = resolve(type="t", command=[], params={"a": f"@fact.long {filling}"})
     assert spec.params == {"a": "v" * 256 + " " + filling}
 
 
 def test_params_are_replaced_in_strings_at_any_depth():
     params = {"@fact.cpus": ["@fact.cpus", {"a": "on @fact.kernel"}], "n": [1, None, True]}
-    spec = resolved(type="t", command=[], params=params)
+    spec = resolve(type="t", command=[], params=params)
     assert {"@fact.cpus": ["8", {"a": "on 6.1"}], "n": [1, None, True]} == spec.params
 
 
@@ -124,7 +124,7 @@ def test_a_job_without_references_is_neither_copied_nor_read_for_them(
 
 @pytest.mark.parametrize("reference", ["secretsmanager:joblane/acme/@fact.zone", "@fact.zone"])
 def test_a_secret_is_not_chosen_by_a_fact(aws: Cloud, reference: str):
-    api = Api(build(configured(Settings), aws.clients, lambda: 2e9))
+    api = Api(build(configure(Settings), aws.clients, lambda: 2e9))
     body = {"command": ["x"], "secret_env": {"TOKEN": reference}}
     status, problem = api("POST", "/v1/jobs", body)
     assert 400 == status

@@ -19,7 +19,7 @@ from joblane.target.facts import (
     UnusableOutput,
     as_text,
     encode,
-    merged,
+    merge,
     read_output,
     references,
     resolve,
@@ -183,7 +183,7 @@ def test_any_output_is_facts_that_can_be_stored_or_refused(output: bytes):
 def test_built_in_facts_come_first_and_what_does_not_fit_is_named():
     built_in = dict.fromkeys(BUILT_IN, "x" * 30)
     custom = {f"c{n:02}": "y" * 40 for n in range(10)} | {"kernel": "another", "a": "z" * 300}
-    facts = merged(built_in, custom, failed=["b"])
+    facts = merge(built_in, custom, failed=["b"])
     assert built_in == {name: facts[name] for name in BUILT_IN}
     assert list(BUILT_IN) == list(facts)[: len(BUILT_IN)]
     left_out = str(facts[LEFT_OUT]).split(", ")
@@ -194,14 +194,14 @@ def test_built_in_facts_come_first_and_what_does_not_fit_is_named():
 
 
 def test_facts_that_fit_are_all_there():
-    assert {"kernel": "6", "a": 1} == merged({"kernel": "6"}, {"a": 1})
+    assert {"kernel": "6", "a": 1} == merge({"kernel": "6"}, {"a": 1})
 
 
 @given(st.dictionaries(NAMES, VALUES), st.dictionaries(NAMES, VALUES), st.lists(NAMES))
 def test_facts_never_take_more_than_their_item_has_room_for(
     built_in: dict[str, FactValue], custom: dict[str, FactValue], failed: list[str]
 ):
-    facts = merged(built_in, custom, failed)
+    facts = merge(built_in, custom, failed)
     assert len(encode(facts).encode()) <= MAX_FACTS_BYTES
     for name, value in facts.items():
         if name != LEFT_OUT:

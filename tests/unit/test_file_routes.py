@@ -62,7 +62,7 @@ def put_file(aws: Cloud, content: bytes = CONTENT, tenant: str = "acme") -> str:
 # --- uploads
 
 
-def asked(api: Api, *files: tuple[str, int]) -> Any:
+def ask(api: Api, *files: tuple[str, int]) -> Any:
     body = {"files": [{"sha256": digest, "size": size} for digest, size in files]}
     code, answer = api("POST", "/v1/files", body)
     assert 200 == code, answer
@@ -71,7 +71,7 @@ def asked(api: Api, *files: tuple[str, int]) -> Any:
 
 def test_what_is_not_there_gets_an_upload_in_the_order_of_the_request(aws: Cloud):
     put_file(aws)
-    other, there, again = asked(uploads(aws), (ABSENT, 7), (DIGEST, len(CONTENT)), (ABSENT, 7))
+    other, there, again = ask(uploads(aws), (ABSENT, 7), (DIGEST, len(CONTENT)), (ABSENT, 7))
     assert {"sha256": DIGEST, "exists": True, "upload": None} == there
     for each in (other, again):  # which may have been signed in two seconds
         assert not each["exists"]
@@ -81,9 +81,9 @@ def test_what_is_not_there_gets_an_upload_in_the_order_of_the_request(aws: Cloud
 
 def test_a_file_of_another_tenant_does_not_exist(aws: Cloud):
     put_file(aws, tenant="other")
-    (mine,) = asked(uploads(aws), (DIGEST, len(CONTENT)))
+    (mine,) = ask(uploads(aws), (DIGEST, len(CONTENT)))
     assert f"/files/acme/{DIGEST}" in mine["upload"]["url"]
-    (theirs,) = asked(uploads(aws, client="client-other"), (DIGEST, len(CONTENT)))
+    (theirs,) = ask(uploads(aws, client="client-other"), (DIGEST, len(CONTENT)))
     assert theirs["exists"]
 
 
@@ -91,14 +91,14 @@ def test_a_file_whose_days_are_half_over_is_uploaded_again(aws: Cloud):
     put_file(aws)
     young = uploads(aws, lambda: time.time() + 14.9 * DAY)
     old = uploads(aws, lambda: time.time() + 15.1 * DAY)
-    assert asked(young, (DIGEST, len(CONTENT)))[0]["exists"]
-    assert not asked(old, (DIGEST, len(CONTENT)))[0]["exists"]
+    assert ask(young, (DIGEST, len(CONTENT)))[0]["exists"]
+    assert not ask(old, (DIGEST, len(CONTENT)))[0]["exists"]
 
 
 MB = 1 << 20
 
 
-def limited(aws: Cloud, clock: Any = time.time, client: str = "client-acme") -> Api:
+def limit_uploads(aws: Cloud, clock: Any = time.time, client: str = "client-acme") -> Api:
     """Of a deployment in which acme may upload 3 MiB a day."""
     limits = Limits(tenants={"acme": LimitOverrides(upload_mb_per_day=3)})
     environment = settings(admin, JOBLANE_LIMITS=limits.compact("upload_mb_per_day"))
@@ -111,7 +111,7 @@ def wanted(*files: tuple[str, int]) -> dict[str, object]:
 
 def test_what_is_signed_on_a_day_is_bounded_exactly_and_by_tenant(aws: Cloud):
     now = [(time.time() // DAY) * DAY + 100]
-    api = limited(aws, lambda: now[0])
+    api = limit_uploads(aws, lambda: now[0])
     assert 200 == api("POST", "/v1/files", wanted(("1", MB), ("2", MB)))[0]
     answer = api.raw("POST", "/v1/files", wanted(("3", MB), ("4", 1)))
     problem = json.loads(answer["body"])
@@ -125,7 +125,10 @@ def test_what_is_signed_on_a_day_is_bounded_exactly_and_by_tenant(aws: Cloud):
     assert 429 == api("POST", "/v1/files", wanted(("4", 1)))[0]
     bundle = {"sha256": DIGEST, "size": 1, "architecture": "arm64"}
     assert 429 == api("POST", "/v1/bundles", bundle)[0]
-    assert 200 == limited(aws, client="client-other")("POST", "/v1/files", wanted(("4", 9 * MB)))[0]
+    assert (
+        200
+        == limit_uploads(aws, client="client-other")("POST", "/v1/files", wanted(("4", 9 * MB)))[0]
+    )
     now[0] += DAY
     assert 429 == api("POST", "/v1/files", wanted(("5", 3 * MB + 1)))[0]
     assert 200 == api("POST", "/v1/bundles", bundle)[0]
@@ -133,20 +136,20 @@ def test_what_is_signed_on_a_day_is_bounded_exactly_and_by_tenant(aws: Cloud):
 
 def test_sizes_that_one_digest_has_count_all(aws: Cloud):
     """Only one of them can be uploaded, and nobody knows which."""
-    assert 429 == limited(aws)("POST", "/v1/files", wanted(("1", 9 * MB), ("1", 1)))[0]
-    assert 429 == limited(aws)("POST", "/v1/files", wanted(("1", 1), ("1", 9 * MB)))[0]
-    assert 200 == limited(aws)("POST", "/v1/files", wanted(*[("1", 2 * MB)] * 9))[0]
+    assert 429 == limit_uploads(aws)("POST", "/v1/files", wanted(("1", 9 * MB), ("1", 1)))[0]
+    assert 429 == limit_uploads(aws)("POST", "/v1/files", wanted(("1", 1), ("1", 9 * MB)))[0]
+    assert 200 == limit_uploads(aws)("POST", "/v1/files", wanted(*[("1", 2 * MB)] * 9))[0]
 
 
 def test_what_is_there_costs_nothing_of_the_day(aws: Cloud):
     large = put_file(aws, bytes(2 * MB))
     for _ in range(3):
-        assert asked(limited(aws), (large, 2 * MB))[0]["exists"]
+        assert ask(limit_uploads(aws), (large, 2 * MB))[0]["exists"]
 
 
 def test_uploads_and_who_was_refused_them_are_in_the_trail(aws: Cloud):
-    assert 200 == limited(aws)("POST", "/v1/files", wanted(("1", 5), ("2", 6)))[0]
-    assert 429 == limited(aws)("POST", "/v1/files", wanted(("1", 9 * MB)))[0]
+    assert 200 == limit_uploads(aws)("POST", "/v1/files", wanted(("1", 5), ("2", 6)))[0]
+    assert 429 == limit_uploads(aws)("POST", "/v1/files", wanted(("1", 9 * MB)))[0]
     access = json.loads(FUNCTION_ENVIRONMENT["JOBLANE_ACCESS"])
     access["machines"]["client-acme"] = ["acme", "reader", "board"]
     reader = uploads(aws, JOBLANE_ACCESS=json.dumps(access))
@@ -183,7 +186,7 @@ def test_what_is_wrong_with_an_upload_is_refused_by_its_field(
 # --- submissions
 
 
-def refused(api: Api, **fields: object) -> dict[str, str]:
+def submit_refused(api: Api, **fields: object) -> dict[str, str]:
     code, problem = api("POST", "/v1/jobs", {"command": ["cat"], **fields})
     assert 400 == code, problem
     return {error["field"]: error["problem"] for error in problem["errors"]}
@@ -206,7 +209,7 @@ def test_each_file_that_is_not_there_is_named_and_nothing_is_stored(aws: Cloud, 
     put_file(aws)
     put_file(aws, b"another tenant's", "other")
     foreign = hashlib.sha256(b"another tenant's").hexdigest()
-    found = refused(jobs, inputs=files(DIGEST, ABSENT, foreign), stdin_file=ABSENT)
+    found = submit_refused(jobs, inputs=files(DIGEST, ABSENT, foreign), stdin_file=ABSENT)
     assert {"inputs.1.sha256", "inputs.2.sha256", "stdin_file"} == found.keys()
     assert 1 == len({*found.values()})  # whether another tenant has the file is not told
     assert "POST /v1/files" in found["stdin_file"]
@@ -226,19 +229,19 @@ def test_a_batch_accepts_what_has_its_files(aws: Cloud, jobs: Api):
 def test_a_file_must_be_there_when_a_scheduled_job_starts(aws: Cloud, jobs: Api):
     put_file(aws)
     late = rfc3339(int((time.time() + 31 * DAY) * 1000))
-    found = refused(jobs, inputs=files(DIGEST), run_at=late)
+    found = submit_refused(jobs, inputs=files(DIGEST), run_at=late)
     assert "before run_at; files are kept for 30 days" in found["inputs.0.sha256"]
 
 
 def test_inputs_must_fit_into_the_work_directory(aws: Cloud, jobs: Api):
     digest = put_file(aws, bytes(1024 * 1024 + 1))
-    small = refused(jobs, inputs=files(digest), resources={"tmp_mb": 1})
+    small = submit_refused(jobs, inputs=files(digest), resources={"tmp_mb": 1})
     assert "takes 2 MiB, and the work directory has 1 (resources.tmp_mb" in small["inputs"]
-    memory = refused(jobs, inputs=files(digest), resources={"memory_mb": 4, "tmp_mb": 1})
+    memory = submit_refused(jobs, inputs=files(digest), resources={"memory_mb": 4, "tmp_mb": 1})
     assert "disk_mb" in memory["inputs"]
-    disk = refused(jobs, inputs=files(digest), resources={"disk_mb": 1})
+    disk = submit_refused(jobs, inputs=files(digest), resources={"disk_mb": 1})
     assert "takes 2 MiB, and the work directory has 1 (resources.disk_mb)" == disk["inputs"]
-    half = refused(jobs, inputs=files(*[digest] * 2), resources={"memory_mb": 4})
+    half = submit_refused(jobs, inputs=files(*[digest] * 2), resources={"memory_mb": 4})
     assert "has 2 (resources.tmp_mb by default" in half["inputs"]
     code, _ = jobs("POST", "/v1/jobs", {"command": ["cat"], "stdin_file": digest})
     assert 202 == code  # it is not in the work directory
@@ -250,11 +253,11 @@ def test_the_limit_of_the_tenant_counts_each_file_once_for_each_path(aws: Cloud)
     environment = settings(submission, JOBLANE_LIMITS=compact)
     api = Api(submission.build(environment, aws.clients, time.time))
     digest = put_file(aws, bytes(700 * 1024))
-    found = refused(api, inputs=files(digest, digest))
+    found = submit_refused(api, inputs=files(digest, digest))
     assert {"inputs": "takes 2 MiB; the limit input_mb_per_job is 1"} == found
-    assert {"inputs"} == refused(api, inputs=files(digest), stdin_file=digest).keys()
+    assert {"inputs"} == submit_refused(api, inputs=files(digest), stdin_file=digest).keys()
     large = put_file(aws, bytes(1024 * 1024 + 1))
-    assert {"stdin_file"} == refused(api, stdin_file=large).keys()
+    assert {"stdin_file"} == submit_refused(api, stdin_file=large).keys()
 
 
 class Finds:
@@ -306,7 +309,7 @@ def test_a_job_is_submitted_again_only_with_its_files(aws: Cloud, jobs: Api):
 PATHS = ("a%41b", "a?b", "out/b c", "out/ü+&.csv", "out/x")
 
 
-def ended(aws: Cloud, jobs: Api, *paths: str, collects: bool = True, **fields: object) -> str:
+def run_to_end(aws: Cloud, jobs: Api, *paths: str, collects: bool = True, **fields: object) -> str:
     """A job that has left files, each with its path as content."""
     code, job = jobs("POST", "/v1/jobs", {"command": ["x"], "outputs": ["**"], **fields})
     assert 202 == code, job
@@ -326,7 +329,7 @@ def ended(aws: Cloud, jobs: Api, *paths: str, collects: bool = True, **fields: o
 
 
 def test_output_files_are_listed_by_pages(aws: Cloud, jobs: Api, outputs: Api):
-    job_id = ended(aws, jobs, *PATHS)
+    job_id = run_to_end(aws, jobs, *PATHS)
     seen: list[str] = []
     query: dict[str, str] = {"limit": "2"}
     while True:
@@ -343,7 +346,7 @@ def test_output_files_are_listed_by_pages(aws: Cloud, jobs: Api, outputs: Api):
 
 
 def test_a_list_has_urls_when_asked(aws: Cloud, jobs: Api, outputs: Api):
-    job_id = ended(aws, jobs, *PATHS)
+    job_id = run_to_end(aws, jobs, *PATHS)
     _, page = outputs("GET", f"/v1/jobs/{job_id}/outputs")
     assert {None} == {entry["url"] for entry in page["entries"]}
     _, page = outputs("GET", f"/v1/jobs/{job_id}/outputs", query={"links": "true"})
@@ -363,7 +366,7 @@ def test_a_job_without_output_files_has_an_empty_list(jobs: Api, outputs: Api):
 
 @pytest.mark.parametrize("cursor", ["", "AAAA", "x" * 400])
 def test_a_cursor_of_something_else_is_refused(aws: Cloud, jobs: Api, outputs: Api, cursor: str):
-    job_id = ended(aws, jobs, "a")
+    job_id = run_to_end(aws, jobs, "a")
     code, problem = outputs("GET", f"/v1/jobs/{job_id}/outputs", query={"next": cursor})
     assert (400, "next") == (code, problem["errors"][0]["field"])
 
@@ -379,7 +382,7 @@ def test_a_cursor_of_something_else_is_refused(aws: Cloud, jobs: Api, outputs: A
     ],
 )
 def test_a_download_leads_to_the_file(aws: Cloud, jobs: Api, outputs: Api, path: str, raw: str):
-    job_id = ended(aws, jobs, *PATHS)
+    job_id = run_to_end(aws, jobs, *PATHS)
     answer = outputs.raw("GET", f"/v1/jobs/{job_id}/outputs/{raw}")
     assert 302 == answer["statusCode"]
     assert "no-store" == answer["headers"]["Cache-Control"]
@@ -389,20 +392,20 @@ def test_a_download_leads_to_the_file(aws: Cloud, jobs: Api, outputs: Api, path:
 
 @pytest.mark.parametrize("path", ["absent", "../manifest", "out", "out/x/", ""])
 def test_what_is_no_output_file_is_not_there(aws: Cloud, jobs: Api, outputs: Api, path: str):
-    job_id = ended(aws, jobs, *PATHS)
+    job_id = run_to_end(aws, jobs, *PATHS)
     code, _ = outputs("GET", f"/v1/jobs/{job_id}/outputs/{path}")
     assert 404 == code
 
 
 def test_another_tenants_job_has_no_output_files(aws: Cloud, jobs: Api):
-    job_id = ended(aws, jobs, *PATHS)
+    job_id = run_to_end(aws, jobs, *PATHS)
     other = Api(status.build(settings(status), aws.clients, time.time), "client-other")
     for path in ("", "/out/x"):
         assert 404 == other("GET", f"/v1/jobs/{job_id}/outputs{path}")[0]
 
 
 def test_files_that_have_expired_are_said_to_be(aws: Cloud, jobs: Api, outputs: Api):
-    job_id = ended(aws, jobs, "a")
+    job_id = run_to_end(aws, jobs, "a")
     key = f"outputs/acme/{job_id}/1/manifest"
     aws.clients.make("s3").delete_object(Bucket=DESCRIPTOR.bucket, Key=key)
     code, problem = outputs("GET", f"/v1/jobs/{job_id}/outputs")
@@ -421,7 +424,7 @@ def keys(aws: Cloud) -> list[str]:
 @pytest.mark.parametrize("glob", ["**", "x" * 250 + "/" + "y" * 250 + "/" + "z" * 250])
 def test_a_deleted_job_leaves_no_output_files(aws: Cloud, jobs: Api, glob: str, *, collects: bool):
     """Also of an attempt that was lost before it stored its summary, and of a large submission."""
-    job_id = ended(
+    job_id = run_to_end(
         aws,
         jobs,
         *PATHS,
@@ -430,7 +433,7 @@ def test_a_deleted_job_leaves_no_output_files(aws: Cloud, jobs: Api, glob: str, 
         env={"A": "x" * 100_000},
         command=["x", *["y" * 100_000] * 2],
     )
-    kept = ended(aws, jobs, "a")
+    kept = run_to_end(aws, jobs, "a")
     assert 204 == jobs.raw("DELETE", f"/v1/jobs/{job_id}")["statusCode"]
     assert [f"outputs/acme/{kept}/1/f/a", f"outputs/acme/{kept}/1/manifest"] == keys(aws)
 
@@ -438,7 +441,7 @@ def test_a_deleted_job_leaves_no_output_files(aws: Cloud, jobs: Api, glob: str, 
 def test_a_deletion_that_takes_long_is_asked_for_again(
     aws: Cloud, jobs: Api, monkeypatch: pytest.MonkeyPatch
 ):
-    job_id = ended(aws, jobs, *PATHS)
+    job_id = run_to_end(aws, jobs, *PATHS)
     monkeypatch.setattr("joblane.aws.output_file_store.PAGE", 2)
     monkeypatch.setattr("joblane.service.delete.OUTPUT_S", -1)
     answers = [jobs.raw("DELETE", f"/v1/jobs/{job_id}")["statusCode"] for _ in range(4)]

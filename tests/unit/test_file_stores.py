@@ -34,10 +34,10 @@ from joblane.aws.signed_uploads import SIGNING
 from joblane.deployment.names import manifest_key
 from joblane.files.models import Manifest, OutputFile, OutputSummary, SkippedFile
 from joblane.job.chunk import READ_MAX_BYTES, Chunk
-from joblane.job.head import Head, PayloadObject, submitted
+from joblane.job.head import Head, PayloadObject, make_head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
-from joblane.job.output import Record
+from joblane.job.output import OutputRecord
 from joblane.job.result import MAX_RESULT_BYTES, ResultObject
 from joblane.job.timeline import Step
 from tests.support.aws import DESCRIPTOR, Cloud
@@ -182,7 +182,7 @@ def test_objects_are_read_up_to_their_bound_and_no_further(
 
     monkeypatch.setattr(Body, "read", read)
     s3 = aws.clients.make("s3")
-    aws.jobs.put_new(submitted(JOB, "acme", submission(), 500))
+    aws.jobs.put_new(make_head(JOB, "acme", submission(), 500))
     head = replace(
         aws.job(JOB),
         payload=PayloadObject("payloads/x", 1000, DIGEST),
@@ -194,9 +194,9 @@ def test_objects_are_read_up_to_their_bound_and_no_further(
     with pytest.raises(Unreadable):
         outputs.manifest("acme", JOB, 1)
     with pytest.raises(PayloadLost):
-        PayloadStore(lambda: s3, DESCRIPTOR.bucket).whole(head)
+        PayloadStore(lambda: s3, DESCRIPTOR.bucket).read_whole(head)
     assert None is ResultStore(lambda: s3, DESCRIPTOR.bucket).read(head)
-    noise = [Record(n, "stdout", 0, random.Random(n).randbytes(30_000)) for n in range(1, 30)]
+    noise = [OutputRecord(n, "stdout", 0, random.Random(n).randbytes(30_000)) for n in range(1, 30)]
     aws.output.write("acme/x/1", Chunk.of(noise))
     assert [] == aws.output.read("acme/x/1", 0, 0, 9, 1 << 20).entries
     assert [MAX_LIST_BYTES + 1, 1001, MAX_RESULT_BYTES + 1, READ_MAX_BYTES + 1] == asked
@@ -214,7 +214,7 @@ class Cutting(socketserver.StreamRequestHandler):
 
 def test_a_connection_that_breaks_is_no_short_object(aws: Cloud):
     """Or the submission would count as lost, and the job as failed for good."""
-    aws.jobs.put_new(submitted(JOB, "acme", submission(), 500))
+    aws.jobs.put_new(make_head(JOB, "acme", submission(), 500))
     head = replace(aws.job(JOB), payload=PayloadObject("payloads/x", 10, DIGEST))
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Cutting) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
@@ -226,7 +226,7 @@ def test_a_connection_that_breaks_is_no_short_object(aws: Cloud):
             aws_secret_access_key="b",
         )
         with pytest.raises(BotoCoreError):
-            PayloadStore(lambda: s3, DESCRIPTOR.bucket).whole(head)
+            PayloadStore(lambda: s3, DESCRIPTOR.bucket).read_whole(head)
         server.shutdown()
 
 
@@ -258,7 +258,7 @@ def test_an_object_that_s3_does_not_delete_is_an_error(outputs: OutputFileStore,
         outputs.delete("acme", JOB)
 
 
-def ended(aws: Cloud, head: Head, files: OutputSummary | None, state: State) -> Head:
+def end_attempt(aws: Cloud, head: Head, files: OutputSummary | None, state: State) -> Head:
     """End the attempt that `head` shows."""
     facts = AttemptFacts(Outcome.FAILED, output_files=files)
     aws.jobs.settle(head, Step(state, 2_000, head.attempt, "exit code 1", records=0), facts)
@@ -266,12 +266,12 @@ def ended(aws: Cloud, head: Head, files: OutputSummary | None, state: State) -> 
 
 
 def test_a_job_has_the_summary_of_its_newest_attempt_that_collected(aws: Cloud):
-    aws.jobs.put_new(submitted(JOB, "acme", submission(), 500))
+    aws.jobs.put_new(make_head(JOB, "acme", submission(), 500))
     files = [OutputFile(path="a", size=5, sha256=DIGEST)]
     first, second = summary_of(files), summary_of([], epoch=2)
-    head = ended(aws, aws.jobs.claim(JOB, "agent-1", 1_000), first, State.RETRY)
+    head = end_attempt(aws, aws.jobs.claim(JOB, "agent-1", 1_000), first, State.RETRY)
     assert first == head.output_files
-    head = ended(aws, aws.jobs.claim(JOB, "agent-1", 3_000), second, State.RETRY)
+    head = end_attempt(aws, aws.jobs.claim(JOB, "agent-1", 3_000), second, State.RETRY)
     assert second == head.output_files
-    head = ended(aws, aws.jobs.claim(JOB, "agent-1", 5_000), None, State.DEAD)
+    head = end_attempt(aws, aws.jobs.claim(JOB, "agent-1", 5_000), None, State.DEAD)
     assert second == head.output_files

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joblane.contract.job import job_view
-from joblane.contract.problems import Problem, parsed
+from joblane.contract.problems import Problem, parse_model
 from joblane.deployment.names import manifest_key, output_key
 from joblane.files.globs import Glob
 from joblane.files.models import MAX_INPUTS, OutputFile, OutputSummary, SkippedFile
 from joblane.files.paths import MAX_DEPTH, MAX_OUTPUT_PATH_BYTES, check_path
 from joblane.job.fields import MAX_STDIN_BYTES
-from joblane.job.head import submitted
+from joblane.job.head import make_head
 from joblane.job.spec import LISTED_CHARS, Submission
 
 SHA = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
@@ -149,7 +149,7 @@ def test_a_hostile_name_is_matched_in_little_time():
 def problems(**fields: object) -> dict[str, str]:
     """What is wrong with a submission, by field."""
     try:
-        parsed(Submission, json.dumps({"command": ["true"], **fields}))
+        parse_model(Submission, json.dumps({"command": ["true"], **fields}))
     except Problem as problem:
         return {error.field: error.problem for error in problem.errors}
     return {}
@@ -202,7 +202,7 @@ def test_files_are_kept_as_submitted_and_lists_show_the_first_of_them():
     )
     again = Submission.model_validate_json(spec.model_dump_json(exclude_defaults=True))
     assert spec == again
-    head = submitted("01KAJ5RJ00V3XW8TQZ9M4C2N7D", "acme", spec, 0)
+    head = make_head("01KAJ5RJ00V3XW8TQZ9M4C2N7D", "acme", spec, 0)
     whole, listed = job_view(head, whole=True), job_view(head)
     assert (spec.inputs, spec.outputs, spec.stdin) == (whole.inputs, whole.outputs, whole.stdin)
     assert not whole.abridged

@@ -9,7 +9,7 @@ import pytest
 
 from joblane.fleet.capacity import GroupState
 from joblane.fleet.record import STUCK_AFTER_MS
-from joblane.fleet.wanted import FleetState, QueueLoad, wanted
+from joblane.fleet.wanted import FleetState, QueueLoad, decide_wanted
 from tests.support.aws import Cloud
 from tests.support.scaler_scene import GROUP, MINUTE, Scene
 
@@ -45,7 +45,7 @@ def test_a_stuck_fleet_gets_the_size_that_it_has(
     for stuck, expected in ((False, state.desired), (True, when_stuck)):
         values = {field: getattr(state, field) for field in FleetState.__slots__}
         now = FleetState(**{**values, "stuck": stuck})
-        decided = wanted([now], {"default": QueueLoad(0, threads=8)}).fleets["main"]
+        decided = decide_wanted([now], {"default": QueueLoad(0, threads=8)}).fleets["main"]
         assert (expected, None) == (decided.desired, decided.limit), name
 
 

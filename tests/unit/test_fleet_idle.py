@@ -7,10 +7,10 @@ import pytest
 from joblane.fleet.idle import (
     AGAIN_S,
     Idleness,
+    IdleSituation,
+    LeaveReason,
     LeavingPolicy,
     Look,
-    Reason,
-    Situation,
     decrements,
     old_at_s,
     why_leave,
@@ -20,7 +20,7 @@ DAY_S = 86_400.0
 POLICY = LeavingPolicy(idle_s=300, age_s=13 * DAY_S)
 NEVER = LeavingPolicy(idle_s=None, age_s=13 * DAY_S)
 NO_FLEET = LeavingPolicy()
-YOUNG, OLD = Situation(age_s=DAY_S), Situation(age_s=13 * DAY_S)
+YOUNG, OLD = IdleSituation(age_s=DAY_S), IdleSituation(age_s=13 * DAY_S)
 
 
 @pytest.mark.parametrize(
@@ -28,43 +28,45 @@ YOUNG, OLD = Situation(age_s=DAY_S), Situation(age_s=13 * DAY_S)
     [
         (POLICY, YOUNG, None),
         (POLICY, replace(YOUNG, idle_for_s=299), None),
-        (POLICY, replace(YOUNG, idle_for_s=300), Reason.IDLE),
-        (POLICY, replace(YOUNG, surplus=True), Reason.SURPLUS),
-        (POLICY, replace(YOUNG, idle_for_s=300, surplus=True), Reason.SURPLUS),
+        (POLICY, replace(YOUNG, idle_for_s=300), LeaveReason.IDLE),
+        (POLICY, replace(YOUNG, surplus=True), LeaveReason.SURPLUS),
+        (POLICY, replace(YOUNG, idle_for_s=300, surplus=True), LeaveReason.SURPLUS),
         (POLICY, replace(OLD, age_s=13 * DAY_S - 1), None),
-        (POLICY, OLD, Reason.AGE),
+        (POLICY, OLD, LeaveReason.AGE),
         # An old one leaves at the smallest size as well, so its age counts first.
-        (POLICY, replace(OLD, idle_for_s=900, surplus=True), Reason.AGE),
+        (POLICY, replace(OLD, idle_for_s=900, surplus=True), LeaveReason.AGE),
         # `idle_s = "never"` keeps instances, whatever the scaler says; not old ones.
         (NEVER, replace(YOUNG, idle_for_s=1e9), None),
         (NEVER, replace(YOUNG, surplus=True), None),
-        (NEVER, OLD, Reason.AGE),
+        (NEVER, OLD, LeaveReason.AGE),
         # After a refusal it serves for a while.
         (POLICY, replace(OLD, refused_s_ago=299), None),
-        (POLICY, replace(OLD, refused_s_ago=300), Reason.AGE),
+        (POLICY, replace(OLD, refused_s_ago=300), LeaveReason.AGE),
         (POLICY, replace(YOUNG, surplus=True, refused_s_ago=0), None),
         (NEVER, replace(OLD, refused_s_ago=AGAIN_S - 1), None),
-        (NEVER, replace(OLD, refused_s_ago=AGAIN_S), Reason.AGE),
+        (NEVER, replace(OLD, refused_s_ago=AGAIN_S), LeaveReason.AGE),
         # Cordoned: an operator looks at it. Draining: it leaves already.
         (POLICY, replace(OLD, able=False, idle_for_s=900, surplus=True), None),
         # Outside of fleets an agent never leaves by itself.
         (NO_FLEET, replace(OLD, age_s=1e9, idle_for_s=1e9, surplus=True), None),
     ],
 )
-def test_why_an_agent_leaves(policy: LeavingPolicy, now: Situation, expected: Reason | None):
+def test_why_an_agent_leaves(
+    policy: LeavingPolicy, now: IdleSituation, expected: LeaveReason | None
+):
     assert expected is why_leave(policy, now)
 
 
 @pytest.mark.parametrize(
     ("reason", "expected", "waits"),
     [
-        (Reason.IDLE, [True], False),
-        (Reason.SURPLUS, [True], True),
-        (Reason.AGE, [True, False], True),
-        (Reason.REBALANCE, [False], False),
+        (LeaveReason.IDLE, [True], False),
+        (LeaveReason.SURPLUS, [True], True),
+        (LeaveReason.AGE, [True, False], True),
+        (LeaveReason.REBALANCE, [False], False),
     ],
 )
-def test_what_is_asked_of_the_group(reason: Reason, expected: list[bool], waits: bool):
+def test_what_is_asked_of_the_group(reason: LeaveReason, expected: list[bool], waits: bool):
     assert (expected, waits) == (list(decrements(reason)), reason.waits)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joblane.fleet.wanted import STEP, FleetState, Limit, QueueLoad, Wanted, wanted
+from joblane.fleet.wanted import STEP, FleetState, Limit, QueueLoad, Wanted, decide_wanted
 
 SLOTS = 8
 
@@ -48,7 +48,7 @@ def queue(visible: int, **values: Any) -> QueueLoad:
 
 def decide(state: FleetState, load: QueueLoad) -> tuple[int, Limit | None]:
     """Decide for one fleet of one queue."""
-    decision = wanted([state], {"default": load}).fleets[state.name]
+    decision = decide_wanted([state], {"default": load}).fleets[state.name]
     return decision.desired, decision.limit
 
 
@@ -211,7 +211,7 @@ def test_cases(case: Case):
 
 def both(first: FleetState, second: FleetState, visible: int) -> tuple[int, int]:
     """Decide for two fleets of one queue."""
-    done = wanted([first, second], {"default": queue(visible)}).fleets
+    done = decide_wanted([first, second], {"default": queue(visible)}).fleets
     return done[first.name].desired, done[second.name].desired
 
 
@@ -254,14 +254,14 @@ def test_two_fleets_of_one_queue(
 def test_a_queue_with_a_choice_leaves_free_slots_to_one_without():
     narrow = working(1, name="narrow", queues=("a", "b"), free_of={"a": 8, "b": 8})
     wide = working(1, name="wide", queues=("a",), free_of={"a": 8})
-    done = wanted([narrow, wide], {"a": queue(8), "b": queue(8)}).fleets
+    done = decide_wanted([narrow, wide], {"a": queue(8), "b": queue(8)}).fleets
     assert (1, 1) == (done["narrow"].desired, done["wide"].desired)
 
 
 def test_instances_are_counted_once_for_queues_that_share_them():
     """16 slots an instance, 8 of each queue: two instances run 16 of both."""
     state = fleet(queues=("a", "b"), slots=16)
-    done = wanted([state], {"a": queue(16), "b": queue(16)}).fleets["main"]
+    done = decide_wanted([state], {"a": queue(16), "b": queue(16)}).fleets["main"]
     assert (2, 32, 32) == (done.desired, done.backlog, done.wanted)
 
 
@@ -272,13 +272,13 @@ def test_what_no_fleet_can_run_is_wanted_of_the_first():
 
 def both_backlogs(first: FleetState, second: FleetState, visible: int) -> tuple[int, int]:
     """The backlog of two fleets of one queue."""
-    done = wanted([first, second], {"default": queue(visible)}).fleets
+    done = decide_wanted([first, second], {"default": queue(visible)}).fleets
     return done[first.name].backlog, done[second.name].backlog
 
 
 def test_a_queue_waits_while_it_has_more_messages_than_free_slots():
     def waits(state: FleetState, visible: int) -> bool:
-        return bool(wanted([state], {"default": queue(visible)}).waiting)
+        return bool(decide_wanted([state], {"default": queue(visible)}).waiting)
 
     assert [False, True] == [waits(working(1), visible) for visible in (8, 9)]
     # Also while its messages are passed over, and while instances boot for them.
@@ -339,7 +339,7 @@ LOADS = st.fixed_dictionaries(
 def test_never_lowered_never_above_the_maximum_and_by_one_step_at_most(
     fleets: Sequence[FleetState], loads: dict[str, QueueLoad]
 ):
-    done = wanted(fleets, loads)
+    done = decide_wanted(fleets, loads)
     for state in fleets:
         desired = done.fleets[state.name].desired
         assert desired >= max(state.desired, state.least)
@@ -352,7 +352,7 @@ def test_never_lowered_never_above_the_maximum_and_by_one_step_at_most(
 def test_every_message_that_may_start_is_given_to_one_fleet(
     fleets: Sequence[FleetState], loads: dict[str, QueueLoad]
 ):
-    done = wanted(fleets, loads)
+    done = decide_wanted(fleets, loads)
     served = {name for state in fleets for name in state.queues}
     may_start = sum(
         max(0, load.waiting - load.free_elsewhere) for name, load in loads.items() if name in served
@@ -370,9 +370,9 @@ def test_once_is_enough(fleets: Sequence[FleetState], loads: dict[str, QueueLoad
         replace(state, leaving=0 if state.members > state.desired else state.leaving)
         for state in fleets
     ]
-    first = wanted(fleets, loads)
+    first = decide_wanted(fleets, loads)
     after = [replace(state, desired=first.fleets[state.name].desired) for state in fleets]
-    second = wanted(after, loads)
+    second = decide_wanted(after, loads)
     for state in after:
         if first.fleets[state.name].limit in (None, "max") and not state.short:
             grown = second.fleets[state.name].desired - state.desired
@@ -391,5 +391,8 @@ def test_more_messages_never_want_less(
     """Of the first fleet: a fleet behind it may want less, since new instances take all queues."""
     larger = {**loads, name: replace(loads[name], visible=loads[name].visible + more)}
     first = fleets[0].name
-    before, after = wanted(fleets, loads).fleets[first], wanted(fleets, larger).fleets[first]
+    before, after = (
+        decide_wanted(fleets, loads).fleets[first],
+        decide_wanted(fleets, larger).fleets[first],
+    )
     assert after.desired >= before.desired

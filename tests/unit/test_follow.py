@@ -10,13 +10,13 @@ from functions.submission.handler import Settings, build
 from joblane.aws.errors import AwsSilent
 from joblane.aws.lanes import LaneQueue, Lanes
 from joblane.deployment.names import inbox_name
-from joblane.job.head import submitted
+from joblane.job.head import make_head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Command
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.service.follow import AGAIN_S, MOST_CLAIMS, FollowSender
-from tests.support.aws import NAME, PREFIX, Cloud, configured
+from tests.support.aws import NAME, PREFIX, Cloud, configure
 from tests.support.events import EventSource
 from tests.support.jobs import JOB, submission
 from tests.support.requests import Api
@@ -31,7 +31,7 @@ class Host:
     def __init__(self, aws: Cloud) -> None:
         self.aws = aws
         self.now = float(NOW)
-        self.head = submitted(JOB, "acme", submission(), NOW * 1000)
+        self.head = make_head(JOB, "acme", submission(), NOW * 1000)
         aws.jobs.put_new(self.head)
         sqs = aws.clients.make("sqs")
         name = inbox_name(NAME, "agent-1")
@@ -52,7 +52,7 @@ class Host:
         phase = NOW % 9 / 9
         return Api(
             build(
-                configured(Settings),
+                configure(Settings),
                 self.aws.clients,
                 lambda: self.now,
                 random_bits=lambda n: int((0.5 + 1 - phase) % 1 * (1 << n)),
@@ -64,7 +64,7 @@ class Host:
         lanes = Lanes(self.aws.clients.make("sqs"), PREFIX, NAME)
         return FollowSender(lanes, lambda: self.now, Logger(), {} if sent is None else sent)
 
-    def received(self) -> list[Command]:
+    def read_received(self) -> list[Command]:
         """Read and delete the commands in the inbox."""
         found = []
         while messages := self._inbox.receive(10, 0):
@@ -92,9 +92,9 @@ def listen(api: Api) -> int:
 def test_the_agent_of_a_running_job_is_told_of_a_reader_at_the_end(host: Host):
     host.start()
     assert 200 == read(host.api())[0]
-    assert [FOLLOW] == host.received()
+    assert [FOLLOW] == host.read_received()
     assert 200 == listen(host.api())
-    assert [FOLLOW] == host.received()
+    assert [FOLLOW] == host.read_received()
 
 
 def test_nobody_is_told_of_a_job_that_does_not_run(host: Host):
@@ -103,7 +103,7 @@ def test_nobody_is_told_of_a_job_that_does_not_run(host: Host):
     host.start()
     host.end(State.RETRY)
     read(api)
-    assert [] == host.received()
+    assert [] == host.read_received()
 
 
 def test_many_readers_of_one_environment_send_one_command_in_a_while(host: Host):
@@ -112,10 +112,10 @@ def test_many_readers_of_one_environment_send_one_command_in_a_while(host: Host)
     for _ in range(20):
         read(api)
         host.now += AGAIN_S / 21
-    assert [FOLLOW] == host.received()
+    assert [FOLLOW] == host.read_received()
     host.now = NOW + AGAIN_S
     read(api)
-    assert [FOLLOW] == host.received()
+    assert [FOLLOW] == host.read_received()
 
 
 def test_the_agent_of_the_next_attempt_is_told_at_once(host: Host):
@@ -125,13 +125,13 @@ def test_the_agent_of_the_next_attempt_is_told_at_once(host: Host):
     host.end(State.RETRY)
     host.start()
     read(api)
-    assert [FOLLOW, FOLLOW] == host.received()
+    assert [FOLLOW, FOLLOW] == host.read_received()
 
 
 def test_an_agent_without_an_inbox_is_no_news(host: Host):
     host.head = host.aws.jobs.claim(JOB, "agent-9", NOW * 1000)
     assert 200 == read(host.api())[0]
-    assert [] == host.received()
+    assert [] == host.read_received()
 
 
 def test_a_reader_reads_on_while_sqs_does_not_answer(host: Host):
@@ -149,10 +149,10 @@ def test_a_reader_reads_on_while_sqs_does_not_answer(host: Host):
     assert [(200, 200)] * 3 == answers
     sender = host.sender()
     for job_id in (JOB, JOB[:-1] + "Z"):
-        sender.at_end(replace(host.head, job_id=job_id))
+        sender.note_end(replace(host.head, job_id=job_id))
     assert 2 == len(calls)
     host.now += AGAIN_S
-    sender.at_end(host.head)
+    sender.note_end(host.head)
     assert 3 == len(calls)
 
 
@@ -160,8 +160,8 @@ def test_what_is_remembered_is_bounded_and_the_oldest_goes(host: Host):
     host.start()
     sent = {(JOB, n): host.now for n in range(2, MOST_CLAIMS + 2)}
     sender = host.sender(sent)
-    sender.at_end(host.head)
+    sender.note_end(host.head)
     assert [*((JOB, n) for n in range(3, MOST_CLAIMS + 2)), (JOB, 1)] == list(sent)
     host.now += AGAIN_S
-    sender.at_end(replace(host.head, epoch=3))
+    sender.note_end(replace(host.head, epoch=3))
     assert [*((JOB, n) for n in range(4, MOST_CLAIMS + 2)), (JOB, 1), (JOB, 3)] == list(sent)

@@ -1,9 +1,9 @@
 """Two hundred followers of one job: no request of theirs is rationed, by the limits of AWS.
 
-The followers are the client's own (`joblane.client.follow.Pace`), what they ask is the function's
-(`JobReader`, `JobOutput`), and the agent ships as one does that knows of a follower. Time, the
-tables and the network are in memory: a request takes `ROUND_TRIP_S`, the least that can be expected
-within a region, so that the followers ask as often as they ever do.
+The followers are the client's own (`joblane.client.follow.FollowPace`), what they ask is the
+function's (`JobReader`, `JobOutput`), and the agent ships as one does that knows of a follower.
+Time, the tables and the network are in memory: a request takes `ROUND_TRIP_S`, the least that can
+be expected within a region, so that the followers ask as often as they ever do.
 """
 
 import heapq
@@ -19,12 +19,12 @@ from aws_lambda_powertools.logging import Logger
 from ec2_agent.attempt.shipping import FOLLOWED_AFTER_S
 from joblane.aws.jobs import JobStore
 from joblane.aws.output_store import OutputStore
-from joblane.client.follow import FollowPolicy, News, Pace
+from joblane.client.follow import FollowPace, FollowPolicy, News
 from joblane.contract.routes import BY_KEY
 from joblane.job.chunk import Chunk
-from joblane.job.head import submitted
+from joblane.job.head import make_head
 from joblane.job.message import Command
-from joblane.job.output import Cursor, Record, stream_name
+from joblane.job.output import Cursor, OutputRecord, stream_name
 from joblane.service.follow import AGAIN_S, FollowSender
 from joblane.service.output import JobOutput
 from joblane.service.read import JobReader
@@ -113,7 +113,7 @@ class Service:
         self.inbox = Inbox()
         self._outputs = [self._environment() for _ in range(ENVIRONMENTS)]
         self._reader = JobReader(self._jobs, lambda: self.now)
-        self._jobs.put_new(submitted(JOB, "acme", submission(), int(NOW * 1000)))
+        self._jobs.put_new(make_head(JOB, "acme", submission(), int(NOW * 1000)))
         self._jobs.claim(JOB, "agent-1", int(NOW * 1000))
         self._line = random.Random(1).randbytes(line_bytes)
         self.shipped = 0
@@ -121,13 +121,13 @@ class Service:
     def _environment(self) -> JobOutput:
         sender = FollowSender(cast("Any", self.inbox), lambda: self.now, Logger(), sent={})
         return JobOutput(
-            self._jobs, self._store, lambda: self.now, Logger(), lambda _: 0, sender.at_end
+            self._jobs, self._store, lambda: self.now, Logger(), lambda _: 0, sender.note_end
         )
 
     def ship(self) -> None:
         """Store the next chunk, as large as one in the table can be or smaller."""
         self.shipped += 1
-        record = Record(self.shipped, "stdout", int(self.now * 1000), self._line)
+        record = OutputRecord(self.shipped, "stdout", int(self.now * 1000), self._line)
         self._store.write(stream_name("acme", JOB, 1), Chunk.of([record]))
 
     def page(self, number: int, cursor: Cursor) -> tuple[Cursor, bool]:
@@ -140,13 +140,13 @@ class Service:
 
 def follow(service: Service) -> Counter[int]:
     """Let all followers follow for `SECONDS`; returns requests by second."""
-    dice = random.Random(200)
+    rng = random.Random(200)
     requests: Counter[int] = Counter()
     policy = FollowPolicy()
     cursors = [Cursor()] * FOLLOWERS
-    paces = [Pace.start(policy, NOW)] * FOLLOWERS
+    paces = [FollowPace.start(policy, NOW)] * FOLLOWERS
     ends = NOW + SECONDS
-    coming = [(NOW + dice.random() * policy.busy_s, n) for n in range(FOLLOWERS)]
+    coming = [(NOW + rng.random() * policy.busy_s, n) for n in range(FOLLOWERS)]
     coming.append((NOW, -1))  # the agent
     heapq.heapify(coming)
     while coming[0][0] < ends:

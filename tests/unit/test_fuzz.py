@@ -16,7 +16,7 @@ from functions.submission import handler as submission
 from joblane.contract.problems import field_problems
 from joblane.contract.route import Route
 from joblane.contract.routes import ROUTES
-from tests.support.aws import Cloud, configured
+from tests.support.aws import Cloud, configure
 from tests.support.depth import budget
 from tests.support.requests import Api
 
@@ -60,9 +60,9 @@ def test_nothing_but_a_problem_comes_of_a_model(model: type[BaseModel], data: st
 def _apis(aws: Cloud) -> dict[str, Api]:
     clients = aws.clients
     made = {
-        "admin": admin.build(configured(admin.Settings), clients, time.time),
-        "status": status.build(configured(status.Settings), clients, time.time),
-        "submission": submission.build(configured(submission.Settings), clients, time.time),
+        "admin": admin.build(configure(admin.Settings), clients, time.time),
+        "status": status.build(configure(status.Settings), clients, time.time),
+        "submission": submission.build(configure(submission.Settings), clients, time.time),
     }
     return {name: Api(application) for name, application in made.items()}
 

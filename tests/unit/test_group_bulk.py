@@ -5,7 +5,7 @@ import pytest
 from functions.admin import handler as admin
 from functions.submission import handler as submission
 from joblane.job.lifecycle import State
-from tests.support.aws import Cloud, configured
+from tests.support.aws import Cloud, configure
 from tests.support.fleet import beat, every_message
 from tests.support.memory import Memory
 from tests.support.requests import Api
@@ -22,7 +22,7 @@ def _aws() -> Cloud:
 
 
 def api(aws: Cloud, module: object = submission) -> Api:
-    settings = configured(module.Settings)  # type: ignore[attr-defined]
+    settings = configure(module.Settings)  # type: ignore[attr-defined]
     return Api(module.build(settings, aws.clients, lambda: NOW))  # type: ignore[attr-defined]
 
 

@@ -14,7 +14,7 @@ from tests.support.fleet import every_message
 from tests.support.requests import Api
 
 
-def ended(agents: int = 3, **fields: Any) -> Broadcast:
+def end_broadcast(agents: int = 3, **fields: Any) -> Broadcast:
     at = Broadcast(agents, **fields)
     at.sweep("cancel")
     at.deliver()
@@ -46,7 +46,7 @@ def test_a_group_is_deleted_with_everything_of_it(size: int):
 def test_a_deletion_that_takes_long_is_finished_by_the_next_request(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    at = ended(250)
+    at = end_broadcast(250)
     monkeypatch.setattr(group_delete, "MOST_S", -1.0)
     answer = at.api.raw("DELETE", f"/v1/jobs/{at.id}")
     assert (503, "1") == (answer["statusCode"], answer["headers"]["Retry-After"])

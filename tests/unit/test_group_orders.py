@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from joblane.errors import Changed
 from joblane.job.lifecycle import ENDED, State
 from joblane.job.moves import NotAllowed
-from joblane.target.group import Stop, stopped
+from joblane.target.group import Stop, stop_group
 from joblane.target.states import GROUP_STATES
 from tests.support.depth import budget
 from tests.support.groups import FAILED, GroupWorld
@@ -33,7 +33,7 @@ class Drill:
     """Lets things happen to a group, in an order that a seed decides."""
 
     def __init__(self, seed: int) -> None:
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.at = GroupWorld(seed)
         self.late: list[Record] = []
         """Records that the stream has not finished with."""
@@ -41,50 +41,50 @@ class Drill:
 
     def meddle(self) -> None:
         """Something else happens between two calls of a process."""
-        if self.dice.random() < 0.04:
-            self.dice.choice([self.end, self.deliver, self.retry, self.look, self.stop])()
+        if self.rng.random() < 0.04:
+            self.rng.choice([self.end, self.deliver, self.retry, self.look, self.stop])()
 
     def point(self) -> int:
         """After how many calls the next process dies; mostly never."""
-        return self.dice.randint(1, 12) if self.dice.random() < 0.3 else 0
+        return self.rng.randint(1, 12) if self.rng.random() < 0.3 else 0
 
     def end(self) -> None:
         """A member ends."""
         if self.at.open():
-            self.at.end(self.dice.choice(self.at.open()), self.dice.choice(ENDS))
+            self.at.end(self.rng.choice(self.at.open()), self.rng.choice(ENDS))
 
     def deliver(self) -> None:
         """Some records arrive, in any order; some of them come again."""
         self.late += self.at.stream.take()
-        self.dice.shuffle(self.late)
-        some = [self.late.pop() for _ in range(self.dice.randint(0, len(self.late)))]
-        if self.at.killed(lambda: self.at.deliver(some), self.point()):
+        self.rng.shuffle(self.late)
+        some = [self.late.pop() for _ in range(self.rng.randint(0, len(self.late)))]
+        if self.at.is_killed(lambda: self.at.deliver(some), self.point()):
             self.late += some
         else:
-            self.late += [record for record in some if self.dice.random() < 0.2]
+            self.late += [record for record in some if self.rng.random() < 0.2]
 
     def expand(self) -> None:
         """A request, or requeue, places members."""
         with suppress(Changed):
-            self.at.killed(self.at.expand, self.point())
+            self.at.is_killed(self.at.expand, self.point())
 
     def retry(self) -> None:
         """Somebody retries a member."""
         failed = [index for index, state in self.at.states().items() if state in FAILED]
         if failed:
-            index = self.dice.choice(failed)
+            index = self.rng.choice(failed)
             with suppress(NotAllowed):  # somebody else was first
-                self.at.killed(lambda: self.at.retry(index), self.point())
+                self.at.is_killed(lambda: self.at.retry(index), self.point())
 
     def look(self) -> None:
         """Requeue looks at the group."""
-        self.at.killed(self.at.look, self.point())
+        self.at.is_killed(self.at.look, self.point())
 
     def stop(self) -> None:
         """Somebody cancels what has not begun."""
         head, group = self.at.head, self.at.group
-        after = stopped(group, Stop(State.CANCELLED, "cancelled"))
-        if after != group and self.dice.random() < 0.1:
+        after = stop_group(group, Stop(State.CANCELLED, "cancelled"))
+        if after != group and self.rng.random() < 0.1:
             self.at.rows.write_group(head, replace(head, group=after))
 
     def happen(self, times: int) -> None:
@@ -92,7 +92,7 @@ class Drill:
         every = [self.end] * 5 + [self.deliver] * 3
         every += [self.expand, self.expand, self.retry, self.look, self.stop]
         for _ in range(times):
-            self.dice.choice(every)()
+            self.rng.choice(every)()
             self.check()
 
     def finish(self) -> None:
@@ -102,7 +102,7 @@ class Drill:
             self.expand()
             self.at.look()
             for index in self.at.open():
-                self.at.end(index, self.dice.choice(ENDS))
+                self.at.end(index, self.rng.choice(ENDS))
             self.check()
         self.at.deliver([*self.late, *self.at.stream.take()])
 

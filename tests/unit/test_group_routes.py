@@ -11,10 +11,10 @@ from joblane.formats.times import rfc3339
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
-from joblane.service.group_progress import progressed
-from joblane.target.group import retried
+from joblane.service.group_progress import advance
+from joblane.target.group import retry_members
 from joblane.target.member import member_job
-from tests.support.aws import DESCRIPTOR, configured
+from tests.support.aws import DESCRIPTOR, configure
 from tests.support.broadcast import NOW, NOW_MS, Broadcast
 from tests.support.fleet import every_message
 from tests.support.requests import Api
@@ -252,7 +252,7 @@ def test_a_member_is_not_deleted_hidden_or_resubmitted_by_itself(method: str, su
 def test_a_dead_member_is_retried_and_not_replayed(verb: str):
     at = Broadcast(1)
     at.end(0, State.DEAD)
-    operator = Api(admin.build(configured(admin.Settings), at.aws.clients, lambda: NOW))
+    operator = Api(admin.build(configure(admin.Settings), at.aws.clients, lambda: NOW))
     assert [] == operator("GET", "/v1/dlq")[1]["entries"]
     status, answer = operator("POST", f"/v1/dlq/{at.member(0).job_id}/{verb}")
     assert (409, True) == (status, "retry it" in answer["detail"])
@@ -269,7 +269,7 @@ def test_a_group_that_has_ended_is_hidden_as_a_job():
 def test_what_is_done_with_a_group_is_in_its_audit_trail():
     at = Broadcast(1)
     at.api("POST", f"{at.path}/cancel", {"reason": "wrong hosts"})
-    operator = Api(admin.build(configured(admin.Settings), at.aws.clients, lambda: NOW))
+    operator = Api(admin.build(configure(admin.Settings), at.aws.clients, lambda: NOW))
     entry = operator("GET", "/v1/audit")[1]["entries"][0]
     assert ("cancel-group", "wrong hosts", at.head.trace_id, {"group": at.id}) == (
         entry["action"],
@@ -289,8 +289,8 @@ def test_requeue_goes_on_with_a_retry_that_died_before_it_let_members_go():
     at.end(1)
     at.deliver()
     head = at.head
-    group = retried(at.group(), [0], rolling=True)
-    at.store.write_group(head, progressed(head, group, NOW_MS, DESCRIPTOR.retention, "retried"))
+    group = retry_members(at.group(), [0], rolling=True)
+    at.store.write_group(head, advance(head, group, NOW_MS, DESCRIPTOR.retention, "retried"))
     assert (State.FAILED, State.PROCESSING) == (at.member(0).state, at.head.state)
-    requeue.build(configured(requeue.Settings), at.aws.clients, lambda: NOW + 60).run(lambda: 60.0)
+    requeue.build(configure(requeue.Settings), at.aws.clients, lambda: NOW + 60).run(lambda: 60.0)
     assert (State.PENDING, ()) == (at.member(0).state, at.group().again)

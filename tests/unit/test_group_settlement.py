@@ -10,8 +10,8 @@ from joblane.contract.problems import TryAgain
 from joblane.errors import Changed
 from joblane.job.lifecycle import State
 from joblane.job.moves import NotAllowed
-from joblane.service.group_progress import progressed
-from joblane.target.group import retried
+from joblane.service.group_progress import advance
+from joblane.target.group import retry_members
 from tests.support.aws import DESCRIPTOR
 from tests.support.groups import FIRST, NOW_MS, GroupWorld
 from tests.support.jobs import JOB
@@ -197,8 +197,8 @@ def test_members_that_wait_for_a_retry_are_let_go_however_many_transactions_it_t
         at.end(index, State.FAILED)
     at.deliver()
     head = at.head
-    group = retried(at.group, range(330), rolling=True)
-    at.rows.write_group(head, progressed(head, group, NOW_MS, DESCRIPTOR.retention, "retried"))
+    group = retry_members(at.group, range(330), rolling=True)
+    at.rows.write_group(head, advance(head, group, NOW_MS, DESCRIPTOR.retention, "retried"))
     at.take_sent()
     at.settlement.settle(JOB)
     assert (330, (), list(range(330))) == (len(at.open()), at.again(), at.take_sent())
@@ -240,7 +240,7 @@ def test_whoever_is_killed_after_any_call_leaves_nothing_behind(again: str):
     for point in range(1, 99):
         at = rolling_at_an_end()
         records = at.stream.take()
-        if not at.killed(partial(at.deliver, records), point):
+        if not at.is_killed(partial(at.deliver, records), point):
             break
         if again == "delivered again":
             at.deliver(records)

@@ -9,13 +9,13 @@ from joblane.aws.job_groups import GroupStore, with_group
 from joblane.aws.job_stream import read_record
 from joblane.aws.jobs import Refused
 from joblane.errors import Changed
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import apply, plan
 from joblane.job.timeline import Step
 from joblane.queue.activity import Change
 from joblane.queue.state_counts import fold_states
-from joblane.target.group import Group, MemberOf, Stop, page_done, retried, roll
+from joblane.target.group import Group, MemberOf, Stop, page_done, retry_members, roll
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB, submission
 
@@ -28,7 +28,7 @@ def store(aws: Cloud) -> GroupStore:
 
 
 def parent(aws: Cloud, group: Group = GROUP, **spec: object) -> Head:
-    head = submitted(JOB, "acme", submission(target="_all", reply_timeout_s=5, **spec), 1_000)
+    head = make_head(JOB, "acme", submission(target="_all", reply_timeout_s=5, **spec), 1_000)
     step = Step(State.PROCESSING, 1_000, 0, "waits for its 150 members")
     head = replace(head, state=step.state, timeline=(step,), group=group, wake_at_ms=61_000)
     return store(aws).put_new(head)
@@ -36,7 +36,7 @@ def parent(aws: Cloud, group: Group = GROUP, **spec: object) -> Head:
 
 def member(head: Head, index: int, *, spec_of: str | None = None) -> Head:
     spec = head.spec.model_copy(update={"target": None})
-    job = submitted(GROUP.id_of(index), head.tenant, spec, 1_000)
+    job = make_head(GROUP.id_of(index), head.tenant, spec, 1_000)
     return replace(
         job,
         assigned=f"web-{index}",
@@ -162,7 +162,7 @@ def test_a_member_is_moved_together_with_its_group_or_not_at_all(aws: Cloud):
     for job in groups.heads([GROUP.id_of(1), GROUP.id_of(2)]):
         step = plan(job, Event.RETRY, 2_000, "retried")
         moves.append((job, apply(job, Event.RETRY, step)))
-    after = with_group(head, retried(group, [1, 2], rolling=False))
+    after = with_group(head, retry_members(group, [1, 2], rolling=False))
     groups.write_group_with(head, after, moves)
     groups.write_group_with(head, after, moves)  # the answer was lost
     assert {1: State.PENDING, 2: State.PENDING} == groups.states(group, [1, 2, 3])

@@ -16,8 +16,8 @@ from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.service.requeue import Requeue
-from joblane.target.group import PAGE, Group, Stop, begin_page, stopped
-from tests.support.aws import DESCRIPTOR, Cloud, configured
+from joblane.target.group import PAGE, Group, Stop, begin_page, stop_group
+from tests.support.aws import DESCRIPTOR, Cloud, configure
 from tests.support.fleet import beat, every_message, inbox
 from tests.support.memory import Memory
 from tests.support.meter import Meter
@@ -33,7 +33,7 @@ def _aws() -> Cloud:
 
 
 def requeue(aws: Cloud, at: float, clients: Clients | None = None) -> Requeue:
-    return build_requeue(configured(RequeueSettings), clients or aws.clients, lambda: at)
+    return build_requeue(configure(RequeueSettings), clients or aws.clients, lambda: at)
 
 
 def run(aws: Cloud, at: float, clients: Clients | None = None) -> Counter[str]:
@@ -43,7 +43,7 @@ def run(aws: Cloud, at: float, clients: Clients | None = None) -> Counter[str]:
 
 
 def submit(aws: Cloud, at: float = NOW, **fields: object) -> str:
-    api = Api(build(configured(Settings), aws.clients, lambda: at))
+    api = Api(build(configure(Settings), aws.clients, lambda: at))
     status, job = api("POST", "/v1/jobs", {"command": ["a"], **fields})
     assert 202 == status, job
     return str(job["id"])
@@ -125,7 +125,7 @@ def test_a_scheduled_broadcast_that_matches_nobody_is_skipped_and_of_too_many_fa
     head = aws.job(job_id)
     assert (State.FAILED, None) == (head.state, head.group)
     assert "its target matches 2 agents; a group has at most 1" in head.reason
-    api = Api(build(configured(Settings), aws.clients, lambda: NOW))
+    api = Api(build(configure(Settings), aws.clients, lambda: NOW))
     status, problem = api("POST", f"/v1/jobs/{job_id}/retry")
     assert (409, True) == (status, "submit it again" in problem["detail"])
 
@@ -197,7 +197,7 @@ def test_members_placed_while_their_group_was_cancelled_are_cancelled(aws: Cloud
     store.write_group(head, with_group(head, group.next()))
     head = aws.job(job_id)
     stop = Stop(State.CANCELLED, "cancelled by ann")
-    store.write_group(head, with_group(head, stopped(group_of(aws, job_id), stop)))
+    store.write_group(head, with_group(head, stop_group(group_of(aws, job_id), stop)))
     assert {"Rearmed": 1} == run(aws, NOW + 60)
     first, second = members(aws, job_id)
     assert (State.CANCELLED, "cancelled by ann") == (first.state, first.reason)

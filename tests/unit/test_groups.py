@@ -15,13 +15,13 @@ from joblane.target.group import (
     MemberOf,
     Stop,
     begin_page,
+    note_placed,
     page_done,
-    placed,
-    retried,
+    retry_members,
     roll,
-    stopped,
+    stop_group,
 )
-from joblane.target.states import GROUP_STATES, SETTLES, STATES, Seen, state_of
+from joblane.target.states import GROUP_STATES, SETTLES, STATES, SeenMemberStates, state_of
 from tests.support.depth import budget
 from tests.support.jobs import JOB
 
@@ -34,7 +34,9 @@ def tally(group: Group, page: int, states: dict[int, State]) -> dict[State, int]
 
 def test_every_combination_has_its_state():
     yes_or_no = (False, True)
-    assert {Seen(a, b, c) for a in yes_or_no for b in yes_or_no for c in yes_or_no} == set(STATES)
+    assert {
+        SeenMemberStates(a, b, c) for a in yes_or_no for b in yes_or_no for c in yes_or_no
+    } == set(STATES)
     assert set(SETTLES) == GROUP_STATES - {State.PROCESSING, State.SKIPPED}
 
 
@@ -59,15 +61,15 @@ def test_the_order_of_arrival_changes_nothing(ends: list[State], left: int, data
 def test_a_group_without_bounds_begins_by_pages_and_settles_once_all_have_ended(
     members: int, seed: int
 ):
-    dice = random.Random(seed)
-    group, states = Group(members, JOB), {n: dice.choice(ENDS) for n in range(members)}
+    rng = random.Random(seed)
+    group, states = Group(members, JOB), {n: rng.choice(ENDS) for n in range(members)}
     while (after := begin_page(group)) != group:
         assert after.begun - group.begun <= PAGE
         assert not after.settled
-        group = placed(after, after.begun)
+        group = note_placed(after, after.begun)
     assert members == group.begun == group.placed
     pages = group.open_pages
-    dice.shuffle(pages)
+    rng.shuffle(pages)
     for page in pages:
         assert State.PROCESSING is group.state
         group = page_done(group, page, tally(group, page, states))
@@ -87,13 +89,13 @@ def test_a_group_without_bounds_begins_by_pages_and_settles_once_all_have_ended(
 def test_a_rolling_group_never_has_more_open_members_than_it_may(
     members: int, at_once: int, most: int | None, seed: int
 ):
-    dice = random.Random(seed)
-    group, states = Group(members, JOB), {n: dice.choice(ENDS) for n in range(members)}
+    rng = random.Random(seed)
+    group, states = Group(members, JOB), {n: rng.choice(ENDS) for n in range(members)}
     group, begin, _ = roll(group, {}, at_once, most)
     seen = list(begin)
     while group.open:
         assert len(group.open) <= at_once
-        ended = dice.sample(sorted(group.open), dice.randint(1, len(group.open)))
+        ended = rng.sample(sorted(group.open), rng.randint(1, len(group.open)))
         before = group
         group, begin, restart = roll(group, {n: states[n] for n in ended}, at_once, most)
         assert not restart
@@ -117,7 +119,7 @@ def test_a_rolling_group_never_has_more_open_members_than_it_may(
 FAILURES = {State.FAILED, State.DEAD, State.EXPIRED, State.STALE}
 
 
-def rolled(*ends: State, at_once: int = 1, most: int = 0) -> Group:
+def roll_on(*ends: State, at_once: int = 1, most: int = 0) -> Group:
     group = roll(Group(4, JOB), {}, at_once, most).group
     for index, state in enumerate(ends):
         group = roll(group, {index: state}, at_once, most).group
@@ -125,7 +127,7 @@ def rolled(*ends: State, at_once: int = 1, most: int = 0) -> Group:
 
 
 def test_failures_stop_what_has_not_begun_and_say_so():
-    group = rolled(State.COMPLETED, State.DEAD)
+    group = roll_on(State.COMPLETED, State.DEAD)
     assert Stop(State.SKIPPED, "1 member has failed, and max_failures is 0") == group.stop
     assert 2 == group.begun
     group = page_done(group, 0, {State.COMPLETED: 1, State.DEAD: 1})
@@ -137,8 +139,8 @@ def test_failures_stop_what_has_not_begun_and_say_so():
 
 
 def test_a_retry_of_a_rolling_group_goes_on_with_what_was_not_begun():
-    group = page_done(rolled(State.COMPLETED, State.DEAD), 0, {State.COMPLETED: 1, State.DEAD: 1})
-    group = retried(group, [1], rolling=True)
+    group = page_done(roll_on(State.COMPLETED, State.DEAD), 0, {State.COMPLETED: 1, State.DEAD: 1})
+    group = retry_members(group, [1], rolling=True)
     assert not group.settled
     group, begin, restart = roll(group, {}, 1, 0)
     assert ((), (1,)) == (begin, restart)
@@ -151,15 +153,15 @@ def test_a_retry_reopens_the_page_of_its_members():
     group = page_done(group, 0, {State.DEAD: 100})
     group = page_done(group, 1, {State.COMPLETED: 50})
     assert State.PARTIAL_FAILURE is group.state
-    group = retried(group, [3, 99], rolling=False)
+    group = retry_members(group, [3, 99], rolling=False)
     assert [0] == group.open_pages
     assert State.PROCESSING is group.state
 
 
 def test_who_cancels_a_group_stops_what_has_not_begun():
     stop = Stop(State.CANCELLED, "cancelled by ann")
-    group = stopped(Group(250, JOB, begun=100, placed=100), stop)
-    assert group == begin_page(group) == stopped(group, Stop(State.SKIPPED, "late"))
+    group = stop_group(Group(250, JOB, begun=100, placed=100), stop)
+    assert group == begin_page(group) == stop_group(group, Stop(State.SKIPPED, "late"))
     group = page_done(group, 0, {State.COMPLETED: 100})
     assert State.PARTIAL_FAILURE is group.state
     assert {State.COMPLETED: 100, State.CANCELLED: 150} == group.ended

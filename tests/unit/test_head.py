@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from joblane.contract.job import job_view
 from joblane.formats.times import rfc3339
-from joblane.job.head import Head, submitted, with_step
+from joblane.job.head import Head, make_head, with_step
 from joblane.job.lifecycle import State
 from joblane.job.timeline import STEP_REASON_CHARS, Step
 from tests.support.jobs import JOB, submission
@@ -76,7 +76,7 @@ def test_a_job_that_blocks_ten_thousand_times_has_a_head_of_a_kilobyte():
 
 def blocking(times: int, conditions: int = 1) -> Head:
     """A job that was blocked so many times, after each of them let go."""
-    head = submitted(JOB, "acme", submission(), 0)
+    head = make_head(JOB, "acme", submission(), 0)
     for number in range(times):
         if number:
             head = with_step(head, Step(State.PENDING, number * 3, 0, "let go"))

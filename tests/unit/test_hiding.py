@@ -19,7 +19,7 @@ from ec2_agent.messages.hiding import INBOX_FULL, LACKING, TENANT_FULL, TOO_LARG
 from ec2_agent.serving.gates import LONGEST_HOLD_S
 from ec2_agent.serving.waiting_room import FOREVER
 from joblane.aws.lanes import MAX_VISIBILITY_S, Received
-from joblane.job.head import submitted
+from joblane.job.head import make_head
 from joblane.job.message import Message
 from joblane.queue.tenant_shares import Allowance
 from tests.support.agents import settings
@@ -87,7 +87,7 @@ class Agent(ServingCore):
     """An agent that never runs the job."""
 
     def __init__(self, aws: Cloud, directory: Path) -> None:
-        aws.jobs.put_new(submitted(JOB, "acme", submission(), 1000))
+        aws.jobs.put_new(make_head(JOB, "acme", submission(), 1000))
         self.lane = Lane()
         queue = cast("QueueCalls", self.lane)
 

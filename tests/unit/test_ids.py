@@ -17,8 +17,8 @@ def test_numbers_become_ids_and_back(number: int):
 
 
 @given(st.integers(0, (1 << 48) - 1), st.integers(0, (1 << 80) - 1))
-def test_an_id_begins_with_its_millisecond(at_ms: int, dice: int):
-    made = new_id(at_ms, dice)
+def test_an_id_begins_with_its_millisecond(at_ms: int, rng: int):
+    made = new_id(at_ms, rng)
     assert at_ms == submitted_ms(made) == ULID.from_str(made).milliseconds
     assert first_id(at_ms) <= made < first_id(at_ms + 1) or at_ms == (1 << 48) - 1
 

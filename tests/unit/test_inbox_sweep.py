@@ -11,7 +11,7 @@ from joblane.aws import inboxes
 from joblane.aws.inboxes import KEPT_S
 from joblane.deployment.names import inbox_name
 from joblane.job.lease import Heartbeat
-from tests.support.aws import NAME, Cloud, configured
+from tests.support.aws import NAME, Cloud, configure
 
 
 def make(aws: Cloud, agent: str, kept_s: int = KEPT_S) -> None:
@@ -30,11 +30,11 @@ def beat(aws: Cloud, agent: str, ago_s: int = 0) -> None:
 def sweep(aws: Cloud, *left_s: float) -> Counter[str]:
     """Run it with this much time left at each look at the clock, then with the last value."""
     times = list(left_s or [100.0])
-    made = sweep_of(build(configured(Settings), aws.clients))
+    made = sweep_of(build(configure(Settings), aws.clients))
     return made.run(lambda: times.pop(0) if len(times) > 1 else times[0])
 
 
-def left(aws: Cloud) -> set[str]:
+def list_left(aws: Cloud) -> set[str]:
     """The agents that still have an inbox."""
     prefix = inbox_name(NAME, "")
     urls = aws.clients.make("sqs").list_queues(QueueNamePrefix=prefix).get("QueueUrls", [])
@@ -48,7 +48,7 @@ def test_inboxes_without_an_agent_are_deleted_and_others_stay(aws: Cloud):
     beat(aws, "cut-off", ago_s=900)  # its lease is over, but it may come back
     before = len(aws.clients.make("sqs").list_queues()["QueueUrls"])
     assert {"Deleted": 1} == sweep(aws)
-    assert {"alive", "cut-off"} == left(aws)
+    assert {"alive", "cut-off"} == list_left(aws)
     assert before - 1 == len(aws.clients.make("sqs").list_queues()["QueueUrls"])
     assert {} == sweep(aws)
 
@@ -57,7 +57,7 @@ def test_a_queue_whose_name_begins_so_and_that_is_no_inbox_stays(aws: Cloud):
     for agent, kept_s in (("short", KEPT_S - 1), ("long", 14 * 86_400)):
         make(aws, agent, kept_s)
     assert {"Foreign": 2} == sweep(aws)
-    assert {"short", "long"} == left(aws)
+    assert {"short", "long"} == list_left(aws)
 
 
 def test_every_page_is_read(aws: Cloud, monkeypatch: pytest.MonkeyPatch):
@@ -67,7 +67,7 @@ def test_every_page_is_read(aws: Cloud, monkeypatch: pytest.MonkeyPatch):
         make(aws, f"alive-{n}")
         beat(aws, f"alive-{n}")
     assert {"Deleted": 5} == sweep(aws)
-    assert {f"alive-{n}" for n in range(5)} == left(aws)
+    assert {f"alive-{n}" for n in range(5)} == list_left(aws)
 
 
 def test_what_takes_too_long_is_left_for_the_next_day(aws: Cloud):
@@ -91,4 +91,4 @@ def test_one_that_cannot_be_deleted_does_not_keep_others(aws: Cloud):
 
     aws.emitter().register("provide-client-params.sqs.DeleteQueue", refuse)
     assert {"Deleted": 2, "Failed": 1} == sweep(aws)
-    assert {"gone-1"} == left(aws)
+    assert {"gone-1"} == list_left(aws)

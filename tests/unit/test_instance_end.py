@@ -11,7 +11,7 @@ from joblane.aws.agent_facts import FactStore
 from joblane.aws.clients import Clients
 from joblane.aws.lanes import LaneQueue
 from joblane.deployment.names import inbox_name
-from joblane.job.head import submitted
+from joblane.job.head import make_head
 from joblane.job.lease import Heartbeat
 from joblane.job.lifecycle import Outcome, State
 from tests.support.agents import Parts
@@ -29,7 +29,7 @@ def free(clients: Clients, agent: str = DEAD) -> None:
 def lose(aws: Cloud) -> None:
     """An agent that runs a job, beats, and is gone; its message is in flight for two minutes."""
     now_ms = int(time.time() * 1000)
-    aws.jobs.put_new(submitted(JOB, "acme", submission(), now_ms))
+    aws.jobs.put_new(make_head(JOB, "acme", submission(), now_ms))
     aws.agents.beat(Heartbeat(DEAD, 0, now_ms, 1, 1, ("default",), "full", "1", (JOB,)))
     aws.jobs.claim(JOB, DEAD, now_ms)
 
@@ -40,7 +40,7 @@ def inboxes(aws: Cloud) -> list[str]:
     return answer.get("QueueUrls", [])
 
 
-def taken_over(aws: Cloud) -> bool:
+def take_over(aws: Cloud) -> bool:
     """Whether another agent gets a message and with it the job."""
     parts = Parts(aws.clients, name="agent-2")
     while held := parts.receive():
@@ -56,7 +56,7 @@ def test_another_agent_takes_over_at_once(aws: Cloud):
     facts = FactStore(aws.clients.make("dynamodb"), DESCRIPTOR.agents_table)
     facts.put(DEAD, {"kernel": "6.1"}, int(time.time()))
     free(aws.clients)
-    assert taken_over(aws)
+    assert take_over(aws)
     assert aws.agents.get(DEAD) is None
     assert {} == facts.get(DEAD, 0)
 
@@ -85,7 +85,7 @@ def test_an_instance_without_an_agent_is_nothing_to_us(aws: Cloud):
 
 def test_what_only_this_agent_may_run_fails_at_once(aws: Cloud):
     now_ms = int(time.time() * 1000)
-    job = replace(submitted(JOB, "acme", submission(target=f"host:{DEAD}"), now_ms), assigned=DEAD)
+    job = replace(make_head(JOB, "acme", submission(target=f"host:{DEAD}"), now_ms), assigned=DEAD)
     aws.jobs.put_new(job)
     aws.agents.beat(Heartbeat(DEAD, 0, now_ms, 1, 1, ("default",), "full", "1", (JOB,)))
     aws.jobs.claim(JOB, DEAD, now_ms)
@@ -97,7 +97,7 @@ def test_what_only_this_agent_may_run_fails_at_once(aws: Cloud):
         "ended" == head.reason
     )
     assert head.expires_at is not None
-    assert not taken_over(aws)
+    assert not take_over(aws)
     assert aws.agents.get(DEAD) is None
 
 
@@ -123,7 +123,7 @@ def test_killed_after_any_call_and_tried_again_it_still_frees_the_job(aws: Cloud
         except Killed:
             visited += 1
             free(aws.clients)
-            assert taken_over(aws), f"killed after call {point}"
+            assert take_over(aws), f"killed after call {point}"
             assert not inboxes(aws), f"killed after call {point}"
         else:
             break
@@ -151,4 +151,4 @@ def test_a_missing_variable_is_named_at_the_cold_start(missing: str):
 def test_an_agent_that_said_goodbye_meanwhile_stays_forgotten(aws: Cloud):
     aws.agents.end_lease(DEAD)
     assert aws.agents.get(DEAD) is None
-    assert [] == list(aws.agents.every())
+    assert [] == list(aws.agents.read_all())

@@ -10,13 +10,13 @@ import pytest
 
 from functions.instance_watch.handler import Settings, build
 from joblane.aws.agents import AgentStore, Replacements
+from joblane.aws.auto_scaling_groups import AutoScalingGroup
 from joblane.aws.errors import AwsRefused
-from joblane.aws.groups import Group
 from joblane.aws.table import ConditionFailed
 from joblane.fleet.absence import NO_AGENT
 from joblane.job.lease import Heartbeat
 from joblane.service.instance_watch import InstanceWatch, rest_ms
-from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud, configured
+from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud, configure
 
 MINUTE = 60.0
 GROUP = "joblane-main"
@@ -30,9 +30,9 @@ class FakeGroups:
     replaced: list[str] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)
 
-    def every(self) -> list[Group]:
+    def read_all(self) -> list[AutoScalingGroup]:
         """The group as it is now."""
-        return [Group(GROUP, tuple(self.instances))]
+        return [AutoScalingGroup(GROUP, tuple(self.instances))]
 
     def replace(self, instance: str) -> None:
         """Take an instance for a new one."""
@@ -55,7 +55,7 @@ class Scene:
     """Whether the agent of an instance works."""
 
     def __post_init__(self) -> None:
-        made = build(configured(Settings), self.aws.clients, lambda: self.now)
+        made = build(configure(Settings), self.aws.clients, lambda: self.now)
         publish = lambda subject, text: self.told.append((subject, text))  # noqa: E731
         self.watch = InstanceWatch(
             made.agents,
@@ -123,7 +123,7 @@ def test_agents_that_work_cost_no_write_and_stay(scene: Scene):
     client.meta.events.register(
         "before-call.dynamodb.*", lambda model, **_: calls.append(model.name)
     )
-    made = build(configured(Settings), scene.aws.clients, lambda: 0.0)
+    made = build(configure(Settings), scene.aws.clients, lambda: 0.0)
     scene.watch = InstanceWatch(
         made.agents,
         scene.groups,  # type: ignore[arg-type]

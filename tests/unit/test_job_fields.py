@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from joblane.contract.job import Job, job_view
-from joblane.job.head import submitted
+from joblane.job.head import make_head
 from joblane.job.spec import Submission
 
 NOW_MS = 1_800_000_000_000
@@ -56,7 +56,7 @@ def test_the_api_shows_each_field_of_a_submission_as_it_was_submitted(fields: di
     assert Submission.model_fields.keys() == OTHERS.keys() | TARGETED.keys() | {"command"}
     spec = Submission.model_validate(fields)
     assert fields.keys() <= spec.model_dump(exclude_defaults=True).keys()
-    job = job_view(submitted("01KAJ5RJ00V3XW8TQZ9M4C2N7D", "acme", spec, NOW_MS))
+    job = job_view(make_head("01KAJ5RJ00V3XW8TQZ9M4C2N7D", "acme", spec, NOW_MS))
     assert spec.model_dump() == job.model_dump(include=set(Submission.model_fields))
 
 

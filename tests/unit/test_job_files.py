@@ -16,7 +16,7 @@ from joblane.deployment.names import file_key, manifest_key, output_key
 from joblane.files.models import Manifest
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
-from tests.support.attempts import begin, finished, output, run, stopped
+from tests.support.attempts import begin, finish, output, run, stop_running
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB
 
@@ -38,7 +38,7 @@ def manifest(aws: Cloud, epoch: int = 1) -> Manifest:
     return Manifest.model_validate_json(gzip.decompress(answer["Body"].read()))
 
 
-def stored(aws: Cloud, path: str, epoch: int = 1) -> bytes:
+def read_stored(aws: Cloud, path: str, epoch: int = 1) -> bytes:
     """An output file."""
     answer = aws.clients.make("s3").get_object(
         Bucket=DESCRIPTOR.bucket, Key=output_key("acme", JOB, epoch, path)
@@ -74,7 +74,7 @@ def test_inputs_are_there_with_their_modes_and_outputs_come_back(aws: Cloud, lau
         outputs=["out/**", "*.csv", "missing"],
     )
     assert State.COMPLETED is head.state, head.timeline[-1].reason
-    assert b"A,B\n" == stored(aws, "out/upper")
+    assert b"A,B\n" == read_stored(aws, "out/upper")
     found = manifest(aws)
     assert [("data.csv", "0400", 4), ("out/upper", "0640", 4), ("same.csv", "0644", 4)] == [
         (file.path, file.mode, file.size) for file in found.files
@@ -118,7 +118,7 @@ def test_a_failed_attempt_leaves_its_files_too(aws: Cloud, launcher: Launcher):
         aws, launcher, "echo x > core; exit 3", outputs=["core"], retry={"max_attempts": 1}
     )
     assert (State.DEAD, 3) == (head.state, head.exit_code)
-    assert b"x\n" == stored(aws, "core")
+    assert b"x\n" == read_stored(aws, "core")
     assert head.output_files is not None
 
 
@@ -247,22 +247,22 @@ def test_each_object_is_put_with_its_digest(aws: Cloud, launcher: Launcher):
     assert base64.b64encode(hashlib.sha256(b"hello").digest()).decode() == put["ChecksumSHA256"]
 
 
-def stopped_for(aws: Cloud, launcher: Launcher, reason: StopReason) -> Head:
+def stop_for(aws: Cloud, launcher: Launcher, reason: StopReason) -> Head:
     """Stop a job that has written a file; returns the job."""
     script = "echo x > partial; echo ready; exec sleep 60"
     _, attempt = begin(aws, launcher, command=["sh", "-c", script], outputs=["partial"])
-    return stopped(aws, attempt, lambda: attempt.request_stop(reason))
+    return stop_running(aws, attempt, lambda: attempt.request_stop(reason))
 
 
 def test_a_cancelled_job_leaves_its_files(aws: Cloud, launcher: Launcher):
-    head = stopped_for(aws, launcher, StopReason.COMMAND)
+    head = stop_for(aws, launcher, StopReason.COMMAND)
     assert State.CANCELLED is head.state
-    assert b"x\n" == stored(aws, "partial")
+    assert b"x\n" == read_stored(aws, "partial")
     assert head.output_files is not None
 
 
 def test_an_interrupted_attempt_leaves_none(aws: Cloud, launcher: Launcher):
-    head = stopped_for(aws, launcher, StopReason.DRAIN)
+    head = stop_for(aws, launcher, StopReason.DRAIN)
     assert (State.PENDING, None) == (head.state, head.output_files)
     assert [] == objects(aws)
 
@@ -277,7 +277,7 @@ def test_an_abandoned_attempt_stops_uploading_and_records_nothing(aws: Cloud, la
             raise ClientError({"Error": {"Code": "SlowDown"}}, "PutObject")
 
     emitter.register("provide-client-params.s3.PutObject", abandon)
-    head = finished(aws, attempt)
+    head = finish(aws, attempt)
     assert State.ACTIVE is head.state
     assert [] == objects(aws)
 
@@ -294,7 +294,7 @@ def test_a_job_that_is_stopped_while_its_files_are_fetched_is_not_started(
         doing.append(attempt.progress.message if attempt.progress else None)
 
     emitter.register("provide-client-params.s3.GetObject", stop)
-    head = finished(aws, attempt)
+    head = finish(aws, attempt)
     assert State.PENDING is head.state
     assert not attempt.started
     assert ["fetching input files: 0 of 1"] == doing

@@ -126,11 +126,11 @@ def test_problems_are_sentences_without_values(
 _PLAIN = """
 import sys, time
 from functions.submission.handler import Settings, build
-from tests.support.aws import configured
+from tests.support.aws import configure
 from tests.support.aws import FUNCTION_ENVIRONMENT
 from tests.support.memory import Memory
 from tests.support.requests import Api
-settings = configured(Settings)
+settings = configure(Settings)
 api = Api(build(settings, Memory().cloud().clients, time.time))
 for name in ("jsonschema_rs", "joblane.service.typed", "joblane.aws.types"):
     sys.modules.pop(name, None)  # the test support may have imported it

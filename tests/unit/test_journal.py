@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from ec2_agent.messages.delivery import Delivery
 from ec2_agent.outcomes.journal import ASIDE_S, KIND, ROOM, Journal, Undelivered
 from ec2_agent.outcomes.judge import AttemptResult
-from ec2_agent.outcomes.record import OutcomeRecord, Transition, decide
+from ec2_agent.outcomes.record import OutcomeRecord, OutcomeTransition, decide
 from ec2_agent.retry import Backoff, RetryPolicy
 from ec2_agent.sandbox.model import Ending, Usage
 from ec2_agent.state.client import StateRefused
-from ec2_agent.state.records import Record, Result
+from ec2_agent.state.records import StateRecord, WriteResult
 from joblane.aws.lanes import Received
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.retention import Retention
 from joblane.job.timeline import Step
@@ -34,8 +34,8 @@ QUICK = partial(Backoff, RetryPolicy(first_s=0.01, longest_s=0.01))
 """Retries that a test need not wait for."""
 
 
-def claimed(job_id: str = "01J0000000000000000000000A", **fields: object) -> Head:
-    head = submitted(job_id, "acme", submission(**fields), NOW_MS)
+def make_claimed(job_id: str = "01J0000000000000000000000A", **fields: object) -> Head:
+    head = make_head(job_id, "acme", submission(**fields), NOW_MS)
     step = Step(State.ACTIVE, NOW_MS + 5, 1, "claimed", "agent-1")
     return Head(
         job_id, "acme", State.ACTIVE, 3, 1, head.spec, (*head.timeline, step), agent="agent-1"
@@ -46,7 +46,7 @@ def outcome(n: int = 0, verdict: Outcome = Outcome.SUCCEEDED, **fields: object) 
     ending = Ending(0, None, False, False, False, None, Usage(cpu_s=0.1, wall_s=0.25))
     condition = "app:default" if verdict is Outcome.BLOCKED else None
     result = AttemptResult(verdict, "exit code 0", NOW_MS + n, condition, ending, 7)
-    head = claimed(f"01J{n:023d}", **fields)
+    head = make_claimed(f"01J{n:023d}", **fields)
     return decide(head, DELIVERY, result, Retention(), random.Random(1))
 
 
@@ -60,7 +60,7 @@ class Post:
     settled: list[str] = field(default_factory=list)
     let: list[str] = field(default_factory=list)
 
-    async def settle(self, outcome: OutcomeRecord) -> Transition | None:
+    async def settle(self, outcome: OutcomeRecord) -> OutcomeTransition | None:
         """See Reporter."""
         await asyncio.sleep(0)
         if self.down:
@@ -70,7 +70,9 @@ class Post:
         self.settled.append(outcome.head.job_id)
         return outcome.transition
 
-    async def release_message(self, outcome: OutcomeRecord, transition: Transition | None) -> bool:
+    async def release_message(
+        self, outcome: OutcomeRecord, transition: OutcomeTransition | None
+    ) -> bool:
         """See Reporter."""
         assert transition is not None
         if self.sqs_down:
@@ -82,7 +84,7 @@ class Post:
 class Broken(DirectStore):
     """A state service whose disk is full."""
 
-    async def create(self, records: Sequence[Record]) -> list[Result]:
+    async def create(self, records: Sequence[StateRecord]) -> list[WriteResult]:
         """Refuse."""
         raise StateRefused("storage_full", f"no room for {len(records)}", passing=False)
 
@@ -102,12 +104,12 @@ def test_an_outcome_is_stored_before_aws_hears_of_it_and_removed_when_all_is_don
         seen: list[list[str]] = []
 
         class Watching(Post):
-            async def settle(self, outcome: OutcomeRecord) -> Transition | None:
+            async def settle(self, outcome: OutcomeRecord) -> OutcomeTransition | None:
                 seen.append(stored(store))
                 return await super().settle(outcome)
 
             async def release_message(
-                self, outcome: OutcomeRecord, transition: Transition | None
+                self, outcome: OutcomeRecord, transition: OutcomeTransition | None
             ) -> bool:
                 seen.append(stored(store))
                 return await super().release_message(outcome, transition)
@@ -222,7 +224,7 @@ def test_what_cannot_be_stored_keeps_its_slot_until_aws_has_it():
 def test_an_unexpected_error_loses_no_outcome():
     async def test() -> None:
         class Defective(Post):
-            async def settle(self, outcome: OutcomeRecord) -> Transition | None:
+            async def settle(self, outcome: OutcomeRecord) -> OutcomeTransition | None:
                 if not self.settled:
                     self.settled.append("defect")
                     raise ZeroDivisionError
@@ -238,7 +240,7 @@ def test_an_unexpected_error_loses_no_outcome():
 def test_what_this_version_cannot_read_stays_and_stops_nobody():
     async def test() -> None:
         store = DirectStore()
-        await store.create([Record(KIND, "000000000000001.x.1", 1, '{"way": 1}')])
+        await store.create([StateRecord(KIND, "000000000000001.x.1", 1, '{"way": 1}')])
         journal = Journal(store, Post(), time.time, QUICK)
         assert [] == await journal.recover()
         await journal.put(outcome())
@@ -254,7 +256,7 @@ def test_a_state_service_that_forgot_is_told_what_waits():
         await journal.put(outcome())
         store = DirectStore()
         for record in journal.records():
-            store.later(record)
+            store.store_later(record)
         assert ids([outcome()]) == stored(store)
 
     run(test())

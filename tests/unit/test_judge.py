@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from joblane.formats.times import rfc3339
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lease import LEASE_S, Heartbeat
 from joblane.job.lifecycle import ENDED, State
 from joblane.job.timeline import Step
@@ -18,7 +18,7 @@ GONE = replace(ALIVE, beat_ms=NOW - LEASE_S * 1000)
 
 
 def job(state: State, reply_by: int | None = None, ago_ms: int = 0, **spec: object) -> Head:
-    head = submitted(JOB, "acme", submission(target="host:web-1", **spec), 1_000)
+    head = make_head(JOB, "acme", submission(target="host:web-1", **spec), 1_000)
     step = Step(state, NOW - ago_ms, 1, "because")
     return replace(
         head, state=state, assigned="web-1", reply_by_ms=reply_by, timeline=(*head.timeline, step)

@@ -14,21 +14,21 @@ from joblane.aws.lanes import Lanes
 from joblane.job.lifecycle import State
 from joblane.job.retention import Retention
 from joblane.key.policy import KeyLimits
-from joblane.service.key_clear import PAGE, Cleared, KeyClear
+from joblane.service.key_clear import PAGE, ClearResult, KeyClear
 from joblane.service.key_release import KeyRelease
 from joblane.service.operations import Operations
-from tests.support.aws import DESCRIPTOR, NAME, configured
+from tests.support.aws import DESCRIPTOR, NAME, configure
 from tests.support.keyed import NOW_MS, Deployed
 from tests.support.keys import KEY, job, keys_of, put_keyed, stored
 
 WHY = "cancelled by an operator"
 
 
-def clear(at: Deployed, clients: Clients | None = None) -> Cleared:
+def clear(at: Deployed, clients: Clients | None = None) -> ClearResult:
     """Clear the queue of the key."""
     clients = clients or at.aws.clients
     dynamodb = clients.make("dynamodb")
-    settings = configured(Settings)
+    settings = configure(Settings)
     jobs = KeyedJobs(dynamodb, settings.jobs_table, KeyStore(dynamodb, settings.keys_table))
     lanes = Lanes(clients.make("sqs"), DESCRIPTOR.queue_url_prefix, NAME)
     operations = Operations(jobs, lanes, Retention())
@@ -38,7 +38,7 @@ def clear(at: Deployed, clients: Clients | None = None) -> Cleared:
 
 def test_jobs_that_wait_are_cancelled_and_no_others(at: Deployed):
     put_keyed(at.aws, active="A", queued="BCD")
-    assert Cleared((job("B"), job("C"), job("D")), 0) == clear(at)
+    assert ClearResult((job("B"), job("C"), job("D")), 0) == clear(at)
     assert ({"A": 10}, "") == (at.active(), at.queued())
     assert (State.PENDING, State.CANCELLED) == (at.head("A").state, at.head("B").state)
     assert WHY == at.head("B").reason
@@ -56,9 +56,9 @@ def test_a_page_at_a_time(at: Deployed):
     many = tuple(f"{job('B')[:-4]}{n:04d}" for n in range(PAGE + 2))
     keys_of(at.aws).write(seen, replace(seen.state, queued=many), NOW_MS)
     # They are gone, so none is cancelled, and all of a page are taken out.
-    assert Cleared((), 2) == clear(at)
+    assert ClearResult((), 2) == clear(at)
     assert 2 == len(stored(at.aws).state.queued)
-    assert Cleared((), 0) == clear(at)
+    assert ClearResult((), 0) == clear(at)
 
 
 def test_a_job_that_gets_its_slot_meanwhile_is_not_cancelled(at: Deployed):
@@ -71,7 +71,7 @@ def test_a_job_that_gets_its_slot_meanwhile_is_not_cancelled(at: Deployed):
         at.deliver()
 
     emitter.register("after-call.dynamodb.BatchGetItem", pass_on)
-    assert Cleared((job("C"),), 0) == clear(at, clients)
+    assert ClearResult((job("C"),), 0) == clear(at, clients)
     assert ({"B": 11}, "", ["B"]) == (at.active(), at.queued(), at.sent())
     assert State.PENDING is at.head("B").state
 
@@ -84,9 +84,9 @@ def test_a_slot_whose_end_was_lost_is_freed(at: Deployed, end: str):
     else:
         at.end("A", State.FAILED)
     at.stream.take()
-    assert Cleared((job("B"),), 0) == clear(at)
+    assert ClearResult((job("B"),), 0) == clear(at)
     assert stored(at.aws).state.idle
 
 
 def test_a_key_without_jobs_is_no_error(at: Deployed):
-    assert Cleared((), 0) == clear(at)
+    assert ClearResult((), 0) == clear(at)

@@ -11,7 +11,7 @@ from joblane.key.decide import (
     Rejected,
     Replaced,
     admit,
-    asked_about,
+    find_blockers,
     readmit,
     release,
 )
@@ -45,7 +45,7 @@ def test_nobody_overtakes_those_that_wait():
     ("started", "reason"), [({"a": True}, "active-limit"), ({"a": False}, "queue-depth")]
 )
 def test_a_full_key_rejects_and_says_which_limit_it_was(started: dict[str, bool], reason: str):
-    assert ("a",) == asked_about(held("a"), limits())
+    assert ("a",) == find_blockers(held("a"), limits())
     decision = admit(held("a"), "b", limits(), started)
     assert isinstance(decision, Rejected)
     assert reason == decision.reason
@@ -53,7 +53,7 @@ def test_a_full_key_rejects_and_says_which_limit_it_was(started: dict[str, bool]
 
 def test_a_full_key_coalesces_with_the_first_that_waits_else_with_a_holder():
     policy = limits(1, 1, "coalesce")
-    assert () == asked_about(held("a", queued=("b",)), policy)
+    assert () == find_blockers(held("a", queued=("b",)), policy)
     assert Coalesced("b") == admit(held("a", queued=("b",)), "c", policy, {})
     assert Coalesced("a") == admit(held("a"), "c", limits(when_full="coalesce"), {})
 

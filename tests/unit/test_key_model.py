@@ -17,7 +17,7 @@ import pytest
 
 from joblane.job.lifecycle import State
 from joblane.key import decide
-from joblane.key.decide import End, Granted, Looked, Queued, Released, Seen
+from joblane.key.decide import End, Granted, Looked, Queued, Released, SeenJob
 from joblane.key.policy import KeyLimits, WhenFull
 from joblane.key.state import KeyState
 from tests.support.depth import spread
@@ -181,12 +181,12 @@ def admit_one_more(
 def look_at_started(
     state: KeyState,
     limits: KeyLimits,
-    read: Callable[[Mapping[str, int | None]], Mapping[str, Seen]],
+    read: Callable[[Mapping[str, int | None]], Mapping[str, SeenJob]],
     doubted: Collection[str] = (),
 ) -> Looked | None:
     """Misses rows of jobs that have not started."""
 
-    def started(slots: Mapping[str, int | None]) -> Mapping[str, Seen]:
+    def started(slots: Mapping[str, int | None]) -> Mapping[str, SeenJob]:
         return {job: row for job, row in read(slots).items() if row.started}
 
     return decide.look(state, limits, started, doubted)

@@ -10,7 +10,7 @@ from functions.admin.handler import Settings as AdminSettings
 from functions.admin.handler import build as build_admin
 from joblane.key.segments import from_argument, key_hash, parse_segments, to_argument
 from joblane.service import key_clear
-from tests.support.aws import Cloud, configured
+from tests.support.aws import Cloud, configure
 from tests.support.requests import Api
 
 KEY = ["customer", "acme"]
@@ -24,7 +24,7 @@ def _admin(aws: Cloud) -> Api:
 
 
 def admin_of(aws: Cloud, client: str = "client-acme") -> Api:
-    return Api(build_admin(configured(AdminSettings), aws.clients, time.time), client)
+    return Api(build_admin(configure(AdminSettings), aws.clients, time.time), client)
 
 
 def submit(api: Api, key: list[object] | None = None, **concurrency: object) -> str:
@@ -178,7 +178,7 @@ def test_clearing_goes_on_where_it_stopped(api: Api, admin: Api, monkeypatch: py
 
 def test_clearing_is_for_operators(aws: Cloud, api: Api):
     submit(api)
-    settings = configured(AdminSettings)
+    settings = configure(AdminSettings)
     reading = Api(
         build_admin(settings, aws.clients, time.time), claims={"scope": "joblane/jobs.read"}
     )

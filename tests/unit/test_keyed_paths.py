@@ -20,7 +20,7 @@ from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.key.policy import KeyLimits
 from tests.support.agents import Parts
-from tests.support.aws import NAME, configured
+from tests.support.aws import NAME, configure
 from tests.support.keyed import LANE, NOW, NOW_MS, Deployed
 from tests.support.keys import job, put_keyed, stored
 from tests.support.requests import Api
@@ -33,18 +33,18 @@ KEYED = {
 
 def api(at: Deployed, clients: Clients | None = None) -> Api:
     """The function of submissions."""
-    settings = configured(submission.Settings)
+    settings = configure(submission.Settings)
     return Api(submission.build(settings, clients or at.aws.clients, lambda: at.now))
 
 
 def operator(at: Deployed) -> Api:
     """The function of operators."""
-    return Api(admin.build(configured(admin.Settings), at.aws.clients, lambda: at.now))
+    return Api(admin.build(configure(admin.Settings), at.aws.clients, lambda: at.now))
 
 
 def minute(at: Deployed) -> None:
     """The requeue function's minute."""
-    requeue.build(configured(requeue.Settings), at.aws.clients, lambda: at.now).run(lambda: 60.0)
+    requeue.build(configure(requeue.Settings), at.aws.clients, lambda: at.now).run(lambda: 60.0)
 
 
 def letter(at: Deployed, of: str) -> None:
@@ -52,7 +52,7 @@ def letter(at: Deployed, of: str) -> None:
     source = f"arn:aws:sqs:us-east-1:123456789012:{dead_letter_name(NAME)}"
     body = Message(job_id=job(of), tenant="acme").encode()
     record = {"messageId": "m-1", "body": body, "eventSourceARN": source}
-    settings = configured(dead_letter.Settings)
+    settings = configure(dead_letter.Settings)
     dead_letter.build(settings, at.aws.clients, lambda: at.now).handle([record])
 
 
@@ -115,7 +115,7 @@ def test_the_end_of_an_instance_frees_the_slot_of_its_job_under_fail_stale(at: D
     at.aws.jobs.claim(job("A"), "i-1", NOW_MS)
     row = Heartbeat("i-1", 0, NOW_MS, 1, 1, ("default",), "full", "1", (job("A"),))
     at.aws.agents.beat(row)
-    instance_end.build(configured(instance_end.Settings), at.aws.clients).free("i-1")
+    instance_end.build(configure(instance_end.Settings), at.aws.clients).free("i-1")
     parts = Parts(at.aws.clients, name="agent-2", clock=lambda: NOW + 1)
     assert parts.claim(parts.take()) is None
     assert State.STALE is at.head("A").state
@@ -139,7 +139,7 @@ def after(at: Deployed, call: str, do: Any) -> Clients:
     return clients
 
 
-def submitted(at: Deployed, clients: Clients | None = None) -> tuple[int, Any]:
+def submit_keyed(at: Deployed, clients: Clients | None = None) -> tuple[int, Any]:
     """Submit a job of the key."""
     return api(at, clients)("POST", "/v1/jobs", KEYED)
 
@@ -147,7 +147,7 @@ def submitted(at: Deployed, clients: Clients | None = None) -> tuple[int, Any]:
 @pytest.fixture(name="first")
 def _first(at: Deployed) -> str:
     """A job that has the only slot, with its message in the lane."""
-    _, accepted = submitted(at)
+    _, accepted = submit_keyed(at)
     return str(accepted["id"])
 
 
@@ -163,7 +163,7 @@ def test_a_job_that_decided_to_wait_gets_the_slot_that_was_freed_meanwhile(
     at: Deployed, first: str
 ):
     clients = after(at, "dynamodb.GetItem", lambda: end(at, first))
-    status, second = submitted(at, clients)
+    status, second = submit_keyed(at, clients)
     assert (202, "pending") == (status, second["state"])
     assert {second["id"]: second["slot"]} == dict(stored(at.aws).state.active)
     assert second["id"] in sent(at)
@@ -171,12 +171,12 @@ def test_a_job_that_decided_to_wait_gets_the_slot_that_was_freed_meanwhile(
 
 
 def test_a_refusal_was_true_when_the_key_was_read(at: Deployed, first: str):
-    _, second = submitted(at)
+    _, second = submit_keyed(at)
     clients = after(at, "dynamodb.BatchGetItem", lambda: end(at, first))
-    status, problem = submitted(at, clients)
+    status, problem = submit_keyed(at, clients)
     assert (409, 1, 1) == (status, problem["active"], problem["queued"])
     assert [second["id"]] == list(stored(at.aws).state.active)
-    status, third = submitted(at)
+    status, third = submit_keyed(at)
     assert (202, "waiting") == (status, third["state"])
 
 
@@ -185,7 +185,7 @@ def test_sequel_sees_a_job_that_begins_to_wait_meanwhile(at: Deployed, first: st
     step = Step(State.COMPLETED, NOW_MS + 1, 1, "exit code 0")
     at.aws.jobs.settle(head, step, AttemptFacts(Outcome.SUCCEEDED, expires_at=int(NOW) + 99))
     found: list[Any] = []
-    clients = after(at, "dynamodb.GetItem", lambda: found.append(submitted(at)))
+    clients = after(at, "dynamodb.GetItem", lambda: found.append(submit_keyed(at)))
     assert 1 == at.function(clients).handle(at.stream.take())
     ((_, second),) = found
     assert "waiting" == second["state"]
@@ -197,8 +197,8 @@ def test_a_job_that_lost_its_slot_after_its_message_was_sent_waits_and_gets_anot
     at: Deployed,
 ):
     found: list[Any] = []
-    clients = after(at, "sqs.SendMessage", lambda: found.append(submitted(at)))
-    _, second = submitted(at, clients)
+    clients = after(at, "sqs.SendMessage", lambda: found.append(submit_keyed(at)))
+    _, second = submit_keyed(at, clients)
     ((_, first),) = found
     assert ("pending", "waiting") == (first["state"], second["state"])
     bodies = [body["job_id"] for body in at.messages()]

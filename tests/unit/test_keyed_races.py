@@ -17,7 +17,7 @@ from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.key.decide import End, release
-from tests.support.aws import DESCRIPTOR, Cloud, configured
+from tests.support.aws import DESCRIPTOR, Cloud, configure
 from tests.support.keys import START_MS, body, job, keys_of, put_keyed, stored, take_messages
 from tests.support.requests import Api
 
@@ -26,7 +26,7 @@ NOW = START_MS / 1000
 
 
 def api(clients: Clients) -> Api:
-    return Api(build(configured(Settings), clients, lambda: NOW))
+    return Api(build(configure(Settings), clients, lambda: NOW))
 
 
 def before_write(aws: Cloud, act: Callable[[int], object], times: int = 1) -> Api:

@@ -12,7 +12,7 @@ from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.key.decide import End, release
-from tests.support.aws import Cloud, configured
+from tests.support.aws import Cloud, configure
 from tests.support.keys import KEY, START_MS, body, job, keys_of, put_keyed, stored, take_messages
 from tests.support.requests import Api
 
@@ -23,21 +23,21 @@ LATER = NOW + 3_600
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud) -> Api:
-    settings = configured(submission_function.Settings)
+    settings = configure(submission_function.Settings)
     return Api(submission_function.build(settings, aws.clients, lambda: NOW))
 
 
 @pytest.fixture(name="operator")
 def _operator(aws: Cloud) -> Api:
-    return Api(admin.build(configured(admin.Settings), aws.clients, lambda: NOW))
+    return Api(admin.build(configure(admin.Settings), aws.clients, lambda: NOW))
 
 
 def minute(aws: Cloud, at: float = LATER) -> Counter[str]:
     """Run the requeue function."""
-    return requeue.build(configured(requeue.Settings), aws.clients, lambda: at).run(lambda: 60.0)
+    return requeue.build(configure(requeue.Settings), aws.clients, lambda: at).run(lambda: 60.0)
 
 
-def scheduled(api: Api, **concurrency: object) -> str:
+def schedule(api: Api, **concurrency: object) -> str:
     """Submit a job for later; returns its id."""
     status, found = api("POST", "/v1/jobs", {**body(**concurrency), "run_at": rfc3339(LATER_MS)})
     assert (202, "scheduled", None) == (status, found["state"], found["slot"])
@@ -51,7 +51,7 @@ def fail(aws: Cloud, job_id: str, state: State = State.FAILED) -> None:
     aws.jobs.settle(head, step, AttemptFacts(Outcome.FAILED, expires_at=int(NOW) + 9_999))
 
 
-def ended(aws: Cloud, *ends: End) -> None:
+def handle_ends(aws: Cloud, *ends: End) -> None:
     """What sequel does with the ends of jobs."""
     seen = stored(aws)
     state = release(seen.state, ends).state
@@ -63,7 +63,7 @@ def ended(aws: Cloud, *ends: End) -> None:
 
 
 def test_a_scheduled_job_takes_no_slot_and_has_no_message_before_it_is_due(aws: Cloud, api: Api):
-    scheduled(api)
+    schedule(api)
     soon = {**body(), "run_at": rfc3339(START_MS + 60_000)}
     assert "scheduled" == api("POST", "/v1/jobs", soon)[1]["state"]
     assert (0, 0) == (stored(aws).version, take_messages(aws))
@@ -71,7 +71,7 @@ def test_a_scheduled_job_takes_no_slot_and_has_no_message_before_it_is_due(aws: 
 
 
 def test_a_job_that_is_due_gets_a_slot_and_its_message(aws: Cloud, api: Api):
-    job_id = scheduled(api)
+    job_id = schedule(api)
     assert {"Woken": 1} == minute(aws)
     head = aws.job(job_id)
     assert (State.PENDING, {job_id: head.slot}) == (head.state, stored(aws).state.active)
@@ -80,7 +80,7 @@ def test_a_job_that_is_due_gets_a_slot_and_its_message(aws: Cloud, api: Api):
 
 def test_a_job_that_is_due_waits_for_a_slot(aws: Cloud, api: Api):
     put_keyed(aws, active="A")
-    job_id = scheduled(api, max_queued=1)
+    job_id = schedule(api, max_queued=1)
     assert {"Queued": 1} == minute(aws)
     head = aws.job(job_id)
     assert (State.WAITING, None, None) == (head.state, head.slot, head.wake_at_ms)
@@ -90,7 +90,7 @@ def test_a_job_that_is_due_waits_for_a_slot(aws: Cloud, api: Api):
 
 def test_a_job_that_is_due_is_skipped_if_its_key_is_full(aws: Cloud, api: Api):
     put_keyed(aws, active="A")
-    job_id = scheduled(api)
+    job_id = schedule(api)
     assert {"Skipped": 1} == minute(aws)
     head = aws.job(job_id)
     assert (State.SKIPPED, None) == (head.state, head.wake_at_ms)
@@ -100,14 +100,14 @@ def test_a_job_that_is_due_is_skipped_if_its_key_is_full(aws: Cloud, api: Api):
 
 def test_a_job_that_is_due_names_the_one_that_stands_for_it(aws: Cloud, api: Api):
     put_keyed(aws, active="A")
-    job_id = scheduled(api, when_full="coalesce")
+    job_id = schedule(api, when_full="coalesce")
     assert {"Skipped": 1} == minute(aws)
     assert f"job {job('A')} of the same key" in aws.job(job_id).reason
 
 
 def test_a_job_that_is_due_replaces_the_first_that_waits(aws: Cloud, api: Api):
     put_keyed(aws, active="A", queued="B")
-    job_id = scheduled(api, when_full="replace-oldest", max_queued=1)
+    job_id = schedule(api, when_full="replace-oldest", max_queued=1)
     assert {"Queued": 1} == minute(aws)
     assert State.SKIPPED is aws.job(job("B")).state
     assert (job_id,) == stored(aws).state.queued
@@ -128,7 +128,7 @@ def test_a_deadline_ends_a_job_that_waits_for_its_key(aws: Cloud, api: Api):
 def test_a_retry_takes_a_new_slot(aws: Cloud, api: Api):
     before = put_keyed(aws, active="A")["A"].slot
     fail(aws, job("A"))
-    ended(aws, End(job("A"), before))
+    handle_ends(aws, End(job("A"), before))
     status, back = api("POST", f"/v1/jobs/{job('A')}/retry")
     assert (202, "pending", 0) == (status, back["state"], back["attempt"])
     assert {job("A"): back["slot"]} == stored(aws).state.active
@@ -149,7 +149,7 @@ def test_a_retry_before_the_end_was_handled_keeps_the_slot_under_a_new_number(aw
 def test_a_replay_waits_for_its_slot(aws: Cloud, api: Api, operator: Api):
     _, first = api("POST", "/v1/jobs", body(max_queued=1))
     fail(aws, first["id"], State.DEAD)
-    ended(aws, End(first["id"], first["slot"]))
+    handle_ends(aws, End(first["id"], first["slot"]))
     _, second = api("POST", "/v1/jobs", body(max_queued=1))
     status, back = operator("POST", f"/v1/dlq/{first['id']}/replay")
     assert (202, "waiting", None) == (status, back["state"], back["slot"])
@@ -158,7 +158,7 @@ def test_a_replay_waits_for_its_slot(aws: Cloud, api: Api, operator: Api):
     assert ((first["id"],), [second["id"]]) == (key.queued, list(key.active))
     head = aws.job(first["id"])
     assert key.grants == head.queued_after
-    ended(aws, End(second["id"], second["slot"]))
+    handle_ends(aws, End(second["id"], second["slot"]))
     slot = stored(aws).state.active[first["id"]]
     granted = aws.jobs.grant(first["id"], KEY, slot, Step(State.PENDING, START_MS, 0, "granted"))
     assert (State.PENDING, slot) == (granted.state, granted.slot)
@@ -167,7 +167,7 @@ def test_a_replay_waits_for_its_slot(aws: Cloud, api: Api, operator: Api):
 def test_a_retry_is_refused_while_the_key_is_full(aws: Cloud, api: Api, operator: Api):
     _, first = api("POST", "/v1/jobs", body())
     fail(aws, first["id"])
-    ended(aws, End(first["id"], first["slot"]))
+    handle_ends(aws, End(first["id"], first["slot"]))
     api("POST", "/v1/jobs", body())
     status, problem = api("POST", f"/v1/jobs/{first['id']}/retry")
     assert 409 == status

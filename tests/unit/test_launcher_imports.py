@@ -12,18 +12,18 @@ HEAVY = {"collections", "contextlib", "enum", "functools", "pathlib", "signal", 
 PRINT = "import sys; from ec2_agent.sandbox import zygote; print(*sys.modules)"
 
 
-def imported(program: str) -> set[str]:
+def list_imported(program: str) -> set[str]:
     path = f"import sys; sys.path.append({str(Path(__file__).parents[2])!r}); "
     command = [sys.executable, "-I", "-S", "-c", path + program]  # as zygote_process starts it
     return set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
 
 
 def test_the_launcher_imports_no_heavy_module():
-    found = imported(PRINT)
+    found = list_imported(PRINT)
     assert "ec2_agent.sandbox.slot" in found
     assert set() == HEAVY & found
 
 
 @pytest.mark.parametrize("module", sorted(HEAVY))
 def test_each_of_them_would_be_found(module: str):
-    assert module in imported(f"import {module}; " + PRINT)
+    assert module in list_imported(f"import {module}; " + PRINT)

@@ -15,7 +15,7 @@ from joblane.aws.usage import UsageStore
 from joblane.deployment.limits import ADMITTED, LimitOverrides, Limits
 from joblane.deployment.names import table_name
 from joblane.formats.ids import nth_id
-from joblane.job.head import submitted, with_step
+from joblane.job.head import make_head, with_step
 from joblane.job.lifecycle import State
 from joblane.job.timeline import Step
 from joblane.queue.usage import MEBIBYTE, Account, Accounts, Figures
@@ -220,9 +220,9 @@ def _operator(aws: Cloud, clock: Clock) -> Api:
     return Api(admin.build(admin.Settings.model_validate(environment), aws.clients, clock))
 
 
-def ended(aws: Cloud, state: State, number: int) -> str:
+def end_job(aws: Cloud, state: State, number: int) -> str:
     """A job of acme that has ended so."""
-    head = submitted(nth_id(FIRST, number), "acme", submission(), 1000)
+    head = make_head(nth_id(FIRST, number), "acme", submission(), 1000)
     step = Step(state, 2000, 1, "ended", "agent-1")
     return aws.jobs.put_new(replace(with_step(head, step), attempt=1)).job_id
 
@@ -230,8 +230,8 @@ def ended(aws: Cloud, state: State, number: int) -> str:
 def test_operators_restart_and_replay_no_more_than_may_wait(
     aws: Cloud, operator: Api, count: Any, clock: Clock
 ) -> None:
-    dead = ended(aws, State.DEAD, 0)
-    failed = [ended(aws, State.FAILED, n) for n in range(1, 5)]
+    dead = end_job(aws, State.DEAD, 0)
+    failed = [end_job(aws, State.FAILED, n) for n in range(1, 5)]
     count(waiting=3)
     status, answer = operator("POST", "/v1/queues/default/restart-failed")
     assert (200, 2) == (status, answer["restarted"])
@@ -253,7 +253,7 @@ def test_operators_restart_and_replay_no_more_than_may_wait(
 
 def test_each_job_of_a_page_that_is_retried_counts(aws: Cloud, api: Api, count: Any) -> None:
     for number in range(3):
-        ended(aws, State.FAILED, number)
+        end_job(aws, State.FAILED, number)
     count(waiting=0)
     _, answer = api("POST", "/v1/jobs/retry", query={"state": "failed"})
     assert 3 == answer["retried"]

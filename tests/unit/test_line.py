@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2_agent.shim.line import BURST, READ_BYTES, REQUESTS_A_SECOND, Line
-from ec2_agent.shim.operations import MAX_DEPTH, MAX_LINE, NAMES, Operations
-from joblane.condition.names import requested
+from ec2_agent.shim.line import BURST, READ_BYTES, REQUESTS_A_SECOND, LineServer
+from ec2_agent.shim.operations import MAX_DEPTH, MAX_LINE, NAMES, LineRequests
+from joblane.condition.names import check_requested
 from joblane.job.result import MAX_RESULT_BYTES as MAX_RESULT
 
 CONDITION = "http:https://x.example/health"
@@ -34,8 +34,8 @@ class Ends:
         self.job.setblocking(False)
         self.params = os.memfd_create("params")
         os.write(self.params, PARAMS)
-        self.said = Operations(requested, {"job_id": "J", "attempt": 1}, self.params)
-        self.line = Line(ours, self.said, 0.0)
+        self.said = LineRequests(check_requested, {"job_id": "J", "attempt": 1}, self.params)
+        self.line = LineServer(ours, self.said, 0.0)
         self.now = 0.0
 
     def say(self, data: bytes) -> list[Any]:
@@ -46,7 +46,7 @@ class Ends:
             for _ in range(SOCKET_BYTES // READ_BYTES):
                 self.now += 1
                 self.line.pump(self.now)
-                answers += self.received()
+                answers += self.read_received()
         return [json.loads(line) for line in answers.splitlines()]
 
     def _write(self, data: bytes) -> int:
@@ -55,7 +55,7 @@ class Ends:
         except BlockingIOError:
             return 0
 
-    def received(self) -> bytes:
+    def read_received(self) -> bytes:
         """Read what the agent has sent."""
         data = b""
         try:
@@ -67,7 +67,7 @@ class Ends:
 
     def answers(self) -> list[Any]:
         """Read what the agent has answered."""
-        return [json.loads(line) for line in self.received().splitlines()]
+        return [json.loads(line) for line in self.read_received().splitlines()]
 
     def close(self) -> None:
         """Close both ends."""
@@ -261,7 +261,7 @@ def test_a_job_asks_for_its_params_and_its_context_as_often_as_it_likes(ends: En
 
 
 def test_a_job_without_a_type_has_no_params():
-    answer = json.loads(Operations(requested).carry_out(b'{"params": true}'))
+    answer = json.loads(LineRequests(check_requested).carry_out(b'{"params": true}'))
     assert "params: this job has none" in answer["error"]
 
 
@@ -274,7 +274,7 @@ def test_who_does_not_read_its_params_is_not_heard_and_keeps_one_answer_waiting(
     assert select.POLLOUT == ends.line.events
     parts = []
     for now in range(1000, 3000):
-        parts.append(ends.received())
+        parts.append(ends.read_received())
         ends.line.pump(float(now))
     answers = [json.loads(line) for line in b"".join(parts).splitlines()]
     assert 201 == len(answers)
@@ -288,7 +288,7 @@ def test_params_are_answered_at_a_rate(ends: Ends):
     pauses = 0.0
     for _ in range(100):
         pauses = max(pauses, ends.line.pump(0.0))
-        ends.received()
+        ends.read_received()
     assert 0.5 <= pauses  # ten answers of 61 reads each, 200 at once, 100 a second
 
 
@@ -309,7 +309,7 @@ def test_a_job_that_dies_while_it_is_answered_is_heard_to_its_last_line(ends: En
     ),
 )
 def test_whatever_json_a_job_sends_is_answered_by_one_line_of_json(name: str, value: object):
-    said = Operations(requested)
+    said = LineRequests(check_requested)
     answer = said.carry_out(json.dumps({name: value}).encode())
     assert answer.endswith(b"\n")
     assert 1 == answer.count(b"\n")

@@ -11,12 +11,12 @@ from ulid import ULID
 from functions.submission.handler import Settings, build
 from joblane.formats.ids import before_id, first_id
 from joblane.formats.times import rfc3339
-from joblane.job.head import submitted
+from joblane.job.head import make_head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.service.search import EXAMINED_MAX
-from tests.support.aws import Cloud, configured
+from tests.support.aws import Cloud, configure
 from tests.support.jobs import submission
 from tests.support.meter import Meter
 from tests.support.requests import Api
@@ -35,7 +35,7 @@ def _clock() -> Iterator[float]:
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud, meter: Meter, clock: Iterator[float]) -> Api:
-    return Api(build(configured(Settings), meter.clients_of(aws), lambda: next(clock)))
+    return Api(build(configure(Settings), meter.clients_of(aws), lambda: next(clock)))
 
 
 def submit(api: Api, **fields: object) -> str:
@@ -47,7 +47,7 @@ def submit(api: Api, **fields: object) -> str:
 def put(aws: Cloud, number: int, **fields: object) -> str:
     """A job of second `number`, straight into the table."""
     job_id = str(ULID.from_timestamp((BEGAN_S + number) * 1000))
-    aws.jobs.put_new(submitted(job_id, "acme", submission(**fields), (BEGAN_S + number) * 1000))
+    aws.jobs.put_new(make_head(job_id, "acme", submission(**fields), (BEGAN_S + number) * 1000))
     return job_id
 
 
@@ -57,7 +57,7 @@ def end(aws: Cloud, job_id: str, state: State) -> None:
     aws.jobs.settle(head, Step(state, BEGAN_S * 1000, 1, "ended"), AttemptFacts(outcome))
 
 
-def listed(api: Api, **query: str) -> list[str]:
+def list_all(api: Api, **query: str) -> list[str]:
     """Every page of a list."""
     found: list[str] = []
     more: dict[str, str] = {}
@@ -71,7 +71,7 @@ def listed(api: Api, **query: str) -> list[str]:
         more = {"next": page["next"]}
 
 
-def refused(api: Api, **query: str) -> list[tuple[str, str]]:
+def list_refused(api: Api, **query: str) -> list[tuple[str, str]]:
     status, problem = api("GET", "/v1/jobs", query=query)
     assert 400 == status, problem
     return [(error["field"], error["problem"]) for error in problem["errors"]]
@@ -84,15 +84,15 @@ def test_each_filter_lets_through_what_it_names_and_all_must_hold(aws: Cloud, ap
     bulk = submit(api, queue="bulk", labels={"team": "web"})
     done = submit(api, labels={"team": "web"})
     end(aws, done, State.COMPLETED)
-    assert [done, bulk, typed, named, plain] == listed(api)
-    assert [done] == listed(api, state="completed")
-    assert [typed] == listed(api, type="sleep")
-    assert [bulk] == listed(api, queue="bulk")
-    assert [done, bulk] == listed(api, label="team=web")
-    assert [named] == listed(api, name="nightly: März")
-    assert [] == listed(api, name="nightly")
-    assert [bulk] == listed(api, label="team=web", state="pending")
-    assert [] == listed(api, queue="bulk", state="completed")
+    assert [done, bulk, typed, named, plain] == list_all(api)
+    assert [done] == list_all(api, state="completed")
+    assert [typed] == list_all(api, type="sleep")
+    assert [bulk] == list_all(api, queue="bulk")
+    assert [done, bulk] == list_all(api, label="team=web")
+    assert [named] == list_all(api, name="nightly: März")
+    assert [] == list_all(api, name="nightly")
+    assert [bulk] == list_all(api, label="team=web", state="pending")
+    assert [] == list_all(api, queue="bulk", state="completed")
 
 
 def test_a_repeated_state_means_one_of_them_and_a_repeated_label_all_of_them(aws: Cloud, api: Api):
@@ -101,11 +101,11 @@ def test_a_repeated_state_means_one_of_them_and_a_repeated_label_all_of_them(aws
     tier = submit(api, labels={"tier": "gold"})
     end(aws, both, State.DEAD)
     end(aws, team, State.FAILED)
-    assert [team, both] == listed(api, state="dead,failed")
-    assert [tier, both] == listed(api, state="pending,dead")
-    assert [both] == listed(api, label="team=web,tier=gold")
-    assert [] == listed(api, label="team=web,team=app")
-    assert [] == listed(api, label="team=web,tier=gold", state="pending,failed")
+    assert [team, both] == list_all(api, state="dead,failed")
+    assert [tier, both] == list_all(api, state="pending,dead")
+    assert [both] == list_all(api, label="team=web,tier=gold")
+    assert [] == list_all(api, label="team=web,team=app")
+    assert [] == list_all(api, label="team=web,tier=gold", state="pending,failed")
 
 
 def test_since_takes_in_its_moment_and_until_leaves_it_out(aws: Cloud, api: Api):
@@ -114,12 +114,12 @@ def test_since_takes_in_its_moment_and_until_leaves_it_out(aws: Cloud, api: Api)
     def at(second: int) -> str:
         return rfc3339((BEGAN_S + second) * 1000)
 
-    assert ids[:1:-1] == listed(api, since=at(2))
-    assert ids[4::-1] == listed(api, until=at(5))
-    assert ids[4:1:-1] == listed(api, since=at(2), until=at(5))
-    assert [] == listed(api, since=at(5), until=at(5))
-    assert [] == listed(api, until="0001-01-01T00:00:00Z")
-    assert [] == listed(api, since="9999-12-31T23:59:59Z")
+    assert ids[:1:-1] == list_all(api, since=at(2))
+    assert ids[4::-1] == list_all(api, until=at(5))
+    assert ids[4:1:-1] == list_all(api, since=at(2), until=at(5))
+    assert [] == list_all(api, since=at(5), until=at(5))
+    assert [] == list_all(api, until="0001-01-01T00:00:00Z")
+    assert [] == list_all(api, since="9999-12-31T23:59:59Z")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_since_takes_in_its_moment_and_until_leaves_it_out(aws: Cloud, api: Api)
 def test_an_invalid_filter_is_named_with_what_is_allowed(
     api: Api, query: dict[str, str], problem: str
 ):
-    ((field, said),) = refused(api, **query)
+    ((field, said),) = list_refused(api, **query)
     assert [field.partition(".")[0]] == list(query)
     assert problem in said
 
@@ -154,7 +154,7 @@ def test_states_that_need_attention_come_from_their_index(aws: Cloud, api: Api, 
     for second in range(5, 150):
         put(aws, second)
     meter.calls.clear()
-    assert dead[::-1] == listed(api, state="dead")
+    assert dead[::-1] == list_all(api, state="dead")
     assert {"dynamodb.Query": 2, "dynamodb.BatchGetItem": 2} == meter.calls
 
 
@@ -187,7 +187,7 @@ def test_a_cursor_is_good_for_its_own_filters_only(aws: Cloud, api: Api):
     for second in range(4):
         put(aws, second)
     after = api("GET", "/v1/jobs", query={"limit": "1", "state": "pending"})[1]["next"]
-    ((field, said),) = refused(api, next=after, state="active")
+    ((field, said),) = list_refused(api, next=after, state="active")
     assert "next" == field
     assert "other filters" in said
     assert 400 == api("GET", "/v1/jobs", query={"next": after})[0]
@@ -222,17 +222,17 @@ def test_a_hidden_job_is_left_out_of_lists_until_it_is_shown_or_started_again(
     status, job = api("POST", f"/v1/jobs/{away}/hide")
     assert (200, True) == (status, job["hidden"])
     assert 1 + IN_TRAIL == meter.write_units - before
-    assert [kept] == listed(api)
-    assert [] == listed(api, state="failed")
-    assert [away, kept] == listed(api, hidden="true")
+    assert [kept] == list_all(api)
+    assert [] == list_all(api, state="failed")
+    assert [away, kept] == list_all(api, hidden="true")
     assert api("GET", f"/v1/jobs/{away}")[1]["hidden"] is True
     assert 200 == api("POST", f"/v1/jobs/{away}/hide")[0]  # once more changes nothing
     assert 1 + 2 * IN_TRAIL == meter.write_units - before
     api("POST", f"/v1/jobs/{away}/unhide")
-    assert [away, kept] == listed(api)
+    assert [away, kept] == list_all(api)
     api("POST", f"/v1/jobs/{away}/hide")
     assert 202 == api("POST", f"/v1/jobs/{away}/retry")[0]
-    assert [away, kept] == listed(api)
+    assert [away, kept] == list_all(api)
 
 
 def test_a_job_that_has_not_ended_cannot_be_hidden(api: Api):
@@ -240,7 +240,7 @@ def test_a_job_that_has_not_ended_cannot_be_hidden(api: Api):
     status, problem = api("POST", f"/v1/jobs/{job_id}/hide")
     assert 409 == status
     assert "pending" in problem["detail"]
-    assert [job_id] == listed(api)
+    assert [job_id] == list_all(api)
 
 
 def test_hiding_loses_against_a_job_that_was_started_again(aws: Cloud, api: Api):
@@ -255,7 +255,7 @@ def test_hiding_loses_against_a_job_that_was_started_again(aws: Cloud, api: Api)
 @pytest.mark.parametrize("limit", ["1", "2", "3"])
 def test_pages_of_every_size_hold_the_same_jobs(aws: Cloud, api: Api, limit: str):
     ids = [put(aws, second, labels={"odd": str(second % 2)}) for second in range(12)]
-    assert ids[::-2] == listed(api, label="odd=1", limit=limit)
+    assert ids[::-2] == list_all(api, label="odd=1", limit=limit)
 
 
 IDS = st.integers(0, (1 << 128) - 1)

@@ -16,13 +16,13 @@ from functions.submission.handler import Settings, build
 from joblane.aws.errors import AwsRefused
 from joblane.contract.sse import end_event, position_event, reconnect_after, record_event
 from joblane.job.chunk import Chunk
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.moves import AttemptFacts, plan
-from joblane.job.output import Cursor, LogRecord, Record, Stream, stream_name
+from joblane.job.output import Cursor, LogRecord, OutputRecord, Stream, stream_name
 from joblane.job.timeline import Step
 from joblane.service.output import AT_ONCE_MS, RETRY_MS, TROUBLE_MS, WAITS_S, JobOutput
-from tests.support.aws import DESCRIPTOR, Cloud, configured
+from tests.support.aws import DESCRIPTOR, Cloud, configure
 from tests.support.events import EventSource, data_of
 from tests.support.jobs import JOB, submission
 from tests.support.requests import Api
@@ -30,7 +30,7 @@ from tests.support.requests import Api
 NOW = int(time.time() * 1000) - 60_000
 
 RECORDS = st.builds(
-    Record,
+    OutputRecord,
     seq=st.integers(1, 1 << 40),
     stream=st.sampled_from(["stdout", "stderr", "joblane"]),
     time_ms=st.integers(0, 1 << 41),
@@ -45,7 +45,7 @@ CURSORS = st.builds(
 
 
 @given(st.lists(st.tuples(RECORDS, CURSORS)))
-def test_records_survive_a_stream_whatever_their_bytes(records: list[tuple[Record, Cursor]]):
+def test_records_survive_a_stream_whatever_their_bytes(records: list[tuple[OutputRecord, Cursor]]):
     parts = [reconnect_after(500)]
     for record, cursor in records:
         parts.append(record_event(LogRecord.of(record, 3), cursor))
@@ -65,7 +65,7 @@ def test_records_survive_a_stream_whatever_their_bytes(records: list[tuple[Recor
 
 @given(st.text(max_size=200), CURSORS)
 def test_no_reason_breaks_the_frame_of_the_end(reason: str, cursor: Cursor):
-    head = submitted(JOB, "acme", submission(), NOW)
+    head = make_head(JOB, "acme", submission(), NOW)
     head = replace(head, timeline=(replace(head.timeline[0], reason=reason),))
     source = EventSource()
     (event,) = source.feed((position_event(cursor) + end_event(head)).encode())
@@ -77,7 +77,7 @@ class Running:
 
     def __init__(self, aws: Cloud, **fields: object) -> None:
         self._aws = aws
-        self.head = submitted(JOB, "acme", submission(**fields), NOW)
+        self.head = make_head(JOB, "acme", submission(**fields), NOW)
         aws.jobs.put_new(self.head)
 
     def start(self) -> None:
@@ -86,7 +86,7 @@ class Running:
 
     def write(self, *lines: tuple[int, Stream, bytes]) -> None:
         """Write records."""
-        records = [Record(seq, stream, NOW + seq, data) for seq, stream, data in lines]
+        records = [OutputRecord(seq, stream, NOW + seq, data) for seq, stream, data in lines]
         self._aws.output.write(self._stream, Chunk.of(records))
 
     def end(self, state: State, outcome: Outcome, records: int) -> None:
@@ -111,7 +111,7 @@ def _running(aws: Cloud) -> Running:
 
 
 def make_api(aws: Cloud) -> Api:
-    return Api(build(configured(Settings), aws.clients, time.time))
+    return Api(build(configure(Settings), aws.clients, time.time))
 
 
 def two_attempts(job: Running) -> list[tuple[int, str, bytes]]:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joblane.job.chunk import Chunk
-from joblane.job.head import Head, submitted, with_step
+from joblane.job.head import Head, make_head, with_step
 from joblane.job.lifecycle import State
-from joblane.job.output import Cursor, LogRecord, Record, stream_name
+from joblane.job.output import Cursor, LogRecord, OutputRecord, stream_name
 from joblane.job.timeline import Step
 from joblane.service.log_pages import SETTLE_MS, log_page
 from tests.support.aws import DESCRIPTOR, Cloud
@@ -23,7 +23,7 @@ NOW = int(time.time() * 1000) - 60_000
 
 
 def job(*steps: Step) -> Head:
-    head = submitted(JOB, "acme", submission(), NOW)
+    head = make_head(JOB, "acme", submission(), NOW)
     for step in steps:
         head = with_step(head, step)
         head = replace(head, epoch=head.epoch + (step.state is State.ACTIVE))
@@ -36,7 +36,7 @@ def active(attempt: int) -> Step:
 
 def write(aws: Cloud, epoch: int, *numbers: int, repeat: bool = False) -> None:
     """Write records in one chunk."""
-    records = [Record(n, "stdout", NOW + n, b"%d\n" % n) for n in numbers]
+    records = [OutputRecord(n, "stdout", NOW + n, b"%d\n" % n) for n in numbers]
     for _ in range(1 + repeat):
         aws.output.write(stream_name("acme", JOB, epoch), Chunk.of(records))
 
@@ -54,14 +54,14 @@ def read_all(aws: Cloud, head: Head, limit: int = 100) -> tuple[list[LogRecord],
 
 @given(
     st.builds(
-        Record,
+        OutputRecord,
         seq=st.integers(1, 1 << 40),
         stream=st.sampled_from(["stdout", "stderr", "joblane"]),
         time_ms=st.integers(0, 1 << 41),
         data=st.binary(),
     )
 )
-def test_a_record_survives_its_json_whatever_its_bytes(record: Record):
+def test_a_record_survives_its_json_whatever_its_bytes(record: OutputRecord):
     got = LogRecord.of(record, 3)
     data = got.text.encode() if got.text is not None else base64.b64decode(got.base64 or "")
     assert (record.seq, record.stream, record.data, 3) == (got.seq, got.stream, data, got.attempt)

@@ -17,7 +17,7 @@ from joblane.formats.times import rfc3339
 from joblane.job.lifecycle import State
 from joblane.key.policy import KeyLimits, WhenFull
 from joblane.service.key_watch import JOBS
-from tests.support.aws import Cloud, configured
+from tests.support.aws import Cloud, configure
 from tests.support.keyed import NOW, Deployed
 from tests.support.keys import START_MS, body, job, keys_of, put_keyed, stored
 from tests.support.requests import Api
@@ -26,13 +26,13 @@ QUARTER_S = LOOK_MS / 1000
 
 
 def api(aws: Cloud, now: float = NOW, clients: Clients | None = None) -> Api:
-    settings = configured(submission_function.Settings)
+    settings = configure(submission_function.Settings)
     return Api(submission_function.build(settings, clients or aws.clients, lambda: now))
 
 
 def minute(aws: Cloud, at_s: float, clients: Clients | None = None) -> Counter[str]:
     """Run the requeue function."""
-    settings = configured(requeue.Settings)
+    settings = configure(requeue.Settings)
     return requeue.build(settings, clients or aws.clients, lambda: at_s).run(lambda: 60.0)
 
 

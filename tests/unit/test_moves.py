@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joblane.formats.times import rfc3339
-from joblane.job.head import Head, submitted, with_step
+from joblane.job.head import Head, make_head, with_step
 from joblane.job.lifecycle import (
     ENDED,
     OF_GROUPS,
@@ -23,7 +23,7 @@ from joblane.job.lifecycle import (
     State,
     settle,
 )
-from joblane.job.moves import Due, NotAllowed, apply, due, plan, rearmed
+from joblane.job.moves import Due, NotAllowed, apply, due, plan, rearm
 from joblane.job.timeline import Step
 from joblane.target.group import Group
 from tests.support.depth import budget
@@ -40,7 +40,7 @@ OPERATORS = {
 
 
 def job(state: State, **spec: object) -> Head:
-    head = submitted(JOB, "acme", submission(**spec), 1_000)
+    head = make_head(JOB, "acme", submission(**spec), 1_000)
     return replace(head, state=state)
 
 
@@ -120,21 +120,21 @@ def test_what_a_due_row_asks_for(
     state: State, wake_at: int | None, deadline: int | None, expected: Due
 ):
     spec = {} if deadline is None else {"deadline": rfc3339(deadline)}
-    head = replace(submitted(JOB, "acme", submission(**spec), 1), state=state, wake_at_ms=wake_at)
+    head = replace(make_head(JOB, "acme", submission(**spec), 1), state=state, wake_at_ms=wake_at)
     assert expected is due(head, 10)
 
 
 def test_a_job_whose_message_was_sent_after_its_time_to_reply_is_looked_at_again():
     """Its agent's claim is refused by then, and its message deleted."""
-    head = replace(submitted(JOB, "acme", submission(), 1), assigned="agent-1", reply_by_ms=60_000)
-    assert 60_000 == rearmed(head, 59_999).wake_at_ms
-    late = rearmed(head, 60_000)
+    head = replace(make_head(JOB, "acme", submission(), 1), assigned="agent-1", reply_by_ms=60_000)
+    assert 60_000 == rearm(head, 59_999).wake_at_ms
+    late = rearm(head, 60_000)
     assert Due.JUDGE is due(late, late.wake_at_ms or 0)
 
 
 def test_a_running_job_of_one_agent_is_judged_at_its_deadline():
     """That agent may be lost, and nobody else could ever end the job."""
-    head = submitted(JOB, "acme", submission(deadline=rfc3339(10)), 1)
+    head = make_head(JOB, "acme", submission(deadline=rfc3339(10)), 1)
     late = replace(head, wake_at_ms=10, assigned="agent-1")
     assert Due.JUDGE is due(replace(late, state=State.ACTIVE), 10)
     assert Due.EXPIRE is due(replace(late, state=State.PENDING), 10)
@@ -142,14 +142,14 @@ def test_a_running_job_of_one_agent_is_judged_at_its_deadline():
 
 def test_what_was_dealt_with_waits_for_its_deadline_or_for_nothing():
     head = job(State.PENDING, deadline=rfc3339(5_000))
-    assert 5_000 == rearmed(head, 4_999).wake_at_ms
-    assert rearmed(head, 5_000).wake_at_ms is None
-    assert rearmed(job(State.PENDING), 1).wake_at_ms is None
+    assert 5_000 == rearm(head, 4_999).wake_at_ms
+    assert rearm(head, 5_000).wake_at_ms is None
+    assert rearm(job(State.PENDING), 1).wake_at_ms is None
 
 
 def test_a_new_job_waits_for_its_time_or_in_its_lane():
     at = {"run_at": rfc3339(5_000), "deadline": rfc3339(9_000)}
-    early, late = (submitted(JOB, "acme", submission(**at), n) for n in (1, 5_000))
+    early, late = (make_head(JOB, "acme", submission(**at), n) for n in (1, 5_000))
     assert (State.SCHEDULED, 5_000, 5_000) == (early.state, early.next_at_ms, early.wake_at_ms)
     assert (State.PENDING, None, 9_000) == (late.state, late.next_at_ms, late.wake_at_ms)
 
@@ -159,7 +159,7 @@ class Table:
     """The jobs table with one job, after the rules of `JobStore`: what is refused does nothing."""
 
     head: Head
-    dice: random.Random
+    rng: random.Random
     starts: int = 0
     """How often an agent has started it."""
     held: list[Head] = field(default_factory=list)
@@ -178,7 +178,7 @@ class Table:
         head = self.head
         if head.state is not State.ACTIVE:
             return
-        settlement = settle(Outcome.LOST, "lost", head.current_attempt(), self.dice)
+        settlement = settle(Outcome.LOST, "lost", head.current_attempt(), self.rng)
         if settlement.state is State.RETRY:
             self._start(now)
         else:
@@ -199,7 +199,7 @@ class Table:
     def _settle(self, held: Head, outcome: Outcome, now: int) -> None:
         if self.head.state is not State.ACTIVE or self.head.epoch != held.epoch:
             return  # stale_completion_ignored
-        settlement = settle(outcome, "why", held.current_attempt(), self.dice)
+        settlement = settle(outcome, "why", held.current_attempt(), self.rng)
         attempt = held.attempt if settlement.counted else held.attempt - 1
         self.head = with_step(self.head, Step(settlement.state, now, attempt, settlement.reason))
 
@@ -224,7 +224,7 @@ ACTIONS = st.one_of(
 )
 
 
-def allowed(head: Head) -> list[tuple[object, ...]]:
+def list_allowed(head: Head) -> list[tuple[object, ...]]:
     """What may happen next to a job, by the table; what does not end it comes more often."""
     if head.state is State.ACTIVE:
         goes_on = [Outcome.FAILED, Outcome.BLOCKED, Outcome.INTERRUPTED, Outcome.LOST]
@@ -237,7 +237,7 @@ def allowed(head: Head) -> list[tuple[object, ...]]:
 def act(table: Table, action: tuple[object, ...], now: int) -> None:
     match action:
         case ("go on", int(n)):
-            if choices := allowed(table.head):
+            if choices := list_allowed(table.head):
                 act(table, choices[n % len(choices)], now)
         case ("claim",):
             table.claim(now)
@@ -265,7 +265,7 @@ def test_whatever_comes_late_twice_or_in_disorder(
     seed: int,
 ):
     spec = {"restartable": restartable, "retry": {"max_attempts": most}}
-    table = Table(submitted(JOB, "acme", submission(**spec), 0), random.Random(seed))
+    table = Table(make_head(JOB, "acme", submission(**spec), 0), random.Random(seed))
     for now, action in enumerate(actions, 1):
         before = table.head
         act(table, action, now)
@@ -299,7 +299,7 @@ def test_what_is_repeated_at_once_changes_nothing(
     actions: list[tuple[object, ...]], cut: int, seed: int
 ):
     """SQS and the SDK repeat: an end, a move or a takeover that was made is refused again."""
-    table = Table(submitted(JOB, "acme", submission(), 0), random.Random(seed))
+    table = Table(make_head(JOB, "acme", submission(), 0), random.Random(seed))
     for now, action in enumerate(actions[:cut], 1):
         act(table, action, now)
         head, starts = table.head, table.starts

@@ -12,7 +12,7 @@ from joblane.aws.errors import AwsSilent
 from joblane.aws.job_items import IN_SPEC
 from joblane.contract.job_events import Delivery, JobEvent
 from joblane.deployment.names import notify_name, sequel_mapping_parameter_name
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import ENDED, Event, Outcome, State
 from joblane.job.moves import AttemptFacts, plan
 from joblane.job.timeline import Step
@@ -32,10 +32,10 @@ BUS = {"eventbridge": True}
 def put(at: Deployed, letter: str = "A", notify: object = None, **fields: object) -> Head:
     """A pending job that notifies the bus, or whom `notify` says."""
     spec = submission(notify=notify or BUS, **fields)
-    return at.aws.jobs.put_new(submitted(job(letter), "acme", spec, NOW_MS))
+    return at.aws.jobs.put_new(make_head(job(letter), "acme", spec, NOW_MS))
 
 
-def sent(at: Deployed) -> list[Delivery]:
+def deliver_and_take(at: Deployed) -> list[Delivery]:
     """Deliver the stream, and take what is in the queue of notifications."""
     at.deliver()
     return [Delivery.model_validate(body, strict=False) for body in at.messages(QUEUE)]
@@ -43,11 +43,11 @@ def sent(at: Deployed) -> list[Delivery]:
 
 def test_the_end_of_a_job_is_one_event_with_what_the_job_says(at: Deployed):
     put(at, name="nightly", labels={"team": "web"}, notify={"sns": JOBS_TOPIC})
-    assert [] == sent(at)
+    assert [] == deliver_and_take(at)
     head = at.aws.jobs.claim(job("A"), "agent-1", NOW_MS + 5)
     facts = AttemptFacts(Outcome.FAILED, exit_code=3, expires_at=int(NOW) + 999)
     at.aws.jobs.settle(head, Step(State.DEAD, NOW_MS + 1234, 1, "exit code 3"), facts)
-    (delivery,) = sent(at)
+    (delivery,) = deliver_and_take(at)
     event = delivery.event
     assert JOBS_TOPIC == delivery.notify.sns
     assert event == JobEvent(
@@ -82,7 +82,7 @@ def test_the_end_of_a_job_is_one_event_with_what_the_job_says(at: Deployed):
 def test_nothing_that_a_job_runs_with_is_in_an_event(at: Deployed):
     put(at, command=["sh", "-c", "secret-word"], env={"PASSWORD": "secret-word"})
     at.end("A")
-    assert "secret-word" not in sent(at)[0].model_dump_json()
+    assert "secret-word" not in deliver_and_take(at)[0].model_dump_json()
 
 
 def test_a_record_that_comes_twice_gives_the_same_id(at: Deployed):
@@ -103,7 +103,7 @@ def test_each_end_of_a_job_that_is_retried_has_an_id_of_its_own(at: Deployed):
     claimed = at.aws.jobs.claim(job("A"), "agent-1", NOW_MS + 8)
     step = Step(State.FAILED, NOW_MS + 9, claimed.attempt, "exit code 65")
     at.aws.jobs.settle(claimed, step, AttemptFacts(Outcome.PERMANENT))
-    events = [delivery.event for delivery in sent(at)]
+    events = [delivery.event for delivery in deliver_and_take(at)]
     assert ["failed", "failed"] == [event.state for event in events]
     assert 2 == len({event.id for event in events})
 
@@ -113,7 +113,7 @@ def test_a_blocked_job_is_an_event_with_its_condition(at: Deployed):
     head = at.aws.jobs.claim(job("A"), "agent-1", NOW_MS)
     step = Step(State.BLOCKED, NOW_MS, 1, "waits for app:acme/billing")
     at.aws.jobs.block(head, step, "app:acme/billing", AttemptFacts(Outcome.BLOCKED))
-    (delivery,) = sent(at)
+    (delivery,) = deliver_and_take(at)
     assert ("job.blocked", False, "app:billing") == (
         delivery.event.event,
         delivery.event.ended,
@@ -138,27 +138,27 @@ def test_a_job_notifies_about_the_states_that_it_names(at: Deployed, state: str)
 def test_a_job_that_is_dismissed_has_been_told_of_when_it_died(at: Deployed):
     put(at)
     at.end("A", State.DEAD)
-    assert ["dead"] == [delivery.event.state for delivery in sent(at)]
+    assert ["dead"] == [delivery.event.state for delivery in deliver_and_take(at)]
     head = at.head("A")
     at.aws.jobs.move(head, Event.DISMISS, plan(head, Event.DISMISS, NOW_MS, "known"))
-    assert [] == sent(at)
+    assert [] == deliver_and_take(at)
 
 
 def test_other_changes_of_an_ended_job_are_no_events(at: Deployed):
     put(at)
     at.end("A")
-    sent(at)
+    deliver_and_take(at)
     at.aws.jobs.set_hidden(at.head("A"), hidden=True)
     assert at.stream.records
-    assert [] == sent(at)
+    assert [] == deliver_and_take(at)
 
 
 def test_a_job_that_is_skipped_at_once_is_an_event_without_a_state_before(at: Deployed):
     """As one for a host that has no agent is."""
-    head = submitted(job("A"), "acme", submission(notify=BUS), NOW_MS)
+    head = make_head(job("A"), "acme", submission(notify=BUS), NOW_MS)
     step = Step(State.SKIPPED, NOW_MS, 0, "no agent web-1 serves queue default")
     at.aws.jobs.put_new(replace(head, state=State.SKIPPED, timeline=(step,)))
-    (delivery,) = sent(at)
+    (delivery,) = deliver_and_take(at)
     assert ("skipped", None) == (delivery.event.state, delivery.event.previous_state)
 
 
@@ -177,7 +177,7 @@ def test_a_long_submission_is_read_for_the_name(at: Deployed):
 
 
 def test_members_of_a_group_notify_nobody(at: Deployed):
-    head = submitted(job("A"), "acme", submission(notify=BUS), NOW_MS)
+    head = make_head(job("A"), "acme", submission(notify=BUS), NOW_MS)
     at.aws.jobs.put_new(replace(head, member_of=MemberOf(JOB, 1), assigned="agent-1"))
     at.end("A")
     records = [r for r in at.stream.take() if "notify" in r["dynamodb"]["NewImage"]]
@@ -187,7 +187,7 @@ def test_members_of_a_group_notify_nobody(at: Deployed):
 def test_a_job_with_a_key_gives_its_slot_and_notifies(at: Deployed):
     put_keyed(at.aws, active="A", queued="B", notify=BUS)
     at.end("A")
-    assert [job("A")] == [delivery.event.job_id for delivery in sent(at)]
+    assert [job("A")] == [delivery.event.job_id for delivery in deliver_and_take(at)]
     assert ["B"] == at.sent()
     assert {job("B")} == set(stored(at.aws).state.active)
 

@@ -19,7 +19,7 @@ from joblane.deployment.names import notify_name
 from joblane.service.notifier import NotDelivered, Notifier
 from joblane.service.outbound import Guard, HostForbidden
 from joblane.service.webhook import Webhooks
-from tests.support.aws import FUNCTION_ENVIRONMENT, JOBS_TOPIC, NAME, PREFIX, Cloud, configured
+from tests.support.aws import FUNCTION_ENVIRONMENT, JOBS_TOPIC, NAME, PREFIX, Cloud, configure
 from tests.support.jobs import JOB
 from tests.support.webhook_receiver import (
     EVENT,
@@ -289,7 +289,7 @@ def test_the_function_delivers_by_each_way_and_puts_off_what_fails(aws: Cloud):
         "before-parameter-build.events.PutEvents",
         lambda params, **_: entries.extend(params["Entries"]),
     )
-    notifier = handler.build(configured(handler.Settings), aws.clients, lambda: NOW)
+    notifier = handler.build(configure(handler.Settings), aws.clients, lambda: NOW)
     with receiving(status(200)) as up:
         asked: list[dict[str, Any]] = [{"url": up.url}, {"sns": JOBS_TOPIC}]
         asked.append({"eventbridge": True})
@@ -321,14 +321,14 @@ def test_an_event_that_the_bus_refuses_is_not_delivered(
         parsed.update(FailedEntryCount=1, Entries=[entry])
 
     aws.emitter().register("after-call.events.PutEvents", refuse)
-    notifier = handler.build(configured(handler.Settings), aws.clients, lambda: NOW)
+    notifier = handler.build(configure(handler.Settings), aws.clients, lambda: NOW)
     assert ["m1"] == notifier.handle([record(delivery(eventbridge=True))])
     said = "EventBridge refused the event: ThrottlingException: slow down"
     assert said == vars(caplog.records[0])["problem"]
 
 
 def test_a_secret_that_is_missing_is_named(aws: Cloud, caplog: pytest.LogCaptureFixture):
-    notifier = handler.build(configured(handler.Settings), aws.clients, lambda: NOW)
+    notifier = handler.build(configure(handler.Settings), aws.clients, lambda: NOW)
     assert ["m1"] == notifier.handle([record(delivery(url="https://a.example/"))])
     said = f"the secret secretsmanager:{REFERENCE}: there is no such secret"
     assert said in vars(caplog.records[0])["problem"]

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from functions.submission.handler import Settings, build
 from joblane.aws.job_items import IN_SPEC
-from joblane.contract.problems import Problem, parsed
+from joblane.contract.problems import Problem, parse_model
 from joblane.job.lifecycle import ENDED, State
 from joblane.job.spec import Submission
 from joblane.notify.addresses import MAX_URL, parse_url
@@ -24,7 +24,7 @@ RULES = NotifyRules.model_validate_json(FUNCTION_ENVIRONMENT["JOBLANE_NOTIFY"])
 def problem_of(notify: object) -> tuple[str, str]:
     """The field that is refused, and why."""
     with pytest.raises(Problem) as refusal:
-        parsed(Submission, json.dumps({"command": ["true"], "notify": notify}))
+        parse_model(Submission, json.dumps({"command": ["true"], "notify": notify}))
     (found,) = refusal.value.errors
     return found.field, found.problem
 
@@ -147,14 +147,14 @@ def test_the_key_is_a_secret_of_secrets_manager(secret: str):
         TenantNotify(secret=secret)
 
 
-def posted(api: Api, **fields: object) -> tuple[int, Any]:
+def post_job(api: Api, **fields: object) -> tuple[int, Any]:
     """Submit a job; the answer's status and its body."""
     return api("POST", "/v1/jobs", {"command": ["true"], **fields})
 
 
 def test_the_api_keeps_what_was_asked_for_and_shows_it(aws: Cloud, api: Api):
     notify = {"url": "https://example.com/hook", "on": ["failed"]}
-    status, job = posted(api, notify=notify)
+    status, job = post_job(api, notify=notify)
     assert (202, "https://example.com/hook") == (status, job["notify"]["url"])
     _, again = api("GET", f"/v1/jobs/{job['id']}")
     assert ["failed"] == again["notify"]["on"]
@@ -162,7 +162,7 @@ def test_the_api_keeps_what_was_asked_for_and_shows_it(aws: Cloud, api: Api):
         TableName=DESCRIPTOR.jobs_table, Key={"job_id": {"S": job["id"]}, "sk": {"S": "JOB"}}
     )["Item"]
     assert (IN_SPEC, notify) == (row["notify"]["S"], json.loads(row["spec"]["S"])["notify"])
-    _, long = posted(api, notify=notify, env={"A": "x" * 999})
+    _, long = post_job(api, notify=notify, env={"A": "x" * 999})
     row = aws.clients.make("dynamodb").get_item(
         TableName=DESCRIPTOR.jobs_table, Key={"job_id": {"S": long["id"]}, "sk": {"S": "JOB"}}
     )["Item"]
@@ -171,7 +171,7 @@ def test_the_api_keeps_what_was_asked_for_and_shows_it(aws: Cloud, api: Api):
 
 
 def test_a_job_that_notifies_nobody_has_no_more_in_its_row(aws: Cloud, api: Api):
-    _, job = posted(api)
+    _, job = post_job(api)
     row: Any = aws.clients.make("dynamodb").get_item(
         TableName=DESCRIPTOR.jobs_table, Key={"job_id": {"S": job["id"]}, "sk": {"S": "JOB"}}
     )["Item"]
@@ -180,7 +180,7 @@ def test_a_job_that_notifies_nobody_has_no_more_in_its_row(aws: Cloud, api: Api)
 
 
 def test_the_api_refuses_what_is_not_allowed(api: Api):
-    status, problem = posted(api, notify={"sns": f"{JOBS_TOPIC}-2"})
+    status, problem = post_job(api, notify={"sns": f"{JOBS_TOPIC}-2"})
     assert (400, "notify.sns") == (status, problem["errors"][0]["field"])
 
 
@@ -188,7 +188,7 @@ def test_the_api_refuses_what_is_not_allowed(api: Api):
 def test_a_large_submission_keeps_it_beside_itself(api: Api, copies: int):
     """In the item DATA, and in S3."""
     env = {f"A{n}": "x" * 100_000 for n in range(copies)}
-    _, job = posted(api, notify={"eventbridge": True}, env=env)
+    _, job = post_job(api, notify={"eventbridge": True}, env=env)
     _, again = api("GET", f"/v1/jobs/{job['id']}")
     assert again["notify"]["eventbridge"] is True
     assert env == again["env"]
@@ -199,18 +199,18 @@ def test_a_queue_notifies_for_jobs_that_say_nothing(aws: Cloud):
     rules["queues"] = {"bulk": {"eventbridge": True, "on": ["dead"]}}
     environment = {**FUNCTION_ENVIRONMENT, "JOBLANE_NOTIFY": json.dumps(rules)}
     api = Api(build(Settings.model_validate(environment), aws.clients, time.time))
-    _, job = posted(api, queue="bulk")
+    _, job = post_job(api, queue="bulk")
     assert (True, ["dead"]) == (job["notify"]["eventbridge"], job["notify"]["on"])
-    _, job = posted(api, queue="bulk", notify={"sns": JOBS_TOPIC})
+    _, job = post_job(api, queue="bulk", notify={"sns": JOBS_TOPIC})
     assert (None, JOBS_TOPIC) == (job["notify"]["eventbridge"], job["notify"]["sns"])
-    _, job = posted(api)
+    _, job = post_job(api)
     assert job["notify"] is None
 
 
 def test_without_any_tenant_that_may_every_request_is_refused(aws: Cloud):
     environment = {**FUNCTION_ENVIRONMENT, "JOBLANE_NOTIFY": "{}"}
     api = Api(build(Settings.model_validate(environment), aws.clients, time.time))
-    status, problem = posted(api, notify={"eventbridge": True})
+    status, problem = post_job(api, notify={"eventbridge": True})
     assert (400, "notify") == (status, problem["errors"][0]["field"])
     assert "[tenants.acme.notify]" in problem["detail"]
-    assert 202 == posted(api)[0]
+    assert 202 == post_job(api)[0]

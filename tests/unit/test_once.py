@@ -13,7 +13,7 @@ from joblane.job.idempotency import WINDOW_S
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
-from tests.support.aws import DESCRIPTOR, PREFIX, Cloud, configured
+from tests.support.aws import DESCRIPTOR, PREFIX, Cloud, configure
 from tests.support.clock import Clock
 from tests.support.meter import Meter
 from tests.support.requests import Api
@@ -31,13 +31,13 @@ def _clock() -> Clock:
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud, clock: Clock, meter: Meter) -> Api:
-    return Api(build(configured(Settings), meter.clients_of(aws), clock))
+    return Api(build(configure(Settings), meter.clients_of(aws), clock))
 
 
-def hooked(aws: Cloud, clock: Clock, operation: str, hook: Callable[..., None]) -> Api:
+def hook_calls(aws: Cloud, clock: Clock, operation: str, hook: Callable[..., None]) -> Api:
     """The API by clients of its own that call `hook` before each call of an operation."""
     aws.emitter().register(f"provide-client-params.{operation}", hook)
-    return Api(build(configured(Settings), aws.clients, clock))
+    return Api(build(configure(Settings), aws.clients, clock))
 
 
 def is_new_job(params: Params) -> bool:
@@ -95,7 +95,7 @@ def test_a_key_that_was_used_with_another_request_is_refused(
 
 
 def test_keys_of_two_tenants_have_nothing_to_do_with_each_other(aws: Cloud, api: Api):
-    other = Api(build(configured(Settings), aws.clients, time.time), "client-other")
+    other = Api(build(configure(Settings), aws.clients, time.time), "client-other")
     mine, theirs = (each("POST", "/v1/jobs", JOB, headers=KEY)[1] for each in (api, other))
     assert mine["id"] != theirs["id"]
 
@@ -139,7 +139,7 @@ def test_what_a_crash_left_undone_the_next_request_does(
         if lost == "sqs.SendMessage" or is_new_job(params):
             raise Killed
 
-    killed = hooked(aws, clock, lost, kill)
+    killed = hook_calls(aws, clock, lost, kill)
     with pytest.raises(Killed):
         killed.raw("POST", "/v1/jobs", JOB, headers=KEY)
     assert [] == ids(api)
@@ -159,7 +159,7 @@ def test_two_at_once_make_one_job(aws: Cloud, api: Api, clock: Clock):
         if is_new_job(params):
             seen.append(api("POST", "/v1/jobs", JOB, headers=KEY))
 
-    late = hooked(aws, clock, "dynamodb.PutItem", overtake)
+    late = hook_calls(aws, clock, "dynamodb.PutItem", overtake)
     status, job = late("POST", "/v1/jobs", JOB, headers=KEY)
     assert [(202, job["id"])] == [(status, made["id"]) for status, made in seen]
     assert (202, [job["id"]]) == (status, ids(api))
@@ -280,7 +280,7 @@ def test_a_write_that_somebody_else_overtakes_is_refused_too(aws: Cloud, api: Ap
     def overtake(**_: object) -> None:
         aws.jobs.claim(job_id, "i-1", 1)
 
-    late = hooked(aws, clock, "dynamodb.UpdateItem", overtake)
+    late = hook_calls(aws, clock, "dynamodb.UpdateItem", overtake)
     assert 412 == late("POST", f"/v1/jobs/{job_id}/cancel", headers=seen)[0]
     job = api("GET", f"/v1/jobs/{job_id}")[1]
     assert ("active", None) == (job["state"], job["cancel_requested"])

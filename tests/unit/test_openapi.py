@@ -11,7 +11,7 @@ from functions.admin.handler import Settings, build
 from joblane.contract.routes import ROUTES
 from scripts.docs.openapi import EXAMPLES, FILE, document, render
 from tests.support import contract
-from tests.support.aws import Cloud, configured
+from tests.support.aws import Cloud, configure
 from tests.support.requests import Api
 
 
@@ -131,7 +131,7 @@ def test_a_wrong_answer_would_be_noticed():
 
 
 def test_it_is_served_to_anyone_and_may_be_kept(aws: Cloud):
-    api = Api(build(configured(Settings), aws.clients, time.time), "nobody")
+    api = Api(build(configure(Settings), aws.clients, time.time), "nobody")
     answer = api.raw("GET", "/v1/openapi.json")
     assert 200 == answer["statusCode"]
     assert "public" in answer["headers"]["Cache-Control"]

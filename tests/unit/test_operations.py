@@ -17,7 +17,7 @@ from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.spec import MAX_BATCH
 from joblane.job.timeline import Step
-from tests.support.aws import NAME, PREFIX, Cloud, configured
+from tests.support.aws import NAME, PREFIX, Cloud, configure
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
@@ -25,7 +25,7 @@ INBOX = PREFIX + inbox_name(NAME, "agent-1")
 
 
 def make_api(aws: Cloud) -> Api:
-    return Api(build(configured(Settings), aws.clients, time.time))
+    return Api(build(configure(Settings), aws.clients, time.time))
 
 
 def at(seconds: float) -> str:
@@ -287,7 +287,7 @@ def test_a_job_that_starts_while_it_is_cancelled_is_told(aws: Cloud, api: Api):
 
 def test_nobody_moves_another_tenants_job(aws: Cloud, api: Api):
     other = Api(
-        build(configured(Settings), aws.clients, time.time),
+        build(configure(Settings), aws.clients, time.time),
         "client-other",
     )
     job_id = submit(api)["id"]
@@ -350,7 +350,7 @@ def test_a_job_is_deleted_unless_it_runs(aws: Cloud, api: Api):
 
 
 def test_a_batch_costs_two_write_units_a_job_and_a_tenth_of_a_message(aws: Cloud, meter: Meter):
-    api = Api(build(configured(Settings), meter.clients_of(aws), time.time))
+    api = Api(build(configure(Settings), meter.clients_of(aws), time.time))
     api("POST", "/v1/jobs", {"command": ["true"]})  # reads the figures of the tenant's limits
     meter.reset()
     api("POST", "/v1/jobs/batch", {"jobs": [{"command": ["true"]}] * MAX_BATCH})

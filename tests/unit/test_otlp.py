@@ -12,7 +12,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as Decoded
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from joblane.http.otlp import Otlp
-from joblane.job.spans import Event, Span
+from joblane.job.spans import Span, SpanEvent
 from joblane.job.trace import TraceContext
 from tests.support.collector import Received, values
 
@@ -35,7 +35,7 @@ def span(**fields: object) -> Span:
     return Span(**{**known, **fields})  # type: ignore[arg-type]
 
 
-def decoded(what: Span) -> Decoded:
+def decode_encoded(what: Span) -> Decoded:
     """Encode it and decode it."""
     request = ExportTraceServiceRequest.FromString(OTLP.encode([what]))
     ((found,),) = (scope.spans for each in request.resource_spans for scope in each.scope_spans)
@@ -57,7 +57,7 @@ def test_a_request_says_once_who_made_its_spans():
 
 
 def test_a_span_has_its_place_in_the_trace_its_times_and_its_state():
-    found = decoded(span(kind="consumer"))
+    found = decode_encoded(span(kind="consumer"))
     assert (CONTEXT.trace_id, ID, CONTEXT.parent_id, "rojo=1,a=b") == (
         found.trace_id.hex(),
         found.span_id.hex(),
@@ -69,29 +69,33 @@ def test_a_span_has_its_place_in_the_trace_its_times_and_its_state():
         found.end_time_unix_nano,
     )
     assert ("process default", Decoded.SPAN_KIND_CONSUMER) == (found.name, found.kind)
-    assert Decoded.SPAN_KIND_INTERNAL == decoded(span()).kind
+    assert Decoded.SPAN_KIND_INTERNAL == decode_encoded(span()).kind
     assert Status.STATUS_CODE_UNSET == found.status.code
 
 
 def test_only_the_top_span_of_a_job_without_a_caller_has_no_parent():
-    assert b"" == decoded(span(top=True)).parent_span_id
-    assert CONTEXT.parent_id == decoded(span(top=True, remote=True)).parent_span_id.hex()
-    assert CONTEXT.parent_id == decoded(span()).parent_span_id.hex()
+    assert b"" == decode_encoded(span(top=True)).parent_span_id
+    assert CONTEXT.parent_id == decode_encoded(span(top=True, remote=True)).parent_span_id.hex()
+    assert CONTEXT.parent_id == decode_encoded(span()).parent_span_id.hex()
 
 
 def test_flags_say_whether_the_parent_is_elsewhere():
-    assert CONTEXT.flags | HAS_REMOTE == decoded(span()).flags
-    assert CONTEXT.flags | HAS_REMOTE | IS_REMOTE == decoded(span(top=True, remote=True)).flags
+    assert CONTEXT.flags | HAS_REMOTE == decode_encoded(span()).flags
+    assert (
+        CONTEXT.flags | HAS_REMOTE | IS_REMOTE == decode_encoded(span(top=True, remote=True)).flags
+    )
 
 
 def test_an_error_has_its_text():
-    status = decoded(span(error="exit code 3")).status
+    status = decode_encoded(span(error="exit code 3")).status
     assert (Status.STATUS_CODE_ERROR, "exit code 3") == (status.code, status.message)
 
 
 def test_attributes_keep_their_types_and_events_their_times():
     given = {"a": "text", "b": 3, "c": 0.5, "d": -(2**40)}
-    found = decoded(span(attributes=given, events=(Event("joblane.retry", 1_800, {"n": 2}),)))
+    found = decode_encoded(
+        span(attributes=given, events=(SpanEvent("joblane.retry", 1_800, {"n": 2}),))
+    )
     assert given == values(found.attributes)
     assert {str: "a", int: "b", float: "c"} == {
         type(value): name for name, value in values(found.attributes).items() if name != "d"
@@ -119,7 +123,7 @@ def test_attributes_keep_their_types_and_events_their_times():
     ],
 )
 def test_what_an_answer_rejects(answer: bytes, expected: tuple[int, str]):
-    assert expected == OTLP.rejected(answer)
+    assert expected == OTLP.count_rejected(answer)
 
 
 def test_the_collector_of_the_tests_reads_what_a_request_has():

@@ -8,8 +8,8 @@ from email.utils import formatdate
 import pytest
 
 from joblane.service.otlp_endpoint import (
-    Endpoint,
     NotExported,
+    OtlpEndpoint,
     SpansRefused,
     after_s,
     parse_headers,
@@ -21,11 +21,11 @@ NOW = 1_800_000_000.0
 
 def endpoint(
     url: str, *secrets: str, timeout_s: float = 10.0, clock: Callable[[], float] = lambda: NOW
-) -> Endpoint:
+) -> OtlpEndpoint:
     """An endpoint whose headers are the next secret each time that they are read."""
     left = list(secrets)
     read = (lambda: left.pop(0)) if secrets else None
-    return Endpoint(url, read, clock, timeout_s=timeout_s)
+    return OtlpEndpoint(url, read, clock, timeout_s=timeout_s)
 
 
 @pytest.mark.parametrize("status", [200, 202, 204])

@@ -18,7 +18,7 @@ from ec2_agent.sandbox.model import Ending, Usage
 from ec2_agent.shim.log import CAP_BYTES, MAX_RECORD, Reader, Writer
 from joblane.aws.lanes import LaneQueue, Received
 from joblane.deployment.limits import LimitOverrides, Limits
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts, apply, plan
@@ -56,16 +56,16 @@ def test_a_log_without_room_has_the_mark_alone_and_none_if_the_job_is_silent(tmp
     reader.close()
 
 
-def ended(aws: Cloud, head: Head, state: State, output_bytes: int) -> Head:
+def end_attempt(aws: Cloud, head: Head, state: State, output_bytes: int) -> Head:
     step = Step(state, 2000, head.attempt, "ended")
     return aws.jobs.settle(head, step, AttemptFacts(Outcome.FAILED, output_bytes=output_bytes))
 
 
 def test_what_attempts_stored_adds_up_in_the_write_that_ends_each(aws: Cloud):
-    aws.jobs.put_new(submitted(JOB, "acme", submission(), 1000))
+    aws.jobs.put_new(make_head(JOB, "acme", submission(), 1000))
     head = aws.jobs.claim(JOB, "agent-1", 1000)
     assert 0 == head.output_bytes
-    ended(aws, head, State.RETRY, 30)
+    end_attempt(aws, head, State.RETRY, 30)
     head = aws.jobs.claim(JOB, "agent-1", 3000)
     assert 30 == head.output_bytes
     step = Step(State.BLOCKED, 4000, 1, "exit code 75")
@@ -73,19 +73,19 @@ def test_what_attempts_stored_adds_up_in_the_write_that_ends_each(aws: Cloud):
     aws.jobs.unblock(JOB, "app:x", Step(State.PENDING, 5000, 1, "holds again"))
     head = aws.jobs.claim(JOB, "agent-1", 6000)
     assert 42 == head.output_bytes
-    dead = ended(aws, head, State.DEAD, 0)
+    dead = end_attempt(aws, head, State.DEAD, 0)
     assert 42 == dead.output_bytes == aws.jobs.get(JOB).output_bytes  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("event", [Event.RETRY, Event.REPLAY])
 def test_a_retry_by_hand_gives_a_job_no_new_room(event: Event):
     """Otherwise a tenant that may retry its jobs has no limit."""
-    head = replace(submitted(JOB, "acme", submission(), 1000), state=State.DEAD, output_bytes=7)
+    head = replace(make_head(JOB, "acme", submission(), 1000), state=State.DEAD, output_bytes=7)
     assert 7 == apply(head, event, plan(head, event, 2000, "again")).output_bytes
 
 
 def test_an_outcome_in_the_journal_keeps_the_count():
-    head = replace(submitted(JOB, "acme", submission(), 1000), attempt=1, output_bytes=5)
+    head = replace(make_head(JOB, "acme", submission(), 1000), attempt=1, output_bytes=5)
     usage = Usage(cpu_s=0.1, wall_s=0.1)
     ending = Ending(
         exit_code=1,
@@ -110,7 +110,7 @@ def test_a_job_that_fails_again_and_again_stores_no_more_than_its_tenant_may(
     """1 MB over all attempts: the second is cut, and the third has only the mark."""
     script = "head -c 600000 /dev/zero | tr '\\0' x; exit 1"
     limits = Limits(tenants={"acme": LimitOverrides(output_mb_per_job=1)})
-    head = submitted(
+    head = make_head(
         JOB,
         "acme",
         submission(command=["/bin/sh", "-c", script], retry={"backoff_s": [0]}),

@@ -27,7 +27,7 @@ from joblane.job.chunk import (
     belongs_in_s3,
     decode_chunk,
 )
-from joblane.job.output import SEQ_MAX, Record, Stream
+from joblane.job.output import SEQ_MAX, OutputRecord, Stream
 from scripts.costs import prices
 from tests.support.aws import DESCRIPTOR, Cloud, objects, output_store
 from tests.support.jobs import JOB
@@ -45,21 +45,23 @@ CONTENTS = st.lists(
 )
 
 
-def numbered(contents: list[tuple[Stream, int, bytes]], first: int = 1) -> list[Record]:
-    return [Record(first + n, *content) for n, content in enumerate(contents)]
+def numbered(contents: list[tuple[Stream, int, bytes]], first: int = 1) -> list[OutputRecord]:
+    return [OutputRecord(first + n, *content) for n, content in enumerate(contents)]
 
 
-def lines(first: int, last: int, size: int = 8) -> list[Record]:
+def lines(first: int, last: int, size: int = 8) -> list[OutputRecord]:
     """Records of random bytes, which do not get smaller by compression."""
     source = random.Random(first)
-    return [Record(seq, "stdout", seq, source.randbytes(size)) for seq in range(first, last + 1)]
+    return [
+        OutputRecord(seq, "stdout", seq, source.randbytes(size)) for seq in range(first, last + 1)
+    ]
 
 
-def compressed(records: list[Record]) -> bytes:
-    return Chunk.of(records).compressed()
+def compress(records: list[OutputRecord]) -> bytes:
+    return Chunk.of(records).compress()
 
 
-def write(store: OutputStore, records: list[Record]) -> int:
+def write(store: OutputStore, records: list[OutputRecord]) -> int:
     return store.write(STREAM, Chunk.of(records))
 
 
@@ -71,7 +73,7 @@ def test_records_survive_a_chunk_whatever_their_bytes(
     contents: list[tuple[Stream, int, bytes]], first: int
 ):
     records = numbered(contents, first)
-    assert records == decode_chunk(compressed(records), first, records[-1].seq)
+    assert records == decode_chunk(compress(records), first, records[-1].seq)
 
 
 def test_a_chunk_has_the_records_of_the_shims_log_as_they_are():
@@ -82,7 +84,7 @@ def test_a_chunk_has_the_records_of_the_shims_log_as_they_are():
 
 @given(st.data())
 def test_a_chunk_that_was_changed_is_refused_and_never_read_as_another(data: st.DataObject):
-    whole = compressed(lines(4, 6))
+    whole = compress(lines(4, 6))
     at = data.draw(st.integers(0, len(whole) - 1))
     cut = data.draw(st.booleans())
     changed = whole[:at] if cut else whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
@@ -96,7 +98,7 @@ def test_a_chunk_that_was_changed_is_refused_and_never_read_as_another(data: st.
 @pytest.mark.parametrize(("first", "last"), [(3, 6), (5, 6), (4, 5), (4, 7)])
 def test_a_chunk_with_other_records_than_its_row_names_is_refused(first: int, last: int):
     with pytest.raises(DamagedChunk):
-        decode_chunk(compressed(lines(4, 6)), first, last)
+        decode_chunk(compress(lines(4, 6)), first, last)
 
 
 @pytest.mark.parametrize(
@@ -160,9 +162,9 @@ class Reader:
         self.at = read.at
         return read
 
-    def all(self) -> list[Record]:
+    def all(self) -> list[OutputRecord]:
         """Read to the end."""
-        records: list[Record] = []
+        records: list[OutputRecord] = []
         for _ in range(1000):
             read = self.once()
             records += [entry.record for entry in read.entries]
@@ -231,9 +233,9 @@ def test_a_row_has_the_key_of_its_tenant_and_expires(aws: Cloud):
         small["last"],
         small["expires_at"],
     )
-    assert {"B": compressed(lines(1, 2))} == small["data"]
+    assert {"B": compress(lines(1, 2))} == small["data"]
     assert "object" not in small
-    assert {"N": str(len(compressed(lines(3, 3, 20_000))))} == large["object"]
+    assert {"N": str(len(compress(lines(3, 3, 20_000))))} == large["object"]
     assert "data" not in large
 
 
@@ -273,16 +275,16 @@ def put(aws: Cloud, seq: int, last: int, data: bytes) -> None:
 def test_a_damaged_chunk_is_passed_over(aws: Cloud):
     write(aws.output, lines(1, 2))
     put(aws, 3, 5, b"garbage")
-    put(aws, 6, 6, compressed(lines(60, 60)))
+    put(aws, 6, 6, compress(lines(60, 60)))
     write(aws.output, lines(7, 8))
-    put(aws, SEQ_MAX + 1, SEQ_MAX + 1, compressed(lines(SEQ_MAX + 1, SEQ_MAX + 1)))
+    put(aws, SEQ_MAX + 1, SEQ_MAX + 1, compress(lines(SEQ_MAX + 1, SEQ_MAX + 1)))
     assert [*lines(1, 2), *lines(7, 8)] == Reader(aws.output).all()
 
 
 def test_chunks_that_overlap_are_read_once(aws: Cloud):
-    put(aws, 1, 6, compressed(lines(1, 6)))
-    put(aws, 3, 4, compressed(lines(3, 4)))
-    put(aws, 5, 8, compressed(lines(5, 8)))
+    put(aws, 1, 6, compress(lines(1, 6)))
+    put(aws, 3, 4, compress(lines(3, 4)))
+    put(aws, 5, 8, compress(lines(5, 8)))
     assert list(range(1, 9)) == [record.seq for record in Reader(aws.output, limit=2).all()]
 
 

@@ -11,7 +11,7 @@ from ec2_agent.attempt.preparation import sandbox_spec
 from ec2_agent.outcomes.judge import AttemptResult
 from ec2_agent.outcomes.record import decide
 from joblane.aws.jobs import Refused
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lease import LEASE_S, UNLISTED_MS, Heartbeat
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Message
@@ -139,7 +139,7 @@ def test_the_message_of_a_waiting_job_is_deleted(at: Deployed):
 
 
 def test_a_job_knows_its_slot_and_one_without_a_key_has_none():
-    head = submitted(job("A"), "acme", submission(), NOW_MS)
+    head = make_head(job("A"), "acme", submission(), NOW_MS)
     assert "JOBLANE_SLOT" not in sandbox_spec(head, 1.0).env
     keyed = replace(head, key=KEY, slot=7, epoch=3)
     assert "7.3" == sandbox_spec(keyed, 1.0).env["JOBLANE_SLOT"]

@@ -22,7 +22,7 @@ from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.spec import LISTED_CHARS, MAX_BODY_BYTES, MAX_EXEC_BYTES, exec_bytes
 from tests.support.agents import Parts
-from tests.support.aws import DESCRIPTOR, Cloud, configured, objects
+from tests.support.aws import DESCRIPTOR, Cloud, configure, objects
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
@@ -35,7 +35,7 @@ BIG_ENV = {"A": "y" * 100_000, "B": "z" * 100_000}
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud, meter: Meter) -> Api:
-    return Api(build(configured(Settings), meter.clients_of(aws), time.time))
+    return Api(build(configure(Settings), meter.clients_of(aws), time.time))
 
 
 def submit(api: Api, **fields: Any) -> Any:
@@ -63,7 +63,7 @@ def starts(argv: list[str], env: dict[str, str]) -> bool:
     return True
 
 
-def filled(total: int, env: dict[str, str]) -> list[str]:
+def fill_command(total: int, env: dict[str, str]) -> list[str]:
     """A command that takes `total` bytes together with `env`."""
     words = ["/bin/true"]
     while (left := total - exec_bytes(words, env)) > 0:
@@ -74,8 +74,8 @@ def filled(total: int, env: dict[str, str]) -> list[str]:
 
 def test_linux_starts_what_is_accepted_and_refuses_what_is_not_much_longer():
     env = {f"NAME_{n}": "v" * 1000 for n in range(100)}
-    assert starts(filled(MAX_EXEC_BYTES, env), env)
-    assert not starts(filled(2 * 1024 * 1024, env), env)
+    assert starts(fill_command(MAX_EXEC_BYTES, env), env)
+    assert not starts(fill_command(2 * 1024 * 1024, env), env)
     name = "N" * MAX_ENV_NAME
     assert starts(["/bin/true"], {name: "v" * MAX_ENV_VALUE_BYTES})
     assert not starts(["/bin/true"], {name: "v" * (MAX_ENV_VALUE_BYTES + 1)})
@@ -86,9 +86,9 @@ def test_linux_starts_what_is_accepted_and_refuses_what_is_not_much_longer():
     ("field", "body"),
     [
         ("command.1", {"command": ["a", "x" * (MAX_ARGUMENT_BYTES + 1)]}),
-        ("command", {"command": filled(MAX_EXEC_BYTES + 1, {})}),
+        ("command", {"command": fill_command(MAX_EXEC_BYTES + 1, {})}),
         ("env.A", {"command": ["a"], "env": {"A": "x" * (MAX_ENV_VALUE_BYTES + 1)}}),
-        ("env", {"command": filled(MAX_EXEC_BYTES, {}), "env": {"A": ""}}),
+        ("env", {"command": fill_command(MAX_EXEC_BYTES, {}), "env": {"A": ""}}),
         ("run_at", {"command": BIG, "run_at": rfc3339(int(time.time() + 31 * 86_400) * 1000)}),
     ],
 )
@@ -186,7 +186,9 @@ def test_a_job_whose_object_is_gone_can_still_be_read(aws: Cloud, api: Api):
 # --- where it runs
 
 
-def claimed(aws: Cloud, launcher: Launcher, api: Api, clients: Clients | None = None) -> Any:
+def submit_and_claim(
+    aws: Cloud, launcher: Launcher, api: Api, clients: Clients | None = None
+) -> Any:
     submit(api)
     parts = Parts(clients or aws.clients, launcher)
     return parts.begin()
@@ -198,7 +200,7 @@ def after(aws: Cloud, attempt: Any) -> Head:
 
 
 def test_the_agent_fetches_it_and_runs_it_whole(aws: Cloud, launcher: Launcher, api: Api):
-    attempt = claimed(aws, launcher, api)
+    attempt = submit_and_claim(aws, launcher, api)
     head = after(aws, attempt)
     assert State.COMPLETED is head.state, head.timeline[-1].reason
     status, page = api("GET", f"/v1/jobs/{head.job_id}/logs")
@@ -216,7 +218,7 @@ def tamper(aws: Cloud) -> None:
 def test_a_lost_submission_fails_the_job_for_good_and_says_what_to_do(
     aws: Cloud, launcher: Launcher, api: Api, harm: Any, why: str
 ):
-    attempt = claimed(aws, launcher, api)
+    attempt = submit_and_claim(aws, launcher, api)
     harm(aws)
     head = after(aws, attempt)
     assert (State.FAILED, Outcome.PERMANENT) == (head.state, head.outcome)
@@ -244,13 +246,13 @@ def failing(aws: Cloud, code: str, times: int) -> Clients:
 def test_an_object_that_s3_does_not_show_is_as_lost_as_one_that_is_gone(
     aws: Cloud, launcher: Launcher, api: Api
 ):
-    head = after(aws, claimed(aws, launcher, api, failing(aws, "AccessDenied", 1)))
+    head = after(aws, submit_and_claim(aws, launcher, api, failing(aws, "AccessDenied", 1)))
     assert State.FAILED is head.state
     assert "s3:GetObject" in head.timeline[-1].reason
 
 
 def test_trouble_of_s3_is_waited_out(aws: Cloud, launcher: Launcher, api: Api):
-    head = after(aws, claimed(aws, launcher, api, failing(aws, "SlowDown", 2)))
+    head = after(aws, submit_and_claim(aws, launcher, api, failing(aws, "SlowDown", 2)))
     assert (State.COMPLETED, 1) == (head.state, head.attempt)
 
 
@@ -261,7 +263,7 @@ def test_trouble_of_s3_is_waited_out(aws: Cloud, launcher: Launcher, api: Api):
 def test_who_waits_for_s3_can_be_asked_to_end(
     aws: Cloud, launcher: Launcher, api: Api, stop: StopReason, end: tuple[State, int]
 ):
-    attempt = claimed(aws, launcher, api, failing(aws, "SlowDown", 10**9))
+    attempt = submit_and_claim(aws, launcher, api, failing(aws, "SlowDown", 10**9))
     attempt.request_stop(stop)
     head = after(aws, attempt)
     assert end == (head.state, head.attempt)

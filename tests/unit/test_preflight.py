@@ -14,7 +14,7 @@ from infra.config import load_config
 from joblane.config import Config
 from scripts.deploying import deploy, destroy
 from scripts.deploying.errors import DeployError
-from scripts.deploying.expected import expected
+from scripts.deploying.expected import list_expected
 from scripts.deploying.facts import Account
 from scripts.deploying.options import parse, region_of
 from scripts.deploying.preflight import (
@@ -189,7 +189,7 @@ def test_a_name_that_is_taken_is_refused_unless_a_stack_of_the_deployment_has_it
 def test_what_a_former_destroy_has_left_is_adopted(declared: Declared):
     """So no table, bucket or user pool is among the names that must be free."""
     adopted = {"AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::Cognito::UserPool"}
-    assert not adopted & expected(declared.config).keys()
+    assert not adopted & list_expected(declared.config).keys()
 
 
 def test_the_line_of_a_key_is_that_of_its_table():
@@ -373,7 +373,7 @@ def test_facts_of_an_upgrade_are_read(declared: Declared):
     account.answers("sqs", "list_queues", {"QueueUrls": [url]})
     limits = {"ConcurrentExecutions": 217, "UnreservedConcurrentExecutions": 213}
     account.answers("lambda", "get_account_settings", {"AccountLimit": limits})
-    functions = expected(declared.config)["AWS::Lambda::Function"]
+    functions = list_expected(declared.config)["AWS::Lambda::Function"]
     for name in sorted(functions):
         if name == "joblane-scaler":
             account.refuses("lambda", "get_function_concurrency", "ResourceNotFoundException")

@@ -25,7 +25,7 @@ from joblane.queue.rollup import (
     spread,
 )
 from joblane.queue.usage import OPEN_MINUTES
-from tests.support.aws import NAME, Cloud, configured
+from tests.support.aws import NAME, Cloud, configure
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
@@ -46,11 +46,11 @@ def _counters(aws: Cloud) -> CounterStore:
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud, now: list[int], meter: Meter) -> Api:
-    return Api(build(configured(Settings), meter.clients_of(aws), lambda: now[0]))
+    return Api(build(configure(Settings), meter.clients_of(aws), lambda: now[0]))
 
 
 def platform(aws: Cloud) -> Api:
-    return Api(build(configured(Settings), aws.clients, lambda: NOW), "client-platform")
+    return Api(build(configure(Settings), aws.clients, lambda: NOW), "client-platform")
 
 
 def count(counters: CounterStore, minute: int, tally: Tally, tenant: str = "acme") -> None:
@@ -213,7 +213,7 @@ def test_the_role_platform_is_told_the_sum_and_a_tenant_its_own(
 
 
 def test_a_queue_of_others_is_not_there_and_a_span_is_one_of_two(api: Api, aws: Cloud):
-    other = Api(build(configured(Settings), aws.clients, lambda: NOW), "client-other")
+    other = Api(build(configure(Settings), aws.clients, lambda: NOW), "client-other")
     assert 404 == other("GET", "/v1/queues/bulk/activity")[0]
     assert 200 == api("GET", "/v1/queues/bulk/activity")[0]
     status, body = api("GET", "/v1/queues/default/activity", query={"span": "1w"})
@@ -222,16 +222,16 @@ def test_a_queue_of_others_is_not_there_and_a_span_is_one_of_two(api: Api, aws: 
 
 @given(seed=st.integers(0, 10_000))
 def test_points_have_each_minute_once_whichever_hours_are_stored(seed: int):
-    dice = random.Random(seed)
-    now_ms = (NOW + dice.randrange(7200)) * 1000
+    rng = random.Random(seed)
+    now_ms = (NOW + rng.randrange(7200)) * 1000
     chart = Chart.until("24h", now_ms)
     minutes = {
-        chart.first + dice.randrange(-90, 24 * 60): Tally(submitted=dice.randrange(9))
-        for _ in range(dice.randrange(200))
+        chart.first + rng.randrange(-90, 24 * 60): Tally(submitted=rng.randrange(9))
+        for _ in range(rng.randrange(200))
     }
     seen = dict(minutes)
     for hour in closed_hours(chart.first, now_ms // 60_000):
-        if dice.random() < 0.5:
+        if rng.random() < 0.5:
             stored = roll_up(hour, minutes)
             seen = {minute: tally for minute, tally in seen.items() if minute // HOUR != hour}
             seen |= spread(hour, stored)

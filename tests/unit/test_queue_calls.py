@@ -42,7 +42,7 @@ class Counting(LaneQueue):
         return lengths.visible + lengths.in_flight
 
 
-def deleted(lane: Counting, receipts: Sequence[str]) -> list[BaseException | None]:
+def delete_together(lane: Counting, receipts: Sequence[str]) -> list[BaseException | None]:
     """Delete messages at the same time."""
 
     async def work() -> list[BaseException | None]:
@@ -55,7 +55,7 @@ def deleted(lane: Counting, receipts: Sequence[str]) -> list[BaseException | Non
 
 def test_messages_of_one_moment_are_deleted_with_one_request_for_ten(aws: Cloud):
     lane = Counting(aws)
-    assert [None] * 25 == deleted(lane, lane.receipts(25))
+    assert [None] * 25 == delete_together(lane, lane.receipts(25))
     assert [5, BATCH, BATCH] == sorted(lane.requests)
     assert 0 == lane.left
 
@@ -63,7 +63,7 @@ def test_messages_of_one_moment_are_deleted_with_one_request_for_ten(aws: Cloud)
 def test_only_the_message_that_sqs_refuses_to_delete_has_an_error(aws: Cloud):
     lane = Counting(aws)
     (one, other) = lane.receipts(2)
-    before, error, after = deleted(lane, [one, "no receipt", other])
+    before, error, after = delete_together(lane, [one, "no receipt", other])
     assert (None, None) == (before, after)
     assert isinstance(error, ClientError)
     assert "ReceiptHandleIsInvalid" == error.response["Error"]["Code"]
@@ -73,7 +73,7 @@ def test_only_the_message_that_sqs_refuses_to_delete_has_an_error(aws: Cloud):
 def test_a_request_that_fails_is_the_error_of_all_its_messages(aws: Cloud):
     lane = Counting(aws)
     lane.away = True
-    errors = deleted(lane, lane.receipts(2))
+    errors = delete_together(lane, lane.receipts(2))
     assert ["Throttling"] * 2 == [
         error.response["Error"]["Code"] for error in errors if isinstance(error, ClientError)
     ]

@@ -52,7 +52,7 @@ def submit(api: Api, **fields: Any) -> Any:
     return job
 
 
-def refused(api: Api, **fields: Any) -> str:
+def submit_refused(api: Api, **fields: Any) -> str:
     body = {"command": ["true"], **fields}
     status, problem = api("POST", "/v1/jobs", body)
     assert (400, "queue") == (status, problem["errors"][0]["field"])
@@ -98,12 +98,15 @@ def test_a_tenants_queues_have_priority_among_them(aws: Cloud):
 def test_without_a_default_of_its_own_a_tenant_gets_a_reason(aws: Cloud):
     api = api_of(aws, ("bulk", 10, BULK), default="theirs")
     assert "bulk" == submit(api, **BIG)["queue"]
-    assert refused(api) == (
+    assert submit_refused(api) == (
         "queue is required: no filter is true for this job, and the default queue is not this "
         "tenant's; it may name default, bulk"
     )
     unknown = "queue is unknown; this tenant may use default, bulk"
-    assert [unknown] * 2 == [refused(api, queue="theirs"), refused(api, queue="absent")]
+    assert [unknown] * 2 == [
+        submit_refused(api, queue="theirs"),
+        submit_refused(api, queue="absent"),
+    ]
 
 
 def test_an_error_is_not_true_and_is_logged_once_a_process(

@@ -24,7 +24,7 @@ from joblane.queue.access import may_change, owner
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.shares import SETTLE_S, share_out
 from tests.support.agents import settings as agent_settings
-from tests.support.aws import NAME, Cloud, configured
+from tests.support.aws import NAME, Cloud, configure
 from tests.support.fleet import beat_ago
 from tests.support.meter import Meter
 from tests.support.requests import Api
@@ -40,7 +40,7 @@ def _store(aws: Cloud) -> SettingsStore:
 
 
 def api_of(aws: Cloud, client_id: str = "client-platform") -> Api:
-    return Api(build(configured(Settings), aws.clients, time.time), client_id)
+    return Api(build(configure(Settings), aws.clients, time.time), client_id)
 
 
 def put(api: Api, body: object, etag: str | None, path: str = PATH) -> tuple[int, Any]:
@@ -201,7 +201,7 @@ def test_requeue_shares_out_anew_only_where_agents_have_come_or_gone(
     aws: Cloud, store: SettingsStore
 ):
     meter = Meter()
-    wanted = configured(RequeueSettings)
+    wanted = configure(RequeueSettings)
 
     def run() -> tuple[int, int]:
         before = meter.calls.copy()
@@ -267,7 +267,7 @@ def test_reading_all_queues_is_one_request(aws: Cloud, meter: Meter):
 
 
 def test_a_job_that_waits_in_a_paused_queue_says_so(aws: Cloud, store: SettingsStore):
-    jobs = Api(build_submission(configured(SubmissionSettings), aws.clients, time.time))
+    jobs = Api(build_submission(configure(SubmissionSettings), aws.clients, time.time))
     job_id = jobs("POST", "/v1/jobs", {"command": ["true"]})[1]["id"]
     assert "for an agent" in jobs("GET", f"/v1/jobs/{job_id}")[1]["reason"]
     paused = QueueSettings(run_jobs=False, version=1, changed_ms=1_800_000_000_000)
@@ -280,7 +280,7 @@ def test_a_job_that_waits_in_a_paused_queue_says_so(aws: Cloud, store: SettingsS
 
 
 def test_a_job_that_does_not_wait_costs_no_read_of_settings(aws: Cloud, meter: Meter):
-    jobs = Api(build_submission(configured(SubmissionSettings), meter.clients_of(aws), time.time))
+    jobs = Api(build_submission(configure(SubmissionSettings), meter.clients_of(aws), time.time))
     job_id = jobs("POST", "/v1/jobs", {"command": ["true"]})[1]["id"]
     aws.jobs.claim(job_id, "agent-1", int(time.time() * 1000))
     jobs("GET", f"/v1/jobs/{job_id}")

@@ -14,13 +14,13 @@ from joblane.aws.agents import SHARDS
 from joblane.aws.job_table import IdPage
 from joblane.aws.table import Table
 from joblane.formats.times import rfc3339
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import Event, State
 from joblane.job.moves import plan
 from joblane.job.timeline import Step
-from joblane.service.search import EXAMINED_MAX, NEWEST, among, merged
+from joblane.service.search import EXAMINED_MAX, NEWEST, among, merge
 from joblane.target.group import Group, MemberOf
-from tests.support.aws import DESCRIPTOR, Cloud, configured
+from tests.support.aws import DESCRIPTOR, Cloud, configure
 from tests.support.depth import budget
 from tests.support.fleet import beat
 from tests.support.jobs import check_index, submission
@@ -48,7 +48,7 @@ def _aws(memory: Memory) -> Cloud:
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud, meter: Meter) -> Api:
-    return Api(build(configured(Settings), meter.clients_of(aws), lambda: float(NOW_S)))
+    return Api(build(configure(Settings), meter.clients_of(aws), lambda: float(NOW_S)))
 
 
 @pytest.fixture(name="table")
@@ -59,10 +59,10 @@ def _table(aws: Cloud) -> Table:
 def new(second: int, tenant: str = "acme", **fields: object) -> Head:
     """A job of second `number`, not stored yet."""
     at_ms = (BEGAN_S + second) * 1000
-    return submitted(str(ULID.from_timestamp(at_ms)), tenant, submission(**fields), at_ms)
+    return make_head(str(ULID.from_timestamp(at_ms)), tenant, submission(**fields), at_ms)
 
 
-def scheduled(aws: Cloud, second: int) -> Head:
+def put_scheduled(aws: Cloud, second: int) -> Head:
     return aws.jobs.put_new(new(second, run_at=rfc3339(NOW_MS + 1000)))
 
 
@@ -109,7 +109,7 @@ def pages(api: Api, **query: str) -> list[str]:
 @pytest.mark.parametrize(
     ("state", "put"),
     [
-        ("scheduled", scheduled),
+        ("scheduled", put_scheduled),
         ("waiting", in_state(State.WAITING)),
         ("processing", in_state(State.PROCESSING)),
         ("blocked", in_state(State.BLOCKED)),
@@ -173,7 +173,7 @@ def test_heads_of_other_tenants_and_of_members_are_not_read(aws: Cloud, api: Api
 
 def test_several_rare_states_are_merged_newest_first(aws: Cloud, api: Api, meter: Meter):
     numbers = count(5000, -1)
-    puts = [running, scheduled, in_state(State.BLOCKED), in_state(State.WAITING)]
+    puts = [running, put_scheduled, in_state(State.BLOCKED), in_state(State.WAITING)]
     heads = [put(aws, next(numbers)) for put in puts * 5]
     active = tuple(head.job_id for head in heads if head.state is State.ACTIVE)
     beat(aws, "agent-1", NOW_MS, jobs=active, tenants=("acme",) * len(active))
@@ -209,10 +209,10 @@ def move(event: Event) -> Callable[[Cloud, Head], object]:
 @pytest.mark.parametrize(
     ("put", "leave"),
     [
-        (scheduled, move(Event.WAKE)),
-        (scheduled, move(Event.CANCEL)),
-        (scheduled, move(Event.EXPIRE)),
-        (scheduled, lambda aws, head: aws.jobs.claim(head.job_id, "agent-1", NOW_MS + 2000)),
+        (put_scheduled, move(Event.WAKE)),
+        (put_scheduled, move(Event.CANCEL)),
+        (put_scheduled, move(Event.EXPIRE)),
+        (put_scheduled, lambda aws, head: aws.jobs.claim(head.job_id, "agent-1", NOW_MS + 2000)),
         (in_state(State.WAITING), move(Event.CANCEL)),
         (in_state(State.WAITING), move(Event.GRANT)),
         (
@@ -254,7 +254,7 @@ def test_lists_are_merged_without_loss_or_repetition(lists: list[set[str]], limi
 
         return once
 
-    read = merged([counted(ids) for ids in lists])
+    read = merge([counted(ids) for ids in lists])
     found: list[str] = []
     before: str | None = None
     for _ in range(200):

@@ -30,7 +30,7 @@ def test_a_blocked_job_waits_and_goes_back_to_its_own_lane(world: World):
     world.recover()
     assert [State.PENDING] == world.states([urgent])
     assert 1 == len(world.lane("high").receive(10, 0))
-    assert [] == world.received()
+    assert [] == world.receive_all()
     assert "released by its condition" in world.reason(urgent)
     row = world.conditions.get(URL)
     assert row is not None
@@ -47,7 +47,7 @@ def test_25_jobs_cost_one_test_a_round(world: World):
     world.recover()
     assert [State.PENDING] * 25 == world.states(jobs)
     assert 12 + 3 == world.http.asked  # ten a round
-    assert 25 == len(world.received())
+    assert 25 == len(world.receive_all())
     assert 1 == len(world.machine.executions)
 
 
@@ -87,7 +87,7 @@ def test_a_job_cancelled_while_blocked_stays_cancelled_and_takes_no_place(world:
     world.jobs.move(head, Event.CANCEL, cancel, expires_at=9)
     world.recover(2, seconds=10)
     assert [State.CANCELLED, State.PENDING, State.PENDING] == world.states(jobs)
-    assert 2 == len(world.received())
+    assert 2 == len(world.receive_all())
 
 
 def test_nothing_is_tested_for_jobs_that_were_cancelled_or_deleted(world: World):
@@ -129,7 +129,7 @@ def test_the_end_of_the_policy_fails_those_who_waited_so_long(world: World):
     assert "gave up after 10 min" in world.reason(early[0])
     world.machine.run()
     assert [State.FAILED] == world.states(late)
-    assert [] == world.received()
+    assert [] == world.receive_all()
 
 
 def test_an_exit_75_that_nobody_explains_is_tried_later_and_later_and_then_fails(world: World):
@@ -141,7 +141,7 @@ def test_an_exit_75_that_nobody_explains_is_tried_later_and_later_and_then_fails
     end = world.clock.now + HOUR
     while world.clock.now < end and world.states([job_id]) == [State.BLOCKED]:
         world.machine.run()
-        for received in world.received():
+        for received in world.receive_all():
             starts.append(world.clock.now)
             world.clock.now += 1  # the job runs, and exits 75 again
             world.block(received, condition)

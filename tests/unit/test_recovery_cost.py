@@ -41,13 +41,13 @@ class TableMeter(Meter):
 def run(world: World, number: int, *, blocked: int) -> None:
     """A job's writes from its first claim to its end, recovery's own among them."""
     job_id = world.submit(number)
-    (received,) = world.received()
+    (received,) = world.receive_all()
     for _ in range(blocked):
         world.http.allow = 0
         world.block(received, CONDITION)
         world.machine.run(60)
         world.recover()
-        (received,) = world.received()
+        (received,) = world.receive_all()
     head = world.jobs.claim(job_id, "i-0123456789abcdef0", world.now_ms)
     step = Step(State.COMPLETED, world.now_ms, head.attempt, "exit code 0 after 0.0 s", records=0)
     facts = AttemptFacts(Outcome.SUCCEEDED, exit_code=0, usage_json=USAGE, expires_at=1_000_000)

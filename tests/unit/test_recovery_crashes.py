@@ -57,7 +57,7 @@ class KilledForGood(Fatal):
 def block(world: World, count: int) -> list[str]:
     """Block jobs; an agent that is killed leaves its message to another."""
     jobs = [world.submit(number) for number in range(count)]
-    for received in world.received():
+    for received in world.receive_all():
         try:
             world.block(received, URL)
         except (Killed, KilledForGood):
@@ -67,7 +67,7 @@ def block(world: World, count: int) -> list[str]:
 
 def nothing_lost(world: World, jobs: list[str]) -> None:
     """Each job is where it belongs, once; nobody waits, and nobody tests."""
-    waiting = {message.body for message in world.received()}
+    waiting = {message.body for message in world.receive_all()}
     for job_id, state in zip(jobs, world.states(jobs), strict=True):
         assert state in (State.PENDING, State.CANCELLED, State.FAILED), (job_id, state)
         in_lane = any(job_id in body for body in waiting)
@@ -189,7 +189,7 @@ def join_meanwhile(
     def join() -> None:
         jobs.append(world.submit(7))
         with undisturbed(world):
-            for received in world.received():
+            for received in world.receive_all():
                 if jobs[-1] in received.body:
                     world.block(received, url)
 
@@ -209,7 +209,7 @@ def end_meanwhile(
     with undisturbed(world):
         jobs = first()
     jobs.append(world.submit(8))
-    (received,) = world.received()
+    (received,) = world.receive_all()
 
     def run() -> None:
         with undisturbed(world):
@@ -250,7 +250,7 @@ def test_of_two_agents_that_join_between_any_two_calls_of_each_other_one_opens()
     joining = Late()
     for world, wire in points(joining, gaps, least=5):
         jobs = [world.submit(1), world.submit(2)]
-        first, second = world.received()
+        first, second = world.receive_all()
 
         def join(world: World = world, second: Received = second) -> None:
             with undisturbed(world):

@@ -79,7 +79,7 @@ def test_a_job_that_blocks_on_something_else_is_not_let_go_by_the_first(world: W
     world.supervisor.join(OTHER, blocked, world.now_ms)
     world.recover(seconds=600)
     assert [State.BLOCKED, State.PENDING] == world.states([job_id, *early])
-    assert 1 == len(world.received())
+    assert 1 == len(world.receive_all())
     assert 1 == world.http.asked
     world.tcp.allow = 10
     world.machine.run()
@@ -140,7 +140,7 @@ def test_a_job_that_blocks_again_before_its_old_entry_is_dropped_stays_in_the_li
     world.jobs.unblock(job_id, URL, Step(State.PENDING, world.now_ms, 0, "let go"))
     world.lane().send(Message(job_id=job_id, tenant="acme"))
     world.clock.now += 1
-    for received in world.received():
+    for received in world.receive_all():
         world.block(received, URL)
     world.conditions.drop(URL, entry)
     (again,) = world.conditions.waiting(URL, 2)

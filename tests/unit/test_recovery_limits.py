@@ -94,7 +94,7 @@ def test_a_tenants_own_limit_counts(world: World):
 def over_the_limit(world: World) -> list[str]:
     """Two conditions and one place: the second is tested when the first has ended."""
     jobs = [world.submit(number) for number in range(3)]
-    for received, condition in zip(world.received(), SITES[:3], strict=True):
+    for received, condition in zip(world.receive_all(), SITES[:3], strict=True):
         try:
             world.block(received, condition)
         except (Killed, KilledForGood):
@@ -105,7 +105,7 @@ def over_the_limit(world: World) -> list[str]:
 
 def all_went(world: World, jobs: list[str]) -> None:
     assert [State.PENDING] * len(jobs) == world.states(jobs)
-    waiting = [message.body for message in world.received()]
+    waiting = [message.body for message in world.receive_all()]
     assert all(any(job_id in body for body in waiting) for job_id in jobs)
     assert [] == world.machine.running()
     # Every place is free again.

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from joblane.job.head import Head, submitted
-from joblane.job.lifecycle import ENDED, OF_GROUPS, OPERATORS, TABLE, Event, State, done
+from joblane.job.head import Head, make_head
+from joblane.job.lifecycle import ENDED, OF_GROUPS, OPERATORS, TABLE, Event, State, name_done
 from joblane.job.moves import NotAllowed, plan
 from joblane.job.refusals import not_ended
 from tests.support.jobs import JOB, submission
@@ -15,7 +15,7 @@ OF_JOBS = set(State) - {State.PROCESSING, State.PARTIAL_FAILURE}
 
 
 def job(state: State) -> Head:
-    return replace(submitted(JOB, "acme", submission(), 1_000), state=state)
+    return replace(make_head(JOB, "acme", submission(), 1_000), state=state)
 
 
 def said(state: State, event: Event) -> str:
@@ -29,7 +29,7 @@ def said(state: State, event: Event) -> str:
 def test_every_refusal_names_the_states_of_the_table_and_what_to_do(state: State, event: Event):
     if (state, event) in TABLE:
         return
-    begin = f"a job that is {state} cannot be {done(event)}, only one that is "
+    begin = f"a job that is {state} cannot be {name_done(event)}, only one that is "
     text = said(state, event)
     assert text.startswith(begin)
     named, _, instead = text.removeprefix(begin).partition("; ")

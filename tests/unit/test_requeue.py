@@ -13,12 +13,12 @@ from joblane.aws.job_items import WAKE_SHARDS
 from joblane.aws.keys import WAIT_SHARDS
 from joblane.deployment.names import inbox_name
 from joblane.formats.times import rfc3339
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.moves import AttemptFacts, plan
 from joblane.job.timeline import Step
 from joblane.service.requeue import PAGE
-from tests.support.aws import NAME, PREFIX, Cloud, configured
+from tests.support.aws import NAME, PREFIX, Cloud, configure
 from tests.support.jobs import JOB, submission
 from tests.support.meter import Meter
 
@@ -33,11 +33,11 @@ def run(
     clients: Clients | None = None,
     left_s: Callable[[], float] = lambda: 60.0,
 ) -> Counter[str]:
-    return build(configured(Settings), clients or aws.clients, lambda: at).run(left_s)
+    return build(configure(Settings), clients or aws.clients, lambda: at).run(left_s)
 
 
 def put(aws: Cloud, job_id: str = JOB, **spec: object) -> Head:
-    head = submitted(job_id, "acme", submission(**spec), NOW_MS - 10_000)
+    head = make_head(job_id, "acme", submission(**spec), NOW_MS - 10_000)
     aws.jobs.put_new(head)
     return head
 

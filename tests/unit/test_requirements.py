@@ -31,24 +31,24 @@ def requirements(function: Function) -> Requirements:
 
 def test_all_conditions_are_asked_for_in_one_call():
     function = Function({"blocking": None})
-    assert None is requirements(function).first_blocking(("app:a", "app:b"))
+    assert None is requirements(function).find_blocking(("app:a", "app:b"))
     asked = {"do": "check", "conditions": ["app:a", "app:b"]}
     assert [("joblane-recovery", asked)] == function.asked
 
 
 def test_without_conditions_nobody_is_asked():
     function = Function({"blocking": None})
-    assert None is requirements(function).first_blocking(())
+    assert None is requirements(function).find_blocking(())
     assert [] == function.asked
 
 
 def test_what_blocks_is_named():
     answer = {"blocking": "app:a", "why": "declared down", "untestable": False}
-    found = requirements(Function(answer)).first_blocking(("app:a",))
+    found = requirements(Function(answer)).find_blocking(("app:a",))
     assert Blocking("app:a", "declared down", untestable=False) == found
 
 
 def test_a_function_that_fails_is_no_answer():
     function = Function({"errorMessage": "boom"}, "Unhandled")
     with pytest.raises(FunctionFailed, match="joblane-recovery failed with Unhandled"):
-        requirements(function).first_blocking(("app:a",))
+        requirements(function).find_blocking(("app:a",))

@@ -14,13 +14,13 @@ from functions.submission.handler import Settings, build
 from joblane.aws.jobs import Refused
 from joblane.aws.result_store import ResultStore
 from joblane.job.head import Head
-from joblane.job.lease import PROGRESS_BYTES, Heartbeat, JobProgress, Progress, bounded
+from joblane.job.lease import PROGRESS_BYTES, AttemptProgress, Heartbeat, Progress, bound_progress
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.result import MAX_RESULT_BYTES
 from joblane.job.timeline import Step
-from tests.support.attempts import begin, finished, run, wait_for_output
-from tests.support.aws import DESCRIPTOR, Cloud, configured
+from tests.support.attempts import begin, finish, run, wait_for_output
+from tests.support.aws import DESCRIPTOR, Cloud, configure
 from tests.support.jobs import JOB
 from tests.support.meter import Meter
 from tests.support.requests import Api
@@ -32,7 +32,7 @@ LAMBDA_BYTES = 6_291_556
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud, meter: Meter) -> Api:
-    return Api(build(configured(Settings), meter.clients_of(aws), time.time))
+    return Api(build(configure(Settings), meter.clients_of(aws), time.time))
 
 
 def says(value: object, end: str = "") -> tuple[str, str, str]:
@@ -49,7 +49,7 @@ def objects(aws: Cloud) -> dict[str, bytes]:
     }
 
 
-def shown(api: Api, path: str = "") -> Any:
+def show_job(api: Api, path: str = "") -> Any:
     status, job = api("GET", f"/v1/jobs/{JOB}{path}")
     assert 200 == status, job
     return job
@@ -61,7 +61,7 @@ def test_a_short_result_lies_in_the_row_and_is_shown_for_one_job(
     head = run(aws, launcher, *says({"passed": 12, "of": ["é", None]}))
     assert ('{"passed":12,"of":["é",null]}', None) == (head.result, head.result_object)
     assert {} == objects(aws)
-    assert {"passed": 12, "of": ["é", None]} == shown(api)["result"]
+    assert {"passed": 12, "of": ["é", None]} == show_job(api)["result"]
     status, page = api("GET", "/v1/jobs")
     assert (200, [None]) == (status, [job["result"] for job in page["entries"]])
 
@@ -70,7 +70,7 @@ def test_a_large_result_lies_in_s3_and_goes_with_its_job(aws: Cloud, launcher: L
     head = run(aws, launcher, *says(LARGE))
     assert head.result is None
     assert {f"results/acme/{JOB}/1": json.dumps(LARGE).encode()} == objects(aws)
-    assert LARGE == shown(api)["result"]
+    assert LARGE == show_job(api)["result"]
     assert 204 == api.raw("DELETE", f"/v1/jobs/{JOB}")["statusCode"]
     assert {} == objects(aws)
 
@@ -87,7 +87,7 @@ def test_the_result_of_an_attempt_that_fails_is_not_kept(
 
 def test_null_and_false_are_results(aws: Cloud, launcher: Launcher, api: Api):
     assert "false" == run(aws, launcher, *says(value=False)).result
-    assert shown(api)["result"] is False
+    assert show_job(api)["result"] is False
 
 
 def test_a_result_that_has_expired_or_was_replaced_is_not_shown(
@@ -97,9 +97,9 @@ def test_a_result_that_has_expired_or_was_replaced_is_not_shown(
     aws.clients.make("s3").put_object(
         Bucket=DESCRIPTOR.bucket, Key=f"results/acme/{JOB}/1", Body=b'"another"'
     )
-    assert None is shown(api)["result"]
+    assert None is show_job(api)["result"]
     aws.clients.make("s3").delete_object(Bucket=DESCRIPTOR.bucket, Key=f"results/acme/{JOB}/1")
-    assert None is shown(api)["result"]
+    assert None is show_job(api)["result"]
 
 
 def test_an_answer_with_the_largest_submission_and_result_fits_lambda(aws: Cloud, api: Api):
@@ -166,7 +166,7 @@ def test_an_abandoned_attempt_stores_no_result_and_reports_nothing(aws: Cloud, l
 
     store = Cut(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket)
     attempt.parts = replace(attempt.parts, results=store)
-    head = finished(aws, attempt)
+    head = finish(aws, attempt)
     assert State.ACTIVE is head.state
     job = attempt.job
     assert job is not None
@@ -176,7 +176,7 @@ def test_an_abandoned_attempt_stores_no_result_and_reports_nothing(aws: Cloud, l
 # --- progress
 
 
-def heartbeat(aws: Cloud, *progress: JobProgress, name: str = "agent-1") -> None:
+def heartbeat(aws: Cloud, *progress: AttemptProgress, name: str = "agent-1") -> None:
     now_ms = int(time.time() * 1000)
     aws.agents.beat(Heartbeat(name, 0, now_ms, 1, 1, ("default",), "full", "1", progress=progress))
 
@@ -187,15 +187,15 @@ def test_progress_is_shown_from_the_holders_heartbeat_with_one_read(
     _, attempt = begin(aws, launcher, command=["true"])
     head, agent = attempt.head, attempt.head.agent
     assert agent is not None
-    assert None is shown(api)["progress"]
-    said = JobProgress(JOB, head.epoch, Progress(40.0, "page 2", 1_700_000_000_000))
+    assert None is show_job(api)["progress"]
+    said = AttemptProgress(JOB, head.epoch, Progress(40.0, "page 2", 1_700_000_000_000))
     heartbeat(aws, said, name=agent)
     meter.reset()
-    progress = shown(api)["progress"]
+    progress = show_job(api)["progress"]
     assert {"percent": 40.0, "message": "page 2", "at": "2023-11-14T22:13:20.000Z"} == progress
     assert 0 == meter.write_units
     heartbeat(aws, replace(said, epoch=head.epoch + 1), name=agent)  # of another attempt
-    assert None is shown(api)["progress"]
+    assert None is show_job(api)["progress"]
 
 
 def test_a_job_that_does_not_run_costs_no_read_of_an_agent(
@@ -203,7 +203,7 @@ def test_a_job_that_does_not_run_costs_no_read_of_an_agent(
 ):
     run(aws, launcher, "true")
     meter.reset()
-    assert None is shown(api)["progress"]
+    assert None is show_job(api)["progress"]
     assert {"dynamodb.GetItem": 1} == meter.calls
 
 
@@ -228,13 +228,14 @@ def test_a_running_attempt_has_progress_and_an_ended_one_has_none(aws: Cloud, la
 
 def test_the_progress_of_many_jobs_is_bounded_and_the_latest_stays():
     entries = [
-        JobProgress(f"{number:026}", 1, Progress(1.0, "é" * 200, number)) for number in range(200)
+        AttemptProgress(f"{number:026}", 1, Progress(1.0, "é" * 200, number))
+        for number in range(200)
     ]
-    kept = bounded(entries)
+    kept = bound_progress(entries)
     assert 0 < len(kept) < 200
     assert sum(len(entry.encode().encode()) for entry in kept) <= PROGRESS_BYTES
     assert [199, 198] == [entry.progress.at_ms for entry in kept[:2]]
-    assert kept[0] == JobProgress.decode(kept[0].encode())
+    assert kept[0] == AttemptProgress.decode(kept[0].encode())
 
 
 def test_a_heartbeat_without_progress_has_no_attribute_for_it(aws: Cloud):

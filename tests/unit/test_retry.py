@@ -34,9 +34,9 @@ class Calls:
         """Take no time."""
         self.pauses.append(seconds)
 
-    def backoff(self, policy: RetryPolicy = POLICY, dice: float = 1.0) -> Backoff:
-        """Pauses at the upper end of what the policy allows, unless `dice` says otherwise."""
-        return Backoff(policy, self.sleep, lambda: dice)
+    def backoff(self, policy: RetryPolicy = POLICY, rng: float = 1.0) -> Backoff:
+        """Pauses at the upper end of what the policy allows, unless `rng` says otherwise."""
+        return Backoff(policy, self.sleep, lambda: rng)
 
 
 def test_pauses_double_up_to_the_longest_and_begin_anew_after_a_success():
@@ -50,10 +50,10 @@ def test_pauses_double_up_to_the_longest_and_begin_anew_after_a_success():
     assert 0.2 == calls.pauses[-1]
 
 
-@pytest.mark.parametrize(("dice", "pause"), [(0.0, 0.1), (0.5, 0.15), (1.0, 0.2)])
-def test_a_pause_is_between_half_and_all_of_its_time(dice: float, pause: float):
+@pytest.mark.parametrize(("rng", "pause"), [(0.0, 0.1), (0.5, 0.15), (1.0, 0.2)])
+def test_a_pause_is_between_half_and_all_of_its_time(rng: float, pause: float):
     calls = Calls(TROUBLE)
-    asyncio.run(retry(calls.call, calls.backoff(dice=dice)))
+    asyncio.run(retry(calls.call, calls.backoff(rng=rng)))
     assert [pytest.approx(pause)] == calls.pauses
 
 

@@ -15,13 +15,13 @@ from joblane.contract.access import ALL_ROLES, PLATFORM_SCOPES, ROLES, SCOPES, A
 from joblane.contract.route import FunctionName, Route
 from joblane.contract.routes import BY_KEY, ROUTES
 from joblane.http.application import Application
-from tests.support.aws import Cloud, configured
+from tests.support.aws import Cloud, configure
 from tests.support.requests import Api
 
 
 def application(function: FunctionName, aws: Cloud) -> Application:
     module: Any = {"admin": admin, "status": status, "submission": submission}[function]
-    built: Application = module.build(configured(module.Settings), aws.clients, time.time)
+    built: Application = module.build(configure(module.Settings), aws.clients, time.time)
     return built
 
 

@@ -6,7 +6,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from scripts.deploying.destroy import Stacks, destroy
-from scripts.deploying.protection import Clock, Groups, set_protection
+from scripts.deploying.protection import Clock, DeployedGroups, set_protection
 from tests.support import protected_fleet
 from tests.support.protected_fleet import Made, ProtectedFleets
 
@@ -41,7 +41,7 @@ def clock(account: ProtectedFleets) -> Clock:
 
 
 def run(account: ProtectedFleets, cdk: Callable[[], int]) -> int:
-    return destroy(Groups(account, NAME), Stacks(account), NAME, cdk, clock(account))
+    return destroy(DeployedGroups(account, NAME), Stacks(account), NAME, cdk, clock(account))
 
 
 def deletes(account: ProtectedFleets) -> Callable[[], int]:
@@ -80,8 +80,8 @@ def test_an_instance_that_is_launched_between_two_calls_is_not_protected(state: 
                 fleet.launch(state)
 
         account.before = launch
-        names = [group.name for group in Groups(account, NAME).read()]
-        set_protection(Groups(account, NAME), names, protected=False, clock=clock(account))
+        names = [group.name for group in DeployedGroups(account, NAME).read()]
+        set_protection(DeployedGroups(account, NAME), names, protected=False, clock=clock(account))
         fleet.launch(state)
         assert not any(each.protected for each in fleet.alive), position
         calls = len(account.calls)
@@ -147,7 +147,7 @@ def test_a_stack_that_is_being_deleted_does_not(account: ProtectedFleets, status
 def test_a_refused_permission_is_raised_before_anything_is_destroyed(
     account: ProtectedFleets, monkeypatch: pytest.MonkeyPatch
 ):
-    denied = protected_fleet.refused("AccessDenied", "SetInstanceProtection")
+    denied = protected_fleet.make_refusal("AccessDenied", "SetInstanceProtection")
 
     def refuse(**_given: object) -> None:
         raise denied

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from joblane.aws.groups import ScalingActivity
+from joblane.aws.auto_scaling_groups import ScalingActivity
 from joblane.deployment.metrics import OF_FLEETS
 from joblane.fleet.absence import NO_AGENT, BootFailure, absent
 from joblane.fleet.capacity import GroupState

@@ -67,7 +67,7 @@ def test_blind_it_changes_nothing_and_says_so(
         case "lanes":
             monkeypatch.setattr(type(scene.scaler.sources.lanes), "lane", fail)
         case "agents":
-            monkeypatch.setattr(type(scene.scaler.sources.agents), "every_at_once", fail)
+            monkeypatch.setattr(type(scene.scaler.sources.agents), "read_all_at_once", fail)
         case "settings":
             monkeypatch.setattr(type(scene.scaler.sources.settings), "get_all", fail)
     scene.submit(100)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ec2_agent.attempt.run import Attempt
 from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import Limits, Spec
+from ec2_agent.sandbox.model import SandboxLimits, Spec
 from joblane.aws.secret_store import SecretProblem, SecretStore
 from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
@@ -223,7 +223,7 @@ def test_the_values_are_in_the_jobs_environment_and_nowhere_else(
 
 
 def test_a_spec_does_not_show_its_environment():
-    assert VALUE not in repr(Spec(("true",), {"A": VALUE}, Limits()))
+    assert VALUE not in repr(Spec(("true",), {"A": VALUE}, SandboxLimits()))
 
 
 def test_a_missing_secret_fails_the_job_for_good_and_says_which(aws: Cloud, launcher: Launcher):

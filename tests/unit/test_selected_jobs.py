@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from functions.submission.handler import Settings, build
-from joblane.aws.audit import AuditStore, Wanted
+from joblane.aws.audit import AuditStore, TrailQuery
 from joblane.aws.clients import Clients
 from joblane.contract.cursors import encode_cursor
 from joblane.contract.queries import SelectJobs
@@ -17,7 +17,7 @@ from joblane.job.head import Head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
-from tests.support.aws import AUDIT_TABLE, FUNCTION_ENVIRONMENT, Cloud, configured
+from tests.support.aws import AUDIT_TABLE, FUNCTION_ENVIRONMENT, Cloud, configure
 from tests.support.fleet import beat, every_message
 from tests.support.memory import Memory
 from tests.support.meter import Meter
@@ -169,7 +169,7 @@ def test_a_job_that_an_agent_takes_meanwhile_is_left_alone(
     session.get_component("event_emitter").register(
         "provide-client-params.dynamodb.UpdateItem", take
     )
-    racing = Api(build(configured(Settings), Clients(session), lambda: next(clock)))
+    racing = Api(build(configure(Settings), Clients(session), lambda: next(clock)))
     query = {"label": "team=web"} | ({} if state is None else {"state": state})
     assert {"examined": 1, "cancelled": 0, "refused": [], "next": None} == page(
         racing, "cancel", **query
@@ -266,7 +266,7 @@ def test_the_audit_trail_says_what_was_asked(aws: Cloud, api: Api):
     page(api, "cancel", state="pending", label="team=web", limit="7")
     page(api, "retry", state="dead")
     trail = AuditStore(aws.clients.make("dynamodb"), AUDIT_TABLE)
-    records, _ = trail.of_tenant("acme", Wanted(limit=10))
+    records, _ = trail.of_tenant("acme", TrailQuery(limit=10))
     retry, cancel = records
     assert ("retry-jobs", "cancel-jobs") == (retry.action, cancel.action)
     assert ("wrong input", ()) == (cancel.reason, cancel.target)
@@ -276,7 +276,7 @@ def test_the_audit_trail_says_what_was_asked(aws: Cloud, api: Api):
 
 
 def test_a_page_of_a_hundred_costs_a_write_each(aws: Cloud, meter: Meter, clock: Iterator[float]):
-    api = Api(build(configured(Settings), meter.clients_of(aws), lambda: next(clock)))
+    api = Api(build(configure(Settings), meter.clients_of(aws), lambda: next(clock)))
     for _ in range(101):
         submit(api)
     meter.reset()

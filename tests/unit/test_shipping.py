@@ -52,7 +52,7 @@ class Times(OutputStore):
 Script = Callable[[Shim, OutputShipper], Any]
 
 
-def shipped(script: Script, store: Times | None = None) -> Times:
+def ship_output(script: Script, store: Times | None = None) -> Times:
     """Ship what a job writes in virtual time; the script is the job."""
     store = store or Times()
 
@@ -94,7 +94,7 @@ def test_output_that_waits_says_so_with_its_job_and_trace(caplog: pytest.LogCapt
     async def job(shim: Shim, _shipper: OutputShipper) -> None:
         shim.write(b"hello\n")
 
-    assert 1 == len(shipped(job, Away()).chunks)
+    assert 1 == len(ship_output(job, Away()).chunks)
     (record,) = caplog.records
     line = json.loads(JsonLines().format(record))
     assert ("output_waits", JOB, OURS.trace_id) == (line["event"], line["job_id"], line["trace_id"])
@@ -106,21 +106,21 @@ def test_a_job_with_one_line_has_one_chunk():
         shim.write(b"hello\n")
         await asyncio.sleep(60)
 
-    assert [(7.02, 1)] == shipped(job).chunks
+    assert [(7.02, 1)] == ship_output(job).chunks
 
 
 def test_a_silent_job_has_no_chunk():
     async def job(_shim: Shim, _shipper: OutputShipper) -> None:
         await asyncio.sleep(60)
 
-    assert [] == shipped(job).chunks
+    assert [] == ship_output(job).chunks
 
 
 def test_output_that_nobody_follows_goes_ever_less_often():
     async def job(shim: Shim, _shipper: OutputShipper) -> None:
         await lines(shim, 30)
 
-    times = shipped(job).times
+    times = ship_output(job).times
     assert (0.02, 30.0) == (times[0], times[-1])
     # Each wait begins with the first line after the chunk before; the end ships the rest.
     for gap, wait in zip(gaps(times)[:-1], (1, 2, 4, 5, 5, 5, 5), strict=True):
@@ -136,7 +136,7 @@ def test_output_that_is_followed_goes_at_once_and_then_often():
         shipper.follow()  # again, as its reader's function says every 20 s
         await writing
 
-    times = shipped(job).times
+    times = ship_output(job).times
     assert 20.05 in times
     followed = [at for at in times if 20.05 < at <= 30.05 + FOLLOWED_S]
     assert 80 <= len(followed) <= 100
@@ -153,7 +153,7 @@ def test_a_reader_who_comes_before_the_output_gets_its_first_line_soon():
         shim.write(b"hello\n")
         await asyncio.sleep(10)
 
-    assert [(3.0, 1)] == shipped(job).chunks
+    assert [(3.0, 1)] == ship_output(job).chunks
 
 
 def test_a_full_chunk_goes_at_once():
@@ -166,7 +166,7 @@ def test_a_full_chunk_goes_at_once():
         shim.write(b"more")
         await asyncio.sleep(30)
 
-    times = shipped(job).times
+    times = ship_output(job).times
     assert 23.33 in times
 
 
@@ -178,6 +178,6 @@ def test_the_end_ships_the_rest_in_as_many_chunks_as_it_needs():
             shim.write(b"x" * 32_000)
 
     per_chunk = CHUNK_BYTES // (FRAME.size + 32_000)
-    chunks = shipped(job).chunks
+    chunks = ship_output(job).chunks
     assert [1, 1 + per_chunk, 1 + 2 * per_chunk] == [last for _, last in chunks[:3]]
     assert (1.0, 101) == chunks[-1]

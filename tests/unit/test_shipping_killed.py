@@ -24,7 +24,7 @@ from ec2_agent.jobs.running import RunningJob
 from ec2_agent.shim import files
 from ec2_agent.shim.log import Writer
 from joblane.aws.output_store import OutputStore
-from joblane.job.output import Record, Stream
+from joblane.job.output import OutputRecord, Stream
 from tests.support.aws import DESCRIPTOR, OneEach
 from tests.support.crash_points import Killed
 from tests.support.memory import Memory, operation_of
@@ -46,7 +46,7 @@ class Follower:
     seq: int = 0
     at: int = 1
 
-    def read(self, records: list[Record]) -> bool:
+    def read(self, records: list[OutputRecord]) -> bool:
         """Read once; returns whether there may be more."""
         read = self.store.read(STREAM, self.seq, self.at, self.limit, self.room)
         for entry in read.entries:
@@ -68,7 +68,7 @@ class Host:
 
     path: Path
     followers: list[Follower] = field(default_factory=list)
-    records: list[Record] = field(default_factory=list)
+    records: list[OutputRecord] = field(default_factory=list)
     late: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
     late_at: int | None = None
     """After how many moments from now the late call arrives."""
@@ -95,10 +95,10 @@ class Host:
     def write(self, *sizes: int) -> None:
         """Let the job write records of these sizes."""
         for size in sizes:
-            dice = random.Random(len(self.records))
-            stream: Stream = dice.choice(("stdout", "stderr"))
-            record = Record(
-                len(self.records) + 1, stream, 1000 + len(self.records), dice.randbytes(size)
+            rng = random.Random(len(self.records))
+            stream: Stream = rng.choice(("stdout", "stderr"))
+            record = OutputRecord(
+                len(self.records) + 1, stream, 1000 + len(self.records), rng.randbytes(size)
             )
             self._writer.write(stream, record.data, record.time_ms)
             self.records.append(record)

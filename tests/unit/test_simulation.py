@@ -29,7 +29,7 @@ SEED = 2
 
 
 @cache
-def simulated(name: str, scaling: str = JOBLANE) -> Result:
+def simulate(name: str, scaling: str = JOBLANE) -> Result:
     return Run(name, SCENARIOS[name](SCALES[name]), SEED, scaling).run()
 
 
@@ -39,7 +39,7 @@ def test_every_scenario_is_tested():
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_run_shows_nothing_that_none_may_show(name: str):
-    result = simulated(name)
+    result = simulate(name)
     assert result.jobs > 100
     assert result.instances_max > 0
     assert [] == violations(result, SCENARIOS[name](SCALES[name]))
@@ -49,13 +49,13 @@ def test_a_run_shows_nothing_that_none_may_show(name: str):
 def test_no_more_instances_run_than_fleets_may_have(name: str):
     """In spot, an instance that EC2 takes still runs while its replacement starts."""
     fleets = SCENARIOS[name](SCALES[name]).plan.fleets
-    assert simulated(name).instances_max <= sum(fleet.max_size for fleet in fleets)
+    assert simulate(name).instances_max <= sum(fleet.max_size for fleet in fleets)
 
 
 @pytest.mark.parametrize("name", ["burst", "blind"])
 def test_each_instance_of_a_burst_is_launched_once(name: str):
     (fleet,) = SCENARIOS[name](SCALES[name]).plan.fleets
-    assert fleet.max_size == simulated(name).launched
+    assert fleet.max_size == simulate(name).launched
 
 
 def test_target_tracking_ends_instances_that_run_jobs():
@@ -65,26 +65,26 @@ def test_target_tracking_ends_instances_that_run_jobs():
 
 
 def test_spot_instances_are_interrupted_and_their_jobs_end():
-    result = simulated("spot")
+    result = simulate("spot")
     assert result.interrupted > 0
     assert result.lost == 0
 
 
 def test_nothing_is_raised_while_sqs_does_not_answer():
-    result = simulated("blind")
+    result = simulate("blind")
     assert result.blind_calls >= 9  # each minute of ten
     assert result.raised_blind == 0
 
 
 def test_a_burst_waits_no_longer_than_with_target_tracking():
-    assert simulated("burst").wait_p99_s <= simulated("burst", TRACKING).wait_p99_s
+    assert simulate("burst").wait_p99_s <= simulate("burst", TRACKING).wait_p99_s
 
 
 def test_a_seed_repeats_a_run():
     scenario, scale = SCENARIOS["spot"], SCALES["spot"]
     again = Run("spot", scenario(scale), SEED, JOBLANE).run()
     other = Run("spot", scenario(scale), SEED + 1, JOBLANE).run()
-    assert again.as_json() == simulated("spot").as_json()
+    assert again.as_json() == simulate("spot").as_json()
     assert other.events != again.events
 
 
@@ -126,7 +126,7 @@ def test_the_page_has_a_row_for_each_quota():
     rows = PAGE.read_text(encoding="utf-8").splitlines()
     for quota in QUOTAS:
         assert any(row.startswith(f"| {quota.name} |") for row in rows)
-    written(PAGE.read_text(encoding="utf-8"), "quotas", quota_table(simulated("million")))
+    written(PAGE.read_text(encoding="utf-8"), "quotas", quota_table(simulate("million")))
 
 
 def test_a_page_without_markers_is_refused():

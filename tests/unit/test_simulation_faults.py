@@ -21,7 +21,7 @@ import scripts.simulation.presence
 from ec2_agent.lanes.disposal import Action, Disposal
 from joblane.deployment.names import Lane
 from joblane.queue.shares import share_out
-from joblane.service.fleet_sight import Sources
+from joblane.service.fleet_snapshot import Sources
 from scripts.simulation.checks import violations
 from scripts.simulation.fleet import FleetPlan, Supply
 from scripts.simulation.result import Result, Run
@@ -50,8 +50,8 @@ def unreadable() -> Scenario:
 def limited() -> Scenario:
     """Jobs of a queue of which two may run at once, on several agents."""
 
-    def arrivals(dice: Random) -> Iterator[Arrival]:
-        usual = poisson(dice, 1200.0, 1.0, lambda _: 1.0, 30.0)
+    def arrivals(rng: Random) -> Iterator[Arrival]:
+        usual = poisson(rng, 1200.0, 1.0, lambda _: 1.0, 30.0)
         return merged(usual, iter(Arrival(600.0, 30.0, "reports") for _ in range(50)))
 
     fleets = (FleetPlan(queues=("default", "reports"), max_size=10),)
@@ -66,7 +66,7 @@ def troubled() -> Scenario:
         "long jobs",
         Plan(fleets=(FleetPlan(max_size=100),), supply=supply),
         3600.0,
-        lambda dice: poisson(dice, 3600.0, 0.1, lambda _: 0.1, 600.0),
+        lambda rng: poisson(rng, 3600.0, 0.1, lambda _: 0.1, 600.0),
     )
 
 

@@ -14,7 +14,7 @@ from ec2_agent.presence.lease import Load
 from ec2_agent.serving.slots import Memory, Slots
 from ec2_agent.settings import PACE
 from joblane.aws.lanes import Received
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lease import Progress
 from joblane.job.message import Message
 from joblane.job.spec import DEFAULT_MEMORY_MB
@@ -165,7 +165,7 @@ def test_an_agent_fetches_no_more_messages_than_have_memory():
 
 
 def test_an_attempt_is_listed_counted_renewed_and_killed_while_it_runs(host: Host):
-    attempt = Attempt(submitted(JOB, "acme", submission(), 0))
+    attempt = Attempt(make_head(JOB, "acme", submission(), 0))
     with host.roster.runs(attempt):
         assert ([JOB], 0) == (host.roster.job_ids(), host.roster.started)
         attempt.started = True
@@ -178,7 +178,7 @@ def test_an_attempt_is_listed_counted_renewed_and_killed_while_it_runs(host: Hos
 
 def test_a_heartbeat_says_in_whose_list_each_job_is(aws: Cloud, host: Host):
     def attempt(number: int, tenant: str, group: str | None = None) -> Attempt:
-        head = submitted(f"{JOB[:-1]}{number}", tenant, submission(), 0)
+        head = make_head(f"{JOB[:-1]}{number}", tenant, submission(), 0)
         return Attempt(replace(head, member_of=MemberOf(group, 0) if group else None))
 
     running = [attempt(1, "beta"), attempt(2, "acme"), attempt(3, "acme", JOB), attempt(4, "acme")]

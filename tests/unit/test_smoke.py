@@ -19,7 +19,7 @@ from joblane.contract.access import AnyRole
 from joblane.contract.route import Route
 from joblane.contract.routes import ROUTES
 from scripts.smokes import access, account, command
-from scripts.smokes.account import AccountSite, declared, trail
+from scripts.smokes.account import AccountSite, format_config, trail
 from scripts.smokes.command import price
 from scripts.smokes.runner import Failure, Smoke, Step
 from scripts.smokes.site import LABEL, Load, Site
@@ -232,7 +232,7 @@ def right(role: Any, route: Route) -> int:
     """What a deployment answers."""
     if role is None:
         return 401 if route.scopes else 200
-    return 404 if route.key in access.allowed(role) else 403
+    return 404 if route.key in access.list_allowed(role) else 403
 
 
 @pytest.mark.parametrize(
@@ -290,10 +290,10 @@ def test_cloudtrails_refusals_of_our_roles_fail_and_those_of_others_do_not(
 def test_the_price_of_a_run_is_said_before_it_is_agreed_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr(command, "synthesized", lambda _config: RESOURCES)
+    monkeypatch.setattr(command, "synthesize_stacks", lambda _config: RESOURCES)
     monkeypatch.setattr("builtins.input", lambda _question: "n")
     site = AccountSite("smoke-012abc", tmp_path)
-    assert not command._agreed(site, tmp_path)  # main() would deploy
+    assert not command._ask(site, tmp_path)  # main() would deploy
     assert "By list prices it costs about $0." in capsys.readouterr().err
 
 
@@ -319,7 +319,7 @@ def test_the_page_lists_the_steps_in_their_order():
 
 def test_the_deployment_of_a_run_is_valid_and_costs_less_than_a_dollar(tmp_path: Path):
     file = tmp_path / "joblane.toml"
-    file.write_text(declared("smoke-012abc"))
+    file.write_text(format_config("smoke-012abc"))
     config = load_config(file)
     assert {LABEL: LABEL} == config.fleets["main"].labels
     assert {"reader", "developer", "operator", "admin"} <= {*config.tenants["main"].machines}

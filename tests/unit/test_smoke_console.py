@@ -74,8 +74,8 @@ def test_the_console_is_served_and_reaches_its_issuer_or_the_smoke_test_says_wha
         pages.pop(gone, None)
         site = Serving(pages, allowed.format(issuer=issuer))
         if said is None:
-            assert "2 files" == console.served(site)
+            assert "2 files" == console.check_served(site)
             return
         with pytest.raises(Failure) as failure:
-            console.served(site)
+            console.check_served(site)
         assert said in str(failure.value)

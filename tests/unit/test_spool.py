@@ -12,7 +12,7 @@ from ec2_agent.host.processes import identity, is_running
 from ec2_agent.shim import files
 from ec2_agent.shim.log import FRAME, MAX_RECORD, Cutter, Reader, Writer
 from joblane.job.chunk import Chunk, decode_chunk
-from joblane.job.output import Record
+from joblane.job.output import OutputRecord
 
 
 @given(st.lists(st.binary(max_size=3 * MAX_RECORD), max_size=5))
@@ -60,12 +60,12 @@ class Log:
 ALL = 1 << 20
 
 
-def take(spool: Reader, size: int = ALL) -> list[Record]:
+def take(spool: Reader, size: int = ALL) -> list[OutputRecord]:
     """Read what the next chunk has, as the shipper does."""
     first = spool.seq + 1
     last, frames = spool.frames(size)
     spool.skip(last)
-    return decode_chunk(Chunk(first, last, frames).compressed(), first, last) if frames else []
+    return decode_chunk(Chunk(first, last, frames).compress(), first, last) if frames else []
 
 
 @pytest.fixture(name="log")

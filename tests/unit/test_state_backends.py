@@ -17,7 +17,7 @@ from ec2_agent.state.dynamodb import DynamoBackend
 from ec2_agent.state.local import LocalBackend
 from ec2_agent.state.memory import MemoryBackend
 from ec2_agent.state.protocol import StateRefused
-from ec2_agent.state.records import MARK_S, Record, Result, Verb, Write, prepared
+from ec2_agent.state.records import MARK_S, StateRecord, StateWrite, Verb, WriteResult, prepare
 from ec2_agent.state.rounds import Rounds
 from joblane.aws.agent_records import AgentRecords
 from tests.support.aws import DESCRIPTOR, Cloud
@@ -45,12 +45,14 @@ def records_of(aws: Cloud, agent: str = "agent-1") -> AgentRecords:
     return AgentRecords(client, DESCRIPTOR.agents_table, agent, sleep=lambda _: None)
 
 
-def record(id_: str = "a", version: int = 1, body: str | None = "one") -> Record:
-    return Record("outcome", id_, version, body)
+def record(id_: str = "a", version: int = 1, body: str | None = "one") -> StateRecord:
+    return StateRecord("outcome", id_, version, body)
 
 
-def write(backend: Backend, verb: Verb, *records: Record, now: float = NOW) -> list[Result]:
-    return backend.write([prepared(verb, each, now) for each in records], now)
+def write(
+    backend: Backend, verb: Verb, *records: StateRecord, now: float = NOW
+) -> list[WriteResult]:
+    return backend.write([prepare(verb, each, now) for each in records], now)
 
 
 def bodies(backend: Backend, *ids: str, now: float = NOW) -> list[str | None]:
@@ -58,57 +60,57 @@ def bodies(backend: Backend, *ids: str, now: float = NOW) -> list[str | None]:
 
 
 def test_what_is_created_is_read_back_whole(backend: Backend):
-    full = Record("outcome", "ü-1", 3, '{"a": "ß"}', int(NOW) + 9)
-    assert [Result.DONE] == write(backend, Verb.CREATE, full)
+    full = StateRecord("outcome", "ü-1", 3, '{"a": "ß"}', int(NOW) + 9)
+    assert [WriteResult.DONE] == write(backend, Verb.CREATE, full)
     assert [full] == backend.get("outcome", ["nothing", "ü-1"], NOW)
     assert [] == backend.get("other", ["ü-1"], NOW)
 
 
 def test_a_creation_is_done_once_and_its_repetition_is_answered_alike(backend: Backend):
-    assert [Result.DONE] == write(backend, Verb.CREATE, record())
-    assert [Result.DONE] == write(backend, Verb.CREATE, record())
+    assert [WriteResult.DONE] == write(backend, Verb.CREATE, record())
+    assert [WriteResult.DONE] == write(backend, Verb.CREATE, record())
     for version in (0, 1, 2):
         other = record(version=version, body="another")
-        assert [Result.EXISTS] == write(backend, Verb.CREATE, other)
+        assert [WriteResult.EXISTS] == write(backend, Verb.CREATE, other)
     assert ["one"] == bodies(backend, "a")
     write(backend, Verb.UPDATE, record(version=2, body="two"))
-    assert [Result.EXISTS] == write(backend, Verb.CREATE, record())
+    assert [WriteResult.EXISTS] == write(backend, Verb.CREATE, record())
 
 
 def test_an_update_needs_a_record_and_a_newer_version(backend: Backend):
-    assert [Result.ABSENT] == write(backend, Verb.UPDATE, record())
+    assert [WriteResult.ABSENT] == write(backend, Verb.UPDATE, record())
     write(backend, Verb.CREATE, record())
-    assert [Result.DONE] == write(backend, Verb.UPDATE, record(version=3, body="three"))
-    assert [Result.STALE] == write(backend, Verb.UPDATE, record(version=2, body="two"))
-    assert [Result.DONE] == write(backend, Verb.UPDATE, record(version=3, body="three"))
+    assert [WriteResult.DONE] == write(backend, Verb.UPDATE, record(version=3, body="three"))
+    assert [WriteResult.STALE] == write(backend, Verb.UPDATE, record(version=2, body="two"))
+    assert [WriteResult.DONE] == write(backend, Verb.UPDATE, record(version=3, body="three"))
     assert ["three"] == bodies(backend, "a")
 
 
 def test_a_late_write_does_not_bring_back_what_was_deleted(backend: Backend):
     write(backend, Verb.CREATE, record())
-    assert [Result.DONE] == write(backend, Verb.DELETE, record(version=2))
+    assert [WriteResult.DONE] == write(backend, Verb.DELETE, record(version=2))
     assert [] == bodies(backend, "a")
-    assert [Result.STALE] == write(backend, Verb.CREATE, record())
-    assert [Result.ABSENT] == write(backend, Verb.UPDATE, record(version=3))
+    assert [WriteResult.STALE] == write(backend, Verb.CREATE, record())
+    assert [WriteResult.ABSENT] == write(backend, Verb.UPDATE, record(version=3))
     assert [] == bodies(backend, "a")
-    assert [Result.DONE] == write(backend, Verb.CREATE, record(version=3, body="anew"))
+    assert [WriteResult.DONE] == write(backend, Verb.CREATE, record(version=3, body="anew"))
     assert ["anew"] == bodies(backend, "a")
 
 
 def test_deleting_twice_or_what_was_never_there_is_fine_and_an_old_deletion_is_not(
     backend: Backend,
 ):
-    assert [Result.DONE] == write(backend, Verb.DELETE, record("b", version=4))
-    assert [Result.DONE] == write(backend, Verb.DELETE, record("b", version=4))
-    assert [Result.STALE] == write(backend, Verb.CREATE, record("b", version=4))
+    assert [WriteResult.DONE] == write(backend, Verb.DELETE, record("b", version=4))
+    assert [WriteResult.DONE] == write(backend, Verb.DELETE, record("b", version=4))
+    assert [WriteResult.STALE] == write(backend, Verb.CREATE, record("b", version=4))
     write(backend, Verb.CREATE, record(version=5))
-    assert [Result.STALE] == write(backend, Verb.DELETE, record(version=4))
+    assert [WriteResult.STALE] == write(backend, Verb.DELETE, record(version=4))
     assert ["one"] == bodies(backend, "a")
 
 
 def test_sync_makes_it_so_whatever_is_there(backend: Backend):
     write(backend, Verb.CREATE, record("old", version=1), record("newer", version=7))
-    assert [Result.DONE, Result.DONE, Result.STALE, Result.DONE] == write(
+    assert [WriteResult.DONE, WriteResult.DONE, WriteResult.STALE, WriteResult.DONE] == write(
         backend,
         Verb.SYNC,
         record("new", body="new"),
@@ -121,31 +123,31 @@ def test_sync_makes_it_so_whatever_is_there(backend: Backend):
 
 def test_writes_of_one_record_in_one_batch_are_done_in_order(backend: Backend):
     writes = [
-        prepared(Verb.CREATE, record(), NOW),
-        prepared(Verb.UPDATE, record(version=2, body="two"), NOW),
-        prepared(Verb.DELETE, record(version=3), NOW),
-        prepared(Verb.CREATE, record(version=4, body="four"), NOW),
+        prepare(Verb.CREATE, record(), NOW),
+        prepare(Verb.UPDATE, record(version=2, body="two"), NOW),
+        prepare(Verb.DELETE, record(version=3), NOW),
+        prepare(Verb.CREATE, record(version=4, body="four"), NOW),
     ]
-    assert [Result.DONE] * 4 == backend.write(writes, NOW)
+    assert [WriteResult.DONE] * 4 == backend.write(writes, NOW)
     assert ["four"] == bodies(backend, "a")
 
 
 def test_what_has_expired_is_not_seen_and_may_be_written_anew(backend: Backend):
-    ending = Record("outcome", "a", 9, "one", int(NOW) + 10)
+    ending = StateRecord("outcome", "a", 9, "one", int(NOW) + 10)
     write(backend, Verb.CREATE, ending)
     assert ["one"] == bodies(backend, "a", now=NOW + 9)
     assert [] == bodies(backend, "a", now=NOW + 10)
     assert ([], None) == backend.list("outcome", None, 25, NOW + 10)
-    assert [Result.ABSENT] == write(backend, Verb.UPDATE, record(version=10), now=NOW + 10)
-    assert [Result.DONE] == write(backend, Verb.CREATE, record(version=1), now=NOW + 10)
+    assert [WriteResult.ABSENT] == write(backend, Verb.UPDATE, record(version=10), now=NOW + 10)
+    assert [WriteResult.DONE] == write(backend, Verb.CREATE, record(version=1), now=NOW + 10)
 
 
 def test_the_mark_of_a_deletion_ends(backend: Backend):
     write(backend, Verb.DELETE, record(version=2))
     backend.tidy(NOW + MARK_S - 1)
-    assert [Result.STALE] == write(backend, Verb.CREATE, record(), now=NOW + MARK_S - 1)
+    assert [WriteResult.STALE] == write(backend, Verb.CREATE, record(), now=NOW + MARK_S - 1)
     backend.tidy(NOW + MARK_S)
-    assert [Result.DONE] == write(backend, Verb.CREATE, record(), now=NOW + MARK_S)
+    assert [WriteResult.DONE] == write(backend, Verb.CREATE, record(), now=NOW + MARK_S)
 
 
 def test_a_list_is_read_in_pages_in_order_and_holds_one_kind(backend: Backend):
@@ -153,7 +155,12 @@ def test_a_list_is_read_in_pages_in_order_and_holds_one_kind(backend: Backend):
     for start in range(0, 60, 25):
         write(backend, Verb.CREATE, *(record(id_) for id_ in reversed(ids[start : start + 25])))
     write(backend, Verb.DELETE, record("031", version=2))
-    write(backend, Verb.CREATE, Record("outcomf", "x", 1, "x"), Record("outcom", "x", 1, "x"))
+    write(
+        backend,
+        Verb.CREATE,
+        StateRecord("outcomf", "x", 1, "x"),
+        StateRecord("outcom", "x", 1, "x"),
+    )
     seen: list[str] = []
     after, pages = None, 0
     while True:
@@ -174,9 +181,9 @@ def test_a_healthy_backend_says_nothing(backend: Backend):
 
 WRITES = st.lists(
     st.builds(
-        lambda verb, id_, version, body: prepared(
+        lambda verb, id_, version, body: prepare(
             verb,
-            Record("k", id_, version, body if verb is not Verb.SYNC or version % 2 else None),
+            StateRecord("k", id_, version, body if verb is not Verb.SYNC or version % 2 else None),
             NOW,
         ),
         st.sampled_from(Verb),
@@ -190,7 +197,7 @@ WRITES = st.lists(
 
 @given(writes=WRITES)
 @settings(max_examples=budget(8, 25), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_every_backend_does_the_same(writes: list[Write], aws: Cloud, tmp_path_factory: Any):
+def test_every_backend_does_the_same(writes: list[StateWrite], aws: Cloud, tmp_path_factory: Any):
     """Whatever comes, in whatever order: the table's conditions are the rule in `records`."""
     local = LocalBackend(tmp_path_factory.mktemp("state") / "state.db", sync_interval=1)
     memory = MemoryBackend()
@@ -203,20 +210,20 @@ def test_every_backend_does_the_same(writes: list[Write], aws: Cloud, tmp_path_f
     local.close()
 
 
-def numbered(record: Record, version: int) -> Record:
-    return Record(record.kind, record.id, version, record.body, record.expires_at)
+def numbered(record: StateRecord, version: int) -> StateRecord:
+    return StateRecord(record.kind, record.id, version, record.body, record.expires_at)
 
 
 @given(writes=WRITES, data=st.data())
 def test_a_write_that_was_done_changes_nothing_when_it_comes_again(
-    writes: list[Write], data: st.DataObject
+    writes: list[StateWrite], data: st.DataObject
 ):
     """A writer counts its versions up; what the network delays or repeats is one of them."""
     backend = MemoryBackend()
     done = []
     for n, each in enumerate(writes, 1):
-        write = Write(each.verb, numbered(each.record, n))
-        if backend.write([write], NOW) == [Result.DONE]:
+        write = StateWrite(each.verb, numbered(each.record, n))
+        if backend.write([write], NOW) == [WriteResult.DONE]:
             done.append(write)
         before = backend.list("k", None, 25, NOW)
         if done:
@@ -249,7 +256,7 @@ def database(tmp_path: Path) -> Path:
     for n in range(8):
         if n == 4:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        assert [Result.DONE] == write(backend, Verb.CREATE, record(f"{n}", body=f"{n}" * 50))
+        assert [WriteResult.DONE] == write(backend, Verb.CREATE, record(f"{n}", body=f"{n}" * 50))
     kept = tmp_path / "kept"
     shutil.copytree(path.parent, kept)  # as after a kill: the log is not taken in
     backend.close()
@@ -267,7 +274,7 @@ def read_back(path: Path) -> list[str]:
         backend.close()
 
 
-def cut(path: Path, name: str, size: int, where: Path) -> Path:
+def cut_copy(path: Path, name: str, size: int, where: Path) -> Path:
     """Copy the files, one of them cut short; the shared memory is gone as after a power cut."""
     where.mkdir(exist_ok=True)
     for suffix in ("", "-wal", "-shm"):
@@ -285,7 +292,7 @@ def test_a_log_of_the_database_that_was_cut_gives_the_commits_that_are_whole(tmp
     size = path.with_name("state.db-wal").stat().st_size
     before = 4
     for at in (*range(0, size, 17), size):
-        found = read_back(cut(path, "state.db-wal", at, tmp_path / "cut"))
+        found = read_back(cut_copy(path, "state.db-wal", at, tmp_path / "cut"))
         assert found == everything[: len(found)]
         assert before <= len(found) <= before + 1
         before = len(found)
@@ -298,7 +305,7 @@ def test_a_database_that_was_cut_is_refused_or_gives_nothing_but_what_was_writte
     said: set[str] = set()
     for at in range(0, path.stat().st_size, 7):
         try:
-            assert read_back(cut(path, "state.db", at, tmp_path / "cut")) in ([], list("0123"))
+            assert read_back(cut_copy(path, "state.db", at, tmp_path / "cut")) in ([], list("0123"))
         except StateRefused as error:
             said.add(error.code)
     assert {"unusable"} == said
@@ -325,7 +332,7 @@ def test_a_full_database_stores_nothing_of_the_batch_says_so_and_recovers(tmp_pa
     assert ["one"] == bodies(backend, "a")
     db.execute("PRAGMA max_page_count = 1000000")
     backend.check()
-    assert [Result.DONE] == write(backend, Verb.CREATE, record("big", body="x" * 100_000))
+    assert [WriteResult.DONE] == write(backend, Verb.CREATE, record("big", body="x" * 100_000))
     backend.close()
 
 
@@ -361,7 +368,7 @@ def failing(aws: Cloud, code: str, times: int) -> DynamoBackend:
 def test_what_a_throttled_table_did_not_take_is_tried_again(aws: Cloud):
     backend = failing(aws, "ThrottlingException", 30)
     many = [record(f"{n:02d}") for n in range(25)]
-    assert [Result.DONE] * 25 == write(backend, Verb.CREATE, *many)
+    assert [WriteResult.DONE] * 25 == write(backend, Verb.CREATE, *many)
     assert 25 == len(backend.list("outcome", None, 25, NOW)[0])
 
 
@@ -385,7 +392,7 @@ def test_what_dynamodb_refuses_has_a_code(aws: Cloud, code: str, expected: str, 
 def test_records_of_agents_are_apart_and_no_listing_of_agents_meets_them(aws: Cloud):
     for agent in ("agent-1", "agent-2"):
         backend = DynamoBackend(records_of(aws, agent))
-        assert [Result.DONE] == write(backend, Verb.CREATE, record(body=agent))
+        assert [WriteResult.DONE] == write(backend, Verb.CREATE, record(body=agent))
     assert ["agent-2"] == bodies(backend, "a")
     assert ([], None) == aws.agents.page(limit=100, after=None)
 

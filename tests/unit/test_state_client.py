@@ -11,9 +11,9 @@ import pytest
 
 from ec2_agent.retry import Backoff, RetryPolicy
 from ec2_agent.state.client import NotReached, StateClient, StateRefused
-from ec2_agent.state.files import Files
+from ec2_agent.state.files import StateFiles
 from ec2_agent.state.protocol import frame
-from ec2_agent.state.records import MAX_BODY, Record, Result
+from ec2_agent.state.records import MAX_BODY, StateRecord, WriteResult
 from ec2_agent.state.settings import StateSettings
 from ec2_agent.state.supervisor import StateLocation, StateSupervisor
 from tests.support.virtual_time import run
@@ -65,8 +65,8 @@ def quick(**settings: Any) -> StateSettings:
     return StateSettings.model_validate(values)
 
 
-def record(id_: str = "a", version: int = 1) -> Record:
-    return Record("k", id_, version, "x")
+def record(id_: str = "a", version: int = 1) -> StateRecord:
+    return StateRecord("k", id_, version, "x")
 
 
 @pytest.fixture(name="path")
@@ -80,11 +80,11 @@ def test_a_thousand_operations_at_once_share_twenty_connections(
     """With a real service; `scripts/bench state` measures how long they take."""
 
     async def test() -> None:
-        files = Files(tmp_path_factory.mktemp("s"))
+        files = StateFiles(tmp_path_factory.mktemp("s"))
         supervisor = StateSupervisor(StateLocation(files, "agent-1", "table"), StateSettings())
         await supervisor.start()
         writes = (supervisor.client.create([record(f"{n:04d}")]) for n in range(1000))
-        assert [[Result.DONE]] * 1000 == await asyncio.gather(*writes)
+        assert [[WriteResult.DONE]] * 1000 == await asyncio.gather(*writes)
         stats = supervisor.client.stats()
         await supervisor.stop()
         assert (20, 0, 0) == (stats.pool_size, stats.errors, stats.timeouts)
@@ -147,7 +147,7 @@ def test_an_answer_that_was_lost_is_asked_for_again_up_to_three_times(path: Path
         nonlocal asked
         async with scripted(path, say) as requests:
             client = StateClient(path, quick(retry_min=0.1, retry_max=0.2), backoff)
-            assert [Result.DONE] == await client.create([record()])
+            assert [WriteResult.DONE] == await client.create([record()])
             assert 4 == len(requests)
             assert 3 == client.stats().errors
             assert [0.1, 0.2, 0.2] == pauses
@@ -187,7 +187,7 @@ def test_a_service_that_does_not_answer_in_time_costs_a_connection_not_an_answer
             client = StateClient(path, quick(read_timeout=0.1, retries=0))
             with pytest.raises(NotReached, match="in time"):
                 await client.create([record()])
-            assert [Result.DONE] == await client.update([record()])
+            assert [WriteResult.DONE] == await client.update([record()])
             stats = client.stats()
             assert (1, 2, 0) == (stats.timeouts, stats.creations, stats.errors)
 
@@ -231,7 +231,7 @@ def test_more_than_a_batch_is_sent_in_batches_and_large_bodies_in_smaller_ones(p
         async with scripted(path, confirm) as asked:
             client = StateClient(path, quick())
             await client.create([record(str(n)) for n in range(60)])
-            await client.create([Record("k", str(n), 1, "x" * MAX_BODY) for n in range(2)])
+            await client.create([StateRecord("k", str(n), 1, "x" * MAX_BODY) for n in range(2)])
         assert [25, 25, 10, 1, 1] == [len(request["records"]) for request in asked]
 
     run(test())
@@ -242,9 +242,9 @@ def test_later_updates_are_gathered_and_only_the_newest_of_a_record_is_sent(path
         async with scripted(path, confirm) as asked:
             client = StateClient(path, quick())
             for version in (1, 3, 2):
-                assert client.later(record("a", version))
+                assert client.store_later(record("a", version))
             for n in range(30):
-                assert client.later(record(f"b{n}"))
+                assert client.store_later(record(f"b{n}"))
             await client.flush()
             assert ["sync", "sync"] == [request["op"] for request in asked]
             sent = [each for request in asked for each in request["records"]]
@@ -258,9 +258,9 @@ def test_later_updates_are_gathered_and_only_the_newest_of_a_record_is_sent(path
 def test_a_full_buffer_turns_new_records_away_and_still_takes_newer_versions(path: Path):
     async def test() -> None:
         client = StateClient(path, quick(buffer=3, retries=0))
-        assert [True] * 3 == [client.later(record(id_)) for id_ in "abc"]
-        assert not client.later(record("d"))
-        assert client.later(record("a", 2))
+        assert [True] * 3 == [client.store_later(record(id_)) for id_ in "abc"]
+        assert not client.store_later(record("d"))
+        assert client.store_later(record("a", 2))
         assert 3 == client.waiting
         await asyncio.sleep(0.1)  # nobody is there: they wait
 
@@ -268,7 +268,7 @@ def test_a_full_buffer_turns_new_records_away_and_still_takes_newer_versions(pat
             await client.flush()
             versions = {e["id"]: e["version"] for r in asked for e in r["records"]}
             assert {"a": 2, "b": 1, "c": 1} == versions
-            assert client.later(record("d"))
+            assert client.store_later(record("d"))
             await client.flush()
             await client.close()
 
@@ -278,7 +278,7 @@ def test_a_full_buffer_turns_new_records_away_and_still_takes_newer_versions(pat
 def test_closing_gives_later_updates_their_time_and_no_more(path: Path):
     async def test() -> None:
         client = StateClient(path, quick(shutdown_timeout=0.1, retries=0))
-        client.later(record())
+        client.store_later(record())
         loop = asyncio.get_running_loop()
         began = loop.time()
         await client.close()

@@ -19,7 +19,7 @@ from joblane.queue.state_counts import LETTERS, StateCounts, fold_states
 from joblane.queue.usage import OPEN_MINUTES, RESETTLE, Accounts, Use
 from joblane.service.count import Counting
 from joblane.service.put_aside import PutAside
-from tests.support.aws import NAME, Cloud, configured
+from tests.support.aws import NAME, Cloud, configure
 from tests.support.depth import budget
 from tests.support.job_stream import NOON, Stream
 from tests.support.meter import Meter
@@ -120,8 +120,8 @@ class Dying(Exception):
 class Stored(UsageStore):
     """The table of one tenant, in memory, whose writes and reads may be the last of a call."""
 
-    def __init__(self, dice: random.Random) -> None:
-        self._dice = dice
+    def __init__(self, rng: random.Random) -> None:
+        self._dice = rng
         self._minutes: dict[int, dict[str, Use]] = {}
         self._accounts: tuple[Accounts | None, int] = (None, 0)
         self.dying = False
@@ -185,8 +185,8 @@ class Scene:
     """The projector and the stream of jobs whose states change at random, over some hours."""
 
     def __init__(self, seed: int) -> None:
-        self.dice = random.Random(seed)
-        self.stored = Stored(self.dice)
+        self.rng = random.Random(seed)
+        self.stored = Stored(self.rng)
         self.now = NOON
         self.last: dict[int, State | None] = {}
         self._stream = Stream()
@@ -197,21 +197,21 @@ class Scene:
 
     def run(self) -> None:
         """Deliver batches in time, late, again, and in halves; then all that are late."""
-        step_s = self.dice.choice((5, 60, 600))
-        for _ in range(self.dice.randrange(1, 60)):
-            batch = [self._write() for _ in range(self.dice.randrange(1, 8))]
-            late_s = self.dice.choice((0, 0, 0, 5, 300, 3000))
+        step_s = self.rng.choice((5, 60, 600))
+        for _ in range(self.rng.randrange(1, 60)):
+            batch = [self._write() for _ in range(self.rng.randrange(1, 8))]
+            late_s = self.rng.choice((0, 0, 0, 5, 300, 3000))
             self._late.append((self.now + late_s, batch))
-            self.now += self.dice.randrange(step_s + 1)
+            self.now += self.rng.randrange(step_s + 1)
             self._deliver_due()
         while self._late:
             self.now += 300
             self._deliver_due()
 
     def _write(self) -> dict[str, Any]:
-        job = self.dice.randrange(6)
-        gone = self.last.get(job) is not None and self.dice.random() < 0.2
-        self.last[job] = None if gone else self.dice.choice(list(State))
+        job = self.rng.randrange(6)
+        gone = self.last.get(job) is not None and self.rng.random() < 0.2
+        self.last[job] = None if gone else self.rng.choice(list(State))
         return self._stream.write(str(job), self.last[job], self.now)
 
     def _deliver_due(self) -> None:
@@ -223,7 +223,7 @@ class Scene:
     def _deliver(self, batch: list[dict[str, Any]], depth: int) -> None:
         self.stored.dying = depth > 0
         try:
-            for _ in range(self.dice.choice((1, 1, 2))):
+            for _ in range(self.rng.choice((1, 1, 2))):
                 self.counting.handle(batch)
         except Dying:
             half = len(batch) // 2
@@ -288,7 +288,7 @@ def test_counts_of_a_late_call_that_died_are_found_by_later_ones():
 
 def test_counts_by_state_take_no_further_write_unit(aws: Cloud, now: list[int], meter: Meter):
     """A shard delivers twelve batches a minute: each writes two counters and the accounts."""
-    settings = configured(Settings)
+    settings = configure(Settings)
     projector, stream = build(settings, meter.clients_of(aws), lambda: now[0]), Stream(10**25)
     for batch in range(12):
         jobs = [f"j{batch}-{n}" for n in range(3)]

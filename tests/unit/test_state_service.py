@@ -19,19 +19,21 @@ from ec2_agent.errors import CannotStart
 from ec2_agent.host.processes import start_ticks
 from ec2_agent.state import protocol
 from ec2_agent.state.client import NotReached, StateRefused
-from ec2_agent.state.files import Files
-from ec2_agent.state.records import Result
+from ec2_agent.state.files import StateFiles
+from ec2_agent.state.records import WriteResult
 from ec2_agent.state.settings import StateSettings
 from ec2_agent.state.supervisor import StateLocation, StateSupervisor
 from tests.support.state_service import record, run, service, until
 
 
 @pytest.fixture(name="files")
-def _files(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    return Files(tmp_path_factory.mktemp("s"))
+def _files(tmp_path_factory: pytest.TempPathFactory) -> StateFiles:
+    return StateFiles(tmp_path_factory.mktemp("s"))
 
 
-def test_an_acknowledged_write_survives_a_kill_and_the_agent_gets_its_service_back(files: Files):
+def test_an_acknowledged_write_survives_a_kill_and_the_agent_gets_its_service_back(
+    files: StateFiles,
+):
     async def test() -> None:
         async with service(files) as supervisor:
             stored: list[str] = []
@@ -42,7 +44,7 @@ def test_an_acknowledged_write_survives_a_kill_and_the_agent_gets_its_service_ba
                         with suppress(NotReached):
                             found = await supervisor.client.create([record(f"{name}{n:02d}")])
                             break
-                    assert found == [Result.DONE]
+                    assert found == [WriteResult.DONE]
                     stored.append(f"{name}{n:02d}")
 
             async def kill() -> None:
@@ -62,7 +64,7 @@ def test_an_acknowledged_write_survives_a_kill_and_the_agent_gets_its_service_ba
     run(test)
 
 
-def test_a_service_without_memory_is_told_again(files: Files):
+def test_a_service_without_memory_is_told_again(files: StateFiles):
     async def test() -> None:
         async with service(files, backend="memory") as supervisor:
             known = [record("a", version=3), record("b")]
@@ -77,7 +79,7 @@ def test_a_service_without_memory_is_told_again(files: Files):
     run(test)
 
 
-def test_a_service_that_hangs_is_reported_killed_and_replaced(files: Files):
+def test_a_service_that_hangs_is_reported_killed_and_replaced(files: StateFiles):
     async def test() -> None:
         async with service(files, read_timeout=0.2) as supervisor:
             await supervisor.client.create([record("a")])
@@ -92,16 +94,17 @@ def test_a_service_that_hangs_is_reported_killed_and_replaced(files: Files):
     run(test)
 
 
-def test_it_ends_with_the_agent_however_that_ends(files: Files):
+def test_it_ends_with_the_agent_however_that_ends(files: StateFiles):
     code = """
 import asyncio, sys
 from pathlib import Path
-from ec2_agent.state.files import Files
+from ec2_agent.state.files import StateFiles
 from ec2_agent.state.supervisor import StateSupervisor, StateLocation
 from ec2_agent.state.settings import StateSettings
 
 async def main():
-    supervisor = StateSupervisor(StateLocation(Files(Path(sys.argv[1])), "a", "t"), StateSettings())
+    location = StateLocation(StateFiles(Path(sys.argv[1])), "a", "t")
+    supervisor = StateSupervisor(location, StateSettings())
     await supervisor.start()
     print(supervisor.pid, flush=True)
     await asyncio.sleep(60)
@@ -118,7 +121,7 @@ asyncio.run(main())
     assert "ended with the agent" in files.log.read_text()
 
 
-def test_a_disk_that_takes_nothing_is_a_defined_error_and_trouble_until_it_does(files: Files):
+def test_a_disk_that_takes_nothing_is_a_defined_error_and_trouble_until_it_does(files: StateFiles):
     async def test() -> None:
         async with service(files) as supervisor:
             client = supervisor.client
@@ -134,12 +137,12 @@ def test_a_disk_that_takes_nothing_is_a_defined_error_and_trouble_until_it_does(
             assert [record("before")] == await client.get("outcome", ["before", "during"])
             resource.prlimit(supervisor.pid, resource.RLIMIT_FSIZE, was)
             await until(lambda: supervisor.trouble is None)
-            assert [Result.DONE] == await client.create([record("after", body="x" * 50_000)])
+            assert [WriteResult.DONE] == await client.create([record("after", body="x" * 50_000)])
 
     run(test)
 
 
-def test_two_services_do_not_share_a_directory_and_the_second_agent_says_why(files: Files):
+def test_two_services_do_not_share_a_directory_and_the_second_agent_says_why(files: StateFiles):
     async def test() -> None:
         async with service(files):
             with pytest.raises(CannotStart, match=r"another state service holds .*state\.lock"):
@@ -150,7 +153,7 @@ def test_two_services_do_not_share_a_directory_and_the_second_agent_says_why(fil
     run(test)
 
 
-def test_a_service_that_cannot_have_its_files_keeps_the_agent_from_starting(files: Files):
+def test_a_service_that_cannot_have_its_files_keeps_the_agent_from_starting(files: StateFiles):
     files.database.write_bytes(b"somebody else's file, surely" * 100)
 
     async def test() -> None:
@@ -168,7 +171,7 @@ def test_a_service_that_cannot_have_its_files_keeps_the_agent_from_starting(file
         assert str(place) in said
 
 
-def test_a_locked_database_is_waited_for(files: Files):
+def test_a_locked_database_is_waited_for(files: StateFiles):
     """SQLite waits 5 s for a lock by itself; the service then ends, and is started again."""
     began, locked_s = time.monotonic(), 6.0
     with sqlite3.connect(files.database, check_same_thread=False) as other:
@@ -185,7 +188,7 @@ def test_a_locked_database_is_waited_for(files: Files):
     assert "is locked by another process" in files.log.read_text()
 
 
-def test_a_database_that_stays_locked_is_tried_as_often_as_is_promised(files: Files):
+def test_a_database_that_stays_locked_is_tried_as_often_as_is_promised(files: StateFiles):
     with sqlite3.connect(files.database) as other:
         other.execute("BEGIN EXCLUSIVE")
         settings = StateSettings(start_tries=16, start_interval=0.5)
@@ -201,7 +204,7 @@ def test_a_socket_path_that_the_kernel_cannot_take_is_refused_at_once(tmp_path: 
     with pytest.raises(CannotStart, match="name a shorter state directory"):
         run(
             lambda: StateSupervisor(
-                StateLocation(Files(tmp_path / ("x" * 100)), "a", "t"), StateSettings()
+                StateLocation(StateFiles(tmp_path / ("x" * 100)), "a", "t"), StateSettings()
             ).start()
         )
 

@@ -11,7 +11,7 @@ import pytest
 from ec2_agent.host import processes
 from ec2_agent.state import protocol
 from ec2_agent.state.client import StateClient
-from ec2_agent.state.files import Files
+from ec2_agent.state.files import StateFiles
 from ec2_agent.state.protocol import MAX_FRAME
 from ec2_agent.state.records import BATCH, MAX_BODY
 from ec2_agent.state.settings import StateSettings
@@ -19,11 +19,11 @@ from tests.support.state_service import answer, connected, process, run
 
 
 @pytest.fixture(name="files")
-def _files(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    return Files(tmp_path_factory.mktemp("s"))
+def _files(tmp_path_factory: pytest.TempPathFactory) -> StateFiles:
+    return StateFiles(tmp_path_factory.mktemp("s"))
 
 
-def test_files_are_the_agents_own(files: Files):
+def test_files_are_the_agents_own(files: StateFiles):
     with process(files) as connection:
         for path in (files.socket, files.lock):
             assert 0o600 == stat.S_IMODE(path.stat().st_mode)
@@ -34,7 +34,7 @@ def test_files_are_the_agents_own(files: Files):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user for a moment")
-def test_a_process_of_another_user_gets_no_word(files: Files):
+def test_a_process_of_another_user_gets_no_word(files: StateFiles):
     with process(files) as ours:
         files.socket.chmod(0o666)  # what the mode keeps out, credentials must keep out as well
         for parent in (files.directory, *files.directory.parents[:3]):
@@ -60,7 +60,7 @@ except (BrokenPipeError, ConnectionResetError):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user for a moment")
-def test_the_client_says_nothing_to_another_users_service(files: Files):
+def test_the_client_says_nothing_to_another_users_service(files: StateFiles):
     async def test() -> None:
         client = StateClient(files.socket, StateSettings(retries=0))
         with pytest.raises(Exception, match="belongs to another user"):
@@ -112,7 +112,7 @@ BAD = [
 
 @pytest.mark.parametrize(("line", "request_id", "code", "words"), BAD)
 def test_a_bad_frame_is_answered_and_the_next_one_served(
-    files: Files, line: bytes, request_id: int | None, code: str, words: str
+    files: StateFiles, line: bytes, request_id: int | None, code: str, words: str
 ):
     with process(files) as connection:
         connection.sendall(line + b"\n" + b'{"id": 2, "op": "health"}\n')
@@ -122,7 +122,7 @@ def test_a_bad_frame_is_answered_and_the_next_one_served(
         assert 2 == answer(connection)["id"]
 
 
-def test_what_is_too_large_is_refused(files: Files):
+def test_what_is_too_large_is_refused(files: StateFiles):
     with process(files) as connection:
         big = {"kind": "k", "id": "i", "version": 1, "body": "x" * (MAX_BODY + 1)}
         connection.sendall(protocol.frame({"id": 1, "op": "create", "records": [big]}))
@@ -136,7 +136,7 @@ def test_what_is_too_large_is_refused(files: Files):
             assert {} == answer(endless)
 
 
-def test_half_a_frame_is_waited_for_and_forgotten_when_its_writer_goes(files: Files):
+def test_half_a_frame_is_waited_for_and_forgotten_when_its_writer_goes(files: StateFiles):
     with process(files) as connection:
         whole = b'{"id": 1, "op": "health"}\n'
         connection.sendall(whole[:9])
@@ -146,7 +146,7 @@ def test_half_a_frame_is_waited_for_and_forgotten_when_its_writer_goes(files: Fi
         assert "ok" == answer(connection)["status"]
 
 
-def test_requests_of_one_connection_may_overlap(files: Files):
+def test_requests_of_one_connection_may_overlap(files: StateFiles):
     with process(files) as connection:
         asked = b"".join(
             protocol.frame({"id": n, "op": "list", "kind": "k"}) for n in range(200)
@@ -155,7 +155,7 @@ def test_requests_of_one_connection_may_overlap(files: Files):
         assert set(range(201)) == {answer(connection)["id"] for _ in range(201)}
 
 
-def test_a_crowd_of_connections_is_turned_away_and_the_service_stays(files: Files):
+def test_a_crowd_of_connections_is_turned_away_and_the_service_stays(files: StateFiles):
     with process(files) as connection:
         crowd = [socket.socket(socket.AF_UNIX) for _ in range(100)]
         for one in crowd:

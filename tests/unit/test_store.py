@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from joblane.aws.jobs import Refused
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
@@ -17,7 +17,7 @@ DONE = AttemptFacts(Outcome.SUCCEEDED, exit_code=0)
 
 
 def new(aws: Cloud, **spec: object) -> Head:
-    head = submitted(JOB, "acme", submission(**spec), 1_000)
+    head = make_head(JOB, "acme", submission(**spec), 1_000)
     aws.jobs.put_new(head)
     return head
 
@@ -111,7 +111,7 @@ def test_a_page_costs_two_requests_however_many_jobs_there_are(aws: Cloud, meter
     alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
     ids = [f"{JOB[:24]}{alphabet[n // 32]}{alphabet[n % 32]}" for n in range(150)]
     for job_id in ids:
-        aws.jobs.put_new(submitted(job_id, "acme", submission(), 1_000))
+        aws.jobs.put_new(make_head(job_id, "acme", submission(), 1_000))
     metered = type(aws.jobs)(meter.clients_of(aws).make("dynamodb"), "joblane-jobs")
     heads, following = metered.page("acme", limit=10, before=None)
     assert ids[:-11:-1] == [head.job_id for head in heads]

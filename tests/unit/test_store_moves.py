@@ -8,7 +8,7 @@ from joblane.aws.job_items import WAKE_SHARDS
 from joblane.aws.jobs import Refused
 from joblane.aws.table import Table, TransactionRefused
 from joblane.formats.times import rfc3339
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.moves import AttemptFacts, plan
 from joblane.job.timeline import Step
@@ -148,7 +148,7 @@ def test_a_replayed_job_starts_anew_and_is_due_until_its_message_is_sent(aws: Cl
 
 
 def test_a_job_that_is_due_when_it_was_already_is_left_as_it_is(aws: Cloud):
-    aws.jobs.put_new(submitted(JOB, "acme", submission(deadline="2030-01-01T00:00:00Z"), 1_000))
+    aws.jobs.put_new(make_head(JOB, "acme", submission(deadline="2030-01-01T00:00:00Z"), 1_000))
     before = item(aws)
     aws.jobs.rearm(aws.job(JOB), 2_000)  # its deadline is still what comes next
     assert before == item(aws)
@@ -156,7 +156,7 @@ def test_a_job_that_is_due_when_it_was_already_is_left_as_it_is(aws: Cloud):
 
 
 def test_who_handled_an_earlier_moment_leaves_the_next_one(aws: Cloud):
-    aws.jobs.put_new(submitted(JOB, "acme", submission(deadline="2030-01-01T00:00:00Z"), 1_000))
+    aws.jobs.put_new(make_head(JOB, "acme", submission(deadline="2030-01-01T00:00:00Z"), 1_000))
     head = aws.job(JOB)
     aws.jobs.rearm(head, 2_000, at_ms=5_000)
     aws.jobs.rearm(head, 2_000, at_ms=4_000)
@@ -191,7 +191,7 @@ def test_dismissed_is_off_the_list_for_good(aws: Cloud):
 def test_a_list_of_those_that_need_attention_pages(aws: Cloud):
     ids = [f"{JOB[:25]}{letter}" for letter in "0123456789"]
     for job_id in ids:
-        aws.jobs.put_new(submitted(job_id, "acme", submission(), 1_000))
+        aws.jobs.put_new(make_head(job_id, "acme", submission(), 1_000))
         head = aws.jobs.claim(job_id, "agent-1", 2_000)
         aws.jobs.settle(head, Step(State.FAILED, 3_000, 1, "exit code 65"), FAILED)
     seen: list[str] = []
@@ -310,7 +310,7 @@ GRANT = Step(State.PENDING, 5_000, 0, "its key has a free slot")
 
 
 def waiting(aws: Cloud, queued_after: int | None = None) -> None:
-    head = submitted(JOB, "acme", submission(), 1_000)
+    head = make_head(JOB, "acme", submission(), 1_000)
     step = replace(head.timeline[0], state=State.WAITING)
     head = replace(head, state=State.WAITING, timeline=(step,), key=KEY, queued_after=queued_after)
     aws.jobs.put_new(head)

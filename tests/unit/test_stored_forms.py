@@ -15,7 +15,7 @@ from ec2_agent.outcomes.record import OutcomeRecord, decide
 from ec2_agent.sandbox.model import Ending, Usage
 from joblane.aws.agents import SHARDS, AgentStore
 from joblane.aws.condition_items import state_values, to_state, to_waiting, waiting_row
-from joblane.aws.job_items import from_row, read_spec, stored_spec, to_data, to_row
+from joblane.aws.job_items import encode_spec, from_row, read_spec, to_data, to_row
 from joblane.aws.lanes import Received
 from joblane.condition.blocking import Blocking
 from joblane.condition.blocking import decode as decode_blocking
@@ -27,7 +27,7 @@ from joblane.contract.job_events import job_event
 from joblane.deployment.descriptor import Descriptor
 from joblane.deployment.limits import LimitOverrides, Limits
 from joblane.files.models import OutputFile, OutputSummary
-from joblane.job.head import Head, PayloadObject, submitted
+from joblane.job.head import Head, PayloadObject, make_head
 from joblane.job.lease import Heartbeat
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Command, Message
@@ -77,7 +77,7 @@ def later(text: str) -> str:
 
 def head(spec: Submission = SPEC, **fields: Any) -> Head:
     """A job that is completed, with a result and files in S3."""
-    new = submitted(JOB, "acme", spec, NOW_MS, caller_trace=TRACE)
+    new = make_head(JOB, "acme", spec, NOW_MS, caller_trace=TRACE)
     known = {name: getattr(new, name) for name in new.__dataclass_fields__}
     return Head(
         **{
@@ -109,14 +109,14 @@ def outcome() -> OutcomeRecord:
 
 def row_again(head: Head) -> Head:
     """The head of a row to which a later version has added attributes, also to the submission."""
-    row = to_row(head, stored_spec(head.spec))
+    row = to_row(head, encode_spec(head.spec))
     row = {**more(row), "spec": later(row["spec"])}
     return from_row(row, row)
 
 
 def data_again(head: Head) -> Head:
     """As `row_again`, with the submission in S3."""
-    data = to_data(head, stored_spec(head.spec), 99)
+    data = to_data(head, encode_spec(head.spec), 99)
     return from_row(more(to_row(head)), {**more(data), "spec": later(data["spec"])})
 
 
@@ -146,8 +146,8 @@ LIMITED = DESCRIPTOR.model_copy(
 )
 
 FORMS = [
-    Form("submission", SPEC, lambda it: read_spec(later(stored_spec(it)))),
-    Form("submission of a group", BROADCAST, lambda it: read_spec(later(stored_spec(it)))),
+    Form("submission", SPEC, lambda it: read_spec(later(encode_spec(it)))),
+    Form("submission of a group", BROADCAST, lambda it: read_spec(later(encode_spec(it)))),
     Form("row of a job", head(), row_again),
     Form(
         "row of a job in S3",

@@ -11,12 +11,12 @@ from pydantic import ValidationError
 
 from functions.submission.handler import Settings, build
 from joblane.job.spec import MAX_BODY_BYTES
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, PREFIX, Cloud, configured
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, PREFIX, Cloud, configure
 from tests.support.requests import Api
 
 
 def application(aws: Cloud) -> Any:
-    return build(configured(Settings), aws.clients, time.time)
+    return build(configure(Settings), aws.clients, time.time)
 
 
 @pytest.fixture(name="api")
@@ -244,7 +244,7 @@ def test_an_unknown_parameter_is_refused(api: Api):
 
 def test_pages_hold_every_job_once_newest_first(aws: Cloud):
     moments = iter(range(1_800_000_000, 1_800_001_000))
-    api = Api(build(configured(Settings), aws.clients, lambda: next(moments)))
+    api = Api(build(configure(Settings), aws.clients, lambda: next(moments)))
     submitted = [api("POST", "/v1/jobs", {"command": ["a"]})[1]["id"] for _ in range(25)]
     seen: list[str] = []
     cursor: dict[str, str] = {}

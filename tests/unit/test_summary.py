@@ -20,7 +20,7 @@ from joblane.http.request_jobs import RequestJobs
 from joblane.job.lease import Heartbeat
 from joblane.queue.usage import MEBIBYTE, Account, Accounts, Figures
 from joblane.service.summary import PER_SHARD
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, configured
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, configure
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
@@ -151,13 +151,13 @@ def test_a_sample_has_the_first_agents_of_each_partition_and_says_if_there_are_m
 def test_a_summary_costs_no_more_however_many_agents_there_are(aws: Cloud, meter: Meter):
     for n in range(SHARDS * PER_SHARD * 2):
         aws.agents.beat(agent(f"agent-{n}"))
-    built = build(configured(Settings), meter.clients_of(aws), time.time)
+    built = build(configure(Settings), meter.clients_of(aws), time.time)
     Api(built)("GET", "/v1/summary")
     assert {"dynamodb.Query": SHARDS, "dynamodb.GetItem": 2} == meter.calls
 
 
 def test_routes_that_change_something_need_a_trail():
-    access = configured(Settings).access
+    access = configure(Settings).access
     found = RequestJobs(lambda _tenant, _job_id: None, Logger())
     with pytest.raises(ValueError, match="need an audit trail"):
         Application(OPERATOR_ROUTES, access, Logger(), None, time.time, found)

@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from functions.submission.handler import Settings, build
 from joblane.aws.output_store import OutputStore
 from joblane.job.chunk import Chunk
-from joblane.job.head import Head, submitted, with_step
+from joblane.job.head import Head, make_head, with_step
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
-from joblane.job.output import Cursor, Record, stream_name
+from joblane.job.output import Cursor, OutputRecord, stream_name
 from joblane.job.timeline import Step
 from joblane.service.log_pages import PAGE_BYTES, log_page
 from joblane.service.log_tail import MOST_CHUNKS, MOST_EPOCHS, tail_start
 from joblane.service.output import JobOutput, Tail
-from tests.support.aws import Cloud, configured, output_store
+from tests.support.aws import Cloud, configure, output_store
 from tests.support.events import EventSource, data_of
 from tests.support.jobs import JOB, submission
 from tests.support.requests import Api
@@ -40,16 +40,18 @@ class Chunks(OutputStore):
 
     def __init__(self, attempts: Attempts) -> None:
         self.read_backwards = 0
-        self._stored: dict[str, list[list[Record]]] = {}
+        self._stored: dict[str, list[list[OutputRecord]]] = {}
         for epoch, chunks in enumerate(attempts, 1):
-            seq, made = 0, list[list[Record]]()
+            seq, made = 0, list[list[OutputRecord]]()
             for chunk in chunks:
-                records = [Record(seq + n, "stdout", NOW, data) for n, data in enumerate(chunk, 1)]
+                records = [
+                    OutputRecord(seq + n, "stdout", NOW, data) for n, data in enumerate(chunk, 1)
+                ]
                 seq += len(records)
                 made.append(records)
             self._stored[stream_name("acme", JOB, epoch)] = made
 
-    def backwards(self, stream: str) -> Iterator[tuple[int, list[Record]]]:
+    def backwards(self, stream: str) -> Iterator[tuple[int, list[OutputRecord]]]:
         """See OutputStore."""
         for records in reversed(self._stored.get(stream, [])):
             self.read_backwards += 1
@@ -69,7 +71,7 @@ class Chunks(OutputStore):
 
 def job(*records: int, state: State = State.RETRY) -> Head:
     """A job with so many records in each attempt; the last one is in `state`."""
-    head = submitted(JOB, "acme", submission(), NOW)
+    head = make_head(JOB, "acme", submission(), NOW)
     for n, number in enumerate(records, 1):
         head = with_step(head, Step(State.ACTIVE, NOW, n, "claimed", "agent-1"))
         head = replace(head, epoch=n)
@@ -122,12 +124,12 @@ def test_attempts_without_output_are_passed_over():
 
 
 def api_of(aws: Cloud) -> Api:
-    return Api(build(configured(Settings), aws.clients, time.time))
+    return Api(build(configure(Settings), aws.clients, time.time))
 
 
 def store_job(aws: Cloud, head: Head) -> None:
     """Put a job into the table by the moves of its agents."""
-    aws.jobs.put_new(submitted(JOB, "acme", submission(), NOW))
+    aws.jobs.put_new(make_head(JOB, "acme", submission(), NOW))
     steps = iter(head.timeline[1:])
     for _ in steps:
         claimed = aws.jobs.claim(JOB, "agent-1", NOW)
@@ -141,9 +143,13 @@ def shown(page: Any) -> bytes:
 
 def ten_thousand(aws: Cloud) -> None:
     """Three attempts, the second without output; the last one of 10,000 lines in 200 chunks."""
-    aws.output.write(stream_name("acme", JOB, 1), Chunk.of([Record(1, "stdout", NOW, b"old\n")]))
+    aws.output.write(
+        stream_name("acme", JOB, 1), Chunk.of([OutputRecord(1, "stdout", NOW, b"old\n")])
+    )
     for first in range(1, 10_001, 50):
-        records = [Record(n, "stdout", NOW, b"line %d\n" % n) for n in range(first, first + 50)]
+        records = [
+            OutputRecord(n, "stdout", NOW, b"line %d\n" % n) for n in range(first, first + 50)
+        ]
         aws.output.write(stream_name("acme", JOB, 3), Chunk.of(records))
     store_job(aws, job(1, 0, 10_000, state=State.DEAD))
 
@@ -169,11 +175,11 @@ def test_the_end_of_long_output_is_read_without_the_rest(aws: Cloud):
 
 def test_a_page_after_the_tail_goes_on_from_its_end(aws: Cloud, api: Api):
     stream = stream_name("acme", JOB, 1)
-    aws.output.write(stream, Chunk.of([Record(1, "stdout", NOW, b"1\n2\n3\n")]))
+    aws.output.write(stream, Chunk.of([OutputRecord(1, "stdout", NOW, b"1\n2\n3\n")]))
     store_job(aws, job(1, state=State.ACTIVE))
     _, page = api("GET", f"/v1/jobs/{JOB}/logs", query={"tail": "2"})
     assert (b"2\n3\n", False) == (shown(page), page["complete"])
-    aws.output.write(stream, Chunk.of([Record(2, "stdout", NOW, b"4\n5\n6\n")]))
+    aws.output.write(stream, Chunk.of([OutputRecord(2, "stdout", NOW, b"4\n5\n6\n")]))
     for query in ({}, {"tail": "1"}):  # whoever repeats the query goes on as well
         _, after = api("GET", f"/v1/jobs/{JOB}/logs", query={"next": page["next"], **query})
         assert b"4\n5\n6\n" == shown(after)
@@ -200,9 +206,9 @@ def listen(aws: Cloud, head: Head, source: EventSource, lines: int) -> list[byte
 def test_events_begin_with_the_tail_and_miss_nothing_after_it(aws: Cloud):
     head, source = job(3, state=State.ACTIVE), EventSource()
     stream = stream_name("acme", JOB, 1)
-    aws.output.write(stream, Chunk.of([Record(1, "stdout", NOW, b"1\n2\n3\n")]))
+    aws.output.write(stream, Chunk.of([OutputRecord(1, "stdout", NOW, b"1\n2\n3\n")]))
     assert [b"3\n"] == listen(aws, head, source, 1)
-    aws.output.write(stream, Chunk.of([Record(2, "stdout", NOW, b"4\n5\n")]))
+    aws.output.write(stream, Chunk.of([OutputRecord(2, "stdout", NOW, b"4\n5\n")]))
     assert [b"4\n5\n"] == listen(aws, head, source, 1)
 
 
@@ -211,7 +217,7 @@ def test_a_reader_of_events_who_came_before_the_output_gets_all_of_it(aws: Cloud
     head, source = job(3, state=State.ACTIVE), EventSource()
     assert [] == listen(aws, head, source, 1)
     stream = stream_name("acme", JOB, 1)
-    aws.output.write(stream, Chunk.of([Record(1, "stdout", NOW, b"1\n2\n3\n")]))
+    aws.output.write(stream, Chunk.of([OutputRecord(1, "stdout", NOW, b"1\n2\n3\n")]))
     assert [b"1\n2\n3\n"] == listen(aws, head, source, 1)
 
 
@@ -219,7 +225,7 @@ def test_large_chunks_are_read_from_the_end_too(aws: Cloud):
     stream = stream_name("acme", JOB, 1)
     noise = [base64.b64encode(str(n).encode() * 9) + b"\n" for n in range(9000)]
     for first in range(0, 9000, 3000):
-        records = [Record(n + 1, "stdout", NOW, noise[n]) for n in range(first, first + 3000)]
+        records = [OutputRecord(n + 1, "stdout", NOW, noise[n]) for n in range(first, first + 3000)]
         aws.output.write(stream, Chunk.of(records))
     calls: Counter[str] = Counter()
     aws.emitter().register("before-call.s3", lambda model, **_: calls.update([model.name]))

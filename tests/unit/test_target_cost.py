@@ -15,7 +15,7 @@ from joblane.aws.clients import Clients
 from joblane.aws.job_groups import GroupStore
 from joblane.aws.jobs import JobStore
 from joblane.aws.lanes import LaneQueue, Lanes
-from joblane.job.head import INLINE_SPEC_BYTES, TARGET_BYTES, Head, submitted
+from joblane.job.head import INLINE_SPEC_BYTES, TARGET_BYTES, Head, make_head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
@@ -23,13 +23,13 @@ from joblane.job.timeline import Step
 from joblane.service.assigned import AssignedJobs
 from joblane.service.group_expansion import INLINE_S, Expansion
 from joblane.service.group_members import Members
-from joblane.service.group_settlement import Settlement
+from joblane.service.group_settlement import GroupSettlement
 from joblane.service.group_watch import GroupWatch
 from joblane.service.operations import Operations
 from joblane.service.requeue import GROUP_S
 from joblane.service.targets import Targets
 from joblane.target.group import PAGE
-from tests.support.aws import DESCRIPTOR, NAME, Cloud, configured
+from tests.support.aws import DESCRIPTOR, NAME, Cloud, configure
 from tests.support.depth import budget
 from tests.support.dynamodb import Dynamo, Tables
 from tests.support.fleet import beat, heartbeat, inbox
@@ -59,7 +59,7 @@ def _aws() -> Cloud:
 @pytest.fixture(name="api")
 def _api(meter: Meter, metered: Clients) -> Api:
     """The submission function, warm: it has read the figures of its tenant's limits."""
-    api = Api(build(configured(Settings), metered, lambda: NOW))
+    api = Api(build(configure(Settings), metered, lambda: NOW))
     api("POST", "/v1/jobs/batch", {"jobs": [{"command": []}]})
     meter.reset()
     return api
@@ -195,7 +195,7 @@ class World:
         members = Members(self.jobs, lanes, retention, pool=self.pool)
         expansion = Expansion(self.jobs, members, retention, lambda: int(self.now_ms))
         self.targets = Targets(agents, expansion, lambda _bits: 5 << 40, pool=self.pool)
-        settlement = Settlement(
+        settlement = GroupSettlement(
             self.jobs,
             members.place,
             operations.send,
@@ -239,7 +239,7 @@ class World:
     def submit(self) -> float:
         """What the request does; returns how many seconds it takes."""
         began_ms = self.now_ms
-        head = submitted(JOB, "acme", submission(target="_all"), int(self.now_ms))
+        head = make_head(JOB, "acme", submission(target="_all"), int(self.now_ms))
         choice = self.targets.choose(head, int(self.now_ms))
         group = self.targets.group(head, choice.agents, int(self.now_ms))
         stored = self.jobs.put_new(self.targets.processing(group, int(self.now_ms)))

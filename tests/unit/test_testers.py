@@ -17,7 +17,7 @@ from joblane.aws.functions import CalledFunction, FunctionFailed
 from joblane.condition.names import Address
 from joblane.job.lease import Heartbeat
 from joblane.service.testers import BATCH, BadParameters, Finding
-from joblane.service.testers.net import Guard, HttpTester, TcpTester
+from joblane.service.testers.net import ConditionGuard, HttpTester, TcpTester
 from joblane.service.testers.remote import RemoteTester
 from joblane.service.testers.tables import AppTester, Slots, SlotsTester
 from tests.support import recovery
@@ -73,14 +73,14 @@ def http(port: int, path: str = "/") -> str:
 @pytest.mark.parametrize("status", [200, 204, 301, 399])
 def test_2xx_and_3xx_are_well(status: int):
     with listening(answering(f"HTTP/1.1 {status} Whatever\r\n\r\n")) as port:
-        finding = HttpTester(Guard(networks=LOOPBACK)).test(http(port))
+        finding = HttpTester(ConditionGuard(networks=LOOPBACK)).test(http(port))
     assert (BATCH, f"answers {status}") == (finding.allow, finding.why)
 
 
 @pytest.mark.parametrize("status", [400, 404, 429, 500, 503])
 def test_4xx_and_5xx_block(status: int):
     with listening(answering(f"HTTP/1.1 {status} Whatever\r\n\r\n")) as port:
-        finding = HttpTester(Guard(networks=LOOPBACK)).test(http(port))
+        finding = HttpTester(ConditionGuard(networks=LOOPBACK)).test(http(port))
     assert (0, f"answers {status}") == (finding.allow, finding.why)
 
 
@@ -89,13 +89,15 @@ def test_the_answer_counts_not_what_came_before_or_stands_in_it():
         "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 503 No\r\nX: HTTP/1.1 200 OK\r\n\r\n"
     )
     with listening(answering(text)) as port:
-        assert "answers 503" == HttpTester(Guard(networks=LOOPBACK)).test(http(port)).why
+        assert "answers 503" == HttpTester(ConditionGuard(networks=LOOPBACK)).test(http(port)).why
 
 
 def test_the_request_is_a_plain_get_of_the_url():
     asked: list[bytes] = []
     with listening(answering("HTTP/1.0 200\r\n\r\n", asked)) as port:
-        assert BATCH == HttpTester(Guard(networks=LOOPBACK)).test(http(port, "/a?b=c")).allow
+        assert (
+            BATCH == HttpTester(ConditionGuard(networks=LOOPBACK)).test(http(port, "/a?b=c")).allow
+        )
     assert asked[0].startswith(f"GET /a?b=c HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n".encode())
 
 
@@ -104,20 +106,22 @@ def test_a_redirect_is_an_answer_and_nobody_follows_it():
     with listening(answering("HTTP/1.1 200 OK\r\n\r\n", asked)) as inner:
         redirect = f"HTTP/1.1 302 Found\r\nLocation: {http(inner)}\r\n\r\n"
         with listening(answering(redirect)) as port:
-            assert "answers 302" == HttpTester(Guard(networks=LOOPBACK)).test(http(port)).why
+            assert (
+                "answers 302" == HttpTester(ConditionGuard(networks=LOOPBACK)).test(http(port)).why
+            )
     assert [] == asked
 
 
 @pytest.mark.parametrize("text", ["", "SSH-2.0-OpenSSH_9.6\r\n", "HTTP/9 999\r\n\r\n"])
 def test_what_is_not_http_blocks(text: str):
     with listening(answering(text)) as port:
-        finding = HttpTester(Guard(networks=LOOPBACK)).test(http(port))
+        finding = HttpTester(ConditionGuard(networks=LOOPBACK)).test(http(port))
     assert (0, "does not speak HTTP") == (finding.allow, finding.why)
 
 
 def test_https_needs_a_certificate_that_holds():
     with listening(answering("HTTP/1.1 200 OK\r\n\r\n")) as port:
-        finding = HttpTester(Guard(networks=LOOPBACK)).test(f"https://127.0.0.1:{port}/")
+        finding = HttpTester(ConditionGuard(networks=LOOPBACK)).test(f"https://127.0.0.1:{port}/")
     assert (0, "TLS handshake failed") == (finding.allow, finding.why)
 
 
@@ -130,7 +134,7 @@ def test_a_server_that_drips_does_not_stretch_the_time():
             time.sleep(0.05)
 
     with listening(drip) as port:
-        finding = HttpTester(Guard(networks=LOOPBACK), timeout_s=0.5).test(http(port))
+        finding = HttpTester(ConditionGuard(networks=LOOPBACK), timeout_s=0.5).test(http(port))
     assert 0 == finding.allow
     assert finding.why.startswith("no answer within")
 
@@ -161,14 +165,14 @@ def test_a_function_that_fails_blocks():
 
 def test_tcp_is_well_while_something_accepts():
     with listening(answering("")) as port:
-        assert BATCH == TcpTester(Guard(networks=LOOPBACK)).test(f"127.0.0.1:{port}").allow
-    finding = TcpTester(Guard(networks=LOOPBACK)).test(f"127.0.0.1:{port}")
+        assert BATCH == TcpTester(ConditionGuard(networks=LOOPBACK)).test(f"127.0.0.1:{port}").allow
+    finding = TcpTester(ConditionGuard(networks=LOOPBACK)).test(f"127.0.0.1:{port}")
     assert (0, "refuses connections") == (finding.allow, finding.why)
 
 
 def test_the_second_address_is_tried_when_the_first_refuses():
     with listening(answering("")) as port:
-        guard = Guard((), LOOPBACK, lambda _: ["127.0.0.9", "127.0.0.1"])
+        guard = ConditionGuard((), LOOPBACK, lambda _: ["127.0.0.9", "127.0.0.1"])
         assert BATCH == TcpTester(guard).test(f"two.example:{port}").allow
 
 
@@ -176,7 +180,7 @@ def test_a_name_that_does_not_resolve_blocks():
     def unresolved(_: Address) -> list[str]:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    guard = Guard({"nowhere.example"}, resolve=unresolved)
+    guard = ConditionGuard({"nowhere.example"}, resolve=unresolved)
     finding = TcpTester(guard).test("nowhere.example:1")
     assert (0, "its name does not resolve") == (finding.allow, finding.why)
 
@@ -211,14 +215,14 @@ INNER = [
 
 @pytest.mark.parametrize("address", INNER)
 def test_inner_addresses_are_refused_however_they_are_written(address: str):
-    guard = Guard({"innocent.example"}, resolve=lambda _: [address])
+    guard = ConditionGuard({"innocent.example"}, resolve=lambda _: [address])
     with pytest.raises(BadParameters, match="allow_networks"):
         guard.addresses(Address("innocent.example", 80))
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "64:ff9b::808:808"])
 def test_public_addresses_are_fine_for_listed_hosts(address: str):
-    guard = Guard({"x.example"}, resolve=lambda _: [address])
+    guard = ConditionGuard({"x.example"}, resolve=lambda _: [address])
     assert [address] == guard.addresses(Address("X.example", 80))
 
 
@@ -230,11 +234,11 @@ def test_a_host_that_is_not_listed_is_not_even_resolved(host: str):
         raise AssertionError("it was resolved")
 
     with pytest.raises(BadParameters, match="allow_hosts"):
-        Guard({"listed.example"}, resolve=resolved).addresses(Address(host, 80))
+        ConditionGuard({"listed.example"}, resolve=resolved).addresses(Address(host, 80))
 
 
 def test_a_host_that_is_not_listed_is_reached_in_allowed_networks_only():
-    guard = Guard({"listed.example"}, (ip_network("10.1.0.0/16"),), lambda _: ["8.8.8.8"])
+    guard = ConditionGuard({"listed.example"}, (ip_network("10.1.0.0/16"),), lambda _: ["8.8.8.8"])
     with pytest.raises(BadParameters, match="allow_hosts"):
         guard.addresses(Address("x.example", 80))
 
@@ -242,7 +246,7 @@ def test_a_host_that_is_not_listed_is_reached_in_allowed_networks_only():
 @pytest.mark.parametrize("host", ["a..b", "x" * 64 + ".example"])
 def test_a_host_that_dns_cannot_express_is_refused_and_breaks_nothing(host: str):
     with pytest.raises(BadParameters, match="not a valid name"):
-        HttpTester(Guard(networks=LOOPBACK)).test(f"http://{host}/")
+        HttpTester(ConditionGuard(networks=LOOPBACK)).test(f"http://{host}/")
 
 
 @pytest.mark.parametrize(
@@ -258,25 +262,27 @@ def test_a_host_that_dns_cannot_express_is_refused_and_breaks_nothing(host: str)
 def test_no_configuration_opens_the_credentials_of_an_instance(address: str):
     everything = (ip_network("0.0.0.0/0"), ip_network("::/0"))
     with pytest.raises(BadParameters):
-        Guard({"x.example"}, everything, lambda _: [address]).addresses(Address("x.example", 80))
+        ConditionGuard({"x.example"}, everything, lambda _: [address]).addresses(
+            Address("x.example", 80)
+        )
 
 
 def test_what_the_configuration_allows_is_reached_and_the_rest_left_out():
-    guard = Guard((), (ip_network("10.1.0.0/16"),), lambda _: ["10.2.0.1", "10.1.0.1"])
+    guard = ConditionGuard((), (ip_network("10.1.0.0/16"),), lambda _: ["10.2.0.1", "10.1.0.1"])
     assert ["10.1.0.1"] == guard.addresses(Address("db.internal", 5432))
 
 
 @pytest.mark.parametrize("host", ["127.1", "2130706433", "0x7f000001", "localhost"])
 def test_odd_spellings_of_loopback_are_seen_through(host: str):
     with pytest.raises(BadParameters):
-        HttpTester(Guard({host})).test(f"http://{host}:1/")
+        HttpTester(ConditionGuard({host})).test(f"http://{host}:1/")
 
 
 def test_the_connection_goes_to_the_address_that_was_looked_at():
     """A name that resolves to an inner address a moment later gains nothing by it."""
     answers = [["127.0.0.1"], ["10.0.0.1"]]
     with listening(answering("HTTP/1.1 200 OK\r\n\r\n")) as port:
-        guard = Guard((), LOOPBACK, lambda _: answers.pop(0))
+        guard = ConditionGuard((), LOOPBACK, lambda _: answers.pop(0))
         assert BATCH == HttpTester(guard).test(f"http://rebinds.example:{port}/").allow
     assert 1 == len(answers)
 

@@ -10,12 +10,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from joblane.condition.waiting import waiting_job
-from joblane.job.head import Head, submitted, with_step
+from joblane.job.head import Head, make_head, with_step
 from joblane.job.lifecycle import CLAIMABLE, ENDED, TABLE, Event, State
 from joblane.job.moves import plan
 from joblane.job.output import epoch_end
 from joblane.job.timeline import TIMELINE_LINES as MOST
-from joblane.job.timeline import Step, first_start, folded
+from joblane.job.timeline import Step, first_start, fold
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB, submission
 
@@ -32,7 +32,7 @@ def lived(history: list[tuple[State, int | None]]) -> tuple[Head, Head]:
 
     Returns the job, and the same job with its whole timeline.
     """
-    head = whole = submitted(JOB, "acme", submission(), 0)
+    head = whole = make_head(JOB, "acme", submission(), 0)
 
     def add(step: Step, *, ends: bool = False) -> None:
         nonlocal head, whole
@@ -87,7 +87,7 @@ def test_the_first_start_since_the_last_restart_stays(history: list[tuple[State,
     *before, last = whole.timeline
     if last.state in ENDED:  # restarted: nothing has started since
         again = (*head.timeline, Step(State.PENDING, last.at_ms + 1, 0, "retried"))
-        assert first_start(folded(again)) is None
+        assert first_start(fold(again)) is None
     elif State.ACTIVE in {step.state for step in before}:
         assert first_start(head.timeline) is not None
 
@@ -95,8 +95,8 @@ def test_the_first_start_since_the_last_restart_stays(history: list[tuple[State,
 @given(HISTORIES)
 def test_folding_again_changes_nothing(history: list[tuple[State, int | None]]):
     _, whole = lived(history)
-    once = folded(whole.timeline)
-    assert once == folded(once)
+    once = fold(whole.timeline)
+    assert once == fold(once)
 
 
 def test_the_first_and_the_last_attempts_stay_and_the_others_are_counted():
@@ -112,7 +112,7 @@ def test_the_first_and_the_last_attempts_stay_and_the_others_are_counted():
 
 def test_a_job_that_is_replayed_for_ever_has_a_short_timeline(aws: Cloud):
     """Without a claim in between: agents end attempts, and nothing else may lengthen a head."""
-    head = submitted(JOB, "acme", submission(), 0)
+    head = make_head(JOB, "acme", submission(), 0)
     aws.jobs.put_new(head)
     for now in range(1, 100):
         for event in (Event.EXHAUST, Event.REPLAY):

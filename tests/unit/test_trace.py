@@ -20,14 +20,14 @@ from joblane.aws.job_items import from_item, to_item
 from joblane.aws.lanes import LaneQueue, Lanes
 from joblane.condition.waiting import waiting_job
 from joblane.deployment.names import dead_letter_name, inbox_name, lane_name
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.message import Command
 from joblane.job.moves import AttemptFacts, plan
 from joblane.job.timeline import Step
 from joblane.job.trace import TraceContext, job_trace, parse_trace
 from joblane.service.wake_up import wake_up_message
-from tests.support.aws import DESCRIPTOR, NAME, PREFIX, Cloud, configured
+from tests.support.aws import DESCRIPTOR, NAME, PREFIX, Cloud, configure
 from tests.support.jobs import JOB, submission
 from tests.support.requests import Api
 
@@ -46,7 +46,7 @@ Make = Callable[..., Api]
 def _make(aws: Cloud) -> Make:
     def make(function: str, client_id: str = "client-acme", **claims: str) -> Api:
         module: Any = {"admin": admin, "submission": submission_function}[function]
-        settings = configured(module.Settings)
+        settings = configure(module.Settings)
         return Api(module.build(settings, aws.clients, time.time), client_id, claims)
 
     return make
@@ -179,12 +179,12 @@ def test_every_attempt_is_in_the_trace_with_a_parent_id_of_its_own(aws: Cloud, m
 )
 def test_variables_of_the_submission_are_left_alone(own: dict[str, dict[str, str]]):
     """Jobs that set them already keep them, and never with half of another context."""
-    head = submitted(JOB, "acme", submission(**own), 1000, caller_trace=CALLER)
+    head = make_head(JOB, "acme", submission(**own), 1000, caller_trace=CALLER)
     assert own.get("env", {}) == environment(head)
 
 
 def test_the_context_is_there_after_every_move(aws: Cloud):
-    head = submitted(JOB, "acme", submission(), 1000, caller_trace=CALLER)
+    head = make_head(JOB, "acme", submission(), 1000, caller_trace=CALLER)
     aws.jobs.put_new(head)
     assert head == from_item(to_item(head, head.spec.model_dump_json()))
     claimed = aws.jobs.claim(JOB, AGENT, 2000)
@@ -201,7 +201,7 @@ def test_the_context_is_there_after_every_move(aws: Cloud):
 
 def test_a_message_keeps_it_when_it_is_replaced_or_held_over_a_restart(aws: Cloud):
     lane = LaneQueue(aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default"))
-    head = submitted(JOB, "acme", submission(), 1000, caller_trace=CALLER)
+    head = make_head(JOB, "acme", submission(), 1000, caller_trace=CALLER)
     lane.send(wake_up_message(head))
     (received,) = lane.receive(1, 0)
     lane.send_again(received, 0)
@@ -216,7 +216,7 @@ def test_a_message_keeps_it_when_it_is_replaced_or_held_over_a_restart(aws: Clou
 
 
 def test_a_job_that_a_condition_releases_keeps_it():
-    entry = waiting_job(submitted(JOB, "acme", submission(), 1000, caller_trace=CALLER))
+    entry = waiting_job(make_head(JOB, "acme", submission(), 1000, caller_trace=CALLER))
     row = {name: value for name, value in waiting_row("app:x", entry).items() if value is not None}
     assert CALLER == wake_up_message(to_waiting(row)).trace
     assert TRACE == to_waiting(row).trace_id
@@ -317,11 +317,11 @@ def test_a_dead_letters_notification_and_log_entry_have_the_trace_id(
     lines: Lines,
     there: bool,
 ):
-    head = submitted(JOB, "acme", submission(), 1000, caller_trace=CALLER)
+    head = make_head(JOB, "acme", submission(), 1000, caller_trace=CALLER)
     if there:
         aws.jobs.put_new(head)
     told: list[str] = []
-    function = dead_letter.build(configured(dead_letter.Settings), aws.clients, time.time)
+    function = dead_letter.build(configure(dead_letter.Settings), aws.clients, time.time)
     function = replace(function, publish=lambda _subject, text: told.append(text))
     assert [] == function.handle([letter(head)])
     (line,) = lines()

@@ -9,7 +9,7 @@ import pytest
 
 from functions.projector import handler
 from joblane.aws.errors import AwsSilent
-from joblane.aws.trace_queue import MESSAGE_BYTES, Batch, TraceQueue
+from joblane.aws.trace_queue import MESSAGE_BYTES, SpanBatch, TraceQueue
 from joblane.deployment.names import traces_name
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.spans import Ended, spans
@@ -30,12 +30,12 @@ def projector(scene: Scene, **environment: str) -> Counting:
     return handler.build(settings, scene.at.aws.clients, lambda: NOW)
 
 
-def messages(scene: Scene) -> list[Batch]:
+def messages(scene: Scene) -> list[SpanBatch]:
     """What is in the queue of traces."""
-    return [Batch.model_validate(each) for each in scene.at.messages(QUEUE)]
+    return [SpanBatch.model_validate(each) for each in scene.at.messages(QUEUE)]
 
 
-def done() -> Scene:
+def run_job() -> Scene:
     """A job that has run."""
     scene = Scene()
     scene.put()
@@ -45,7 +45,7 @@ def done() -> Scene:
 
 
 def test_a_batch_is_one_message_of_what_has_ended():
-    scene = done()
+    scene = run_job()
     assert projector(scene, JOBLANE_SAMPLE="1.0").handle(scene.at.stream.take())
     (batch,) = messages(scene)
     (ended,) = batch.ended
@@ -69,7 +69,7 @@ def test_the_scaler_of_a_deployment_with_fleets_is_called_when_jobs_wait(kicks: 
 
 
 def test_a_deployment_without_an_endpoint_sends_nothing():
-    scene = done()
+    scene = run_job()
     assert projector(scene).handle(scene.at.stream.take())
     assert [] == messages(scene)
 
@@ -91,13 +91,13 @@ class Down:
 
 
 def test_a_queue_that_is_down_fails_nothing_and_is_logged():
-    scene, log = done(), NotedLog()
+    scene, log = run_job(), NotedLog()
     Traces(Down(), 1.0, log).send(scene.at.stream.take())  # type: ignore[arg-type]
     assert [("spans not sent", {"ended": 1})] == log.entries
 
 
 def test_a_record_that_cannot_be_read_holds_up_no_other():
-    scene, log = done(), NotedLog()
+    scene, log = run_job(), NotedLog()
     records = [{"dynamodb": {"Keys": {}}}, *scene.at.stream.take()]
     queue = TraceQueue(scene.at.aws.clients.make("sqs"), QUEUE)
     Traces(queue, 1.0, log).send(records)
@@ -108,7 +108,7 @@ def test_a_record_that_cannot_be_read_holds_up_no_other():
 def test_metrics_are_written_when_the_queue_is_missing(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ):
-    scene = done()
+    scene = run_job()
     environment = {"JOBLANE_SAMPLE": "1", "JOBLANE_METRICS": "true", "JOBLANE_DEPLOYMENT": "none"}
     assert projector(scene, **environment).handle(scene.at.stream.take())
     assert "spans not sent" in caplog.text
@@ -127,7 +127,7 @@ class Noting:
 
 
 def test_a_message_is_never_larger_than_sqs_allows():
-    (ended,) = done().read()
+    (ended,) = run_job().read()
     wide = ended.model_copy(update={"timeline": (*ended.timeline, "ä" * 20_000)})
     client = Noting()
     sent = TraceQueue(client, QUEUE).send([wide] * 12)  # type: ignore[arg-type]
@@ -137,7 +137,7 @@ def test_a_message_is_never_larger_than_sqs_allows():
 
 
 def test_one_that_is_larger_than_a_message_goes_alone():
-    (ended,) = done().read()
+    (ended,) = run_job().read()
     wide = ended.model_copy(update={"timeline": (*ended.timeline, "x" * MESSAGE_BYTES)})
     client = Noting()
     TraceQueue(client, QUEUE).send([ended, wide, ended])  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from joblane.formats.ids import id_of
-from joblane.job.head import submitted
+from joblane.job.head import make_head
 from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.trace import in_sample, job_trace, span_id
 from joblane.target.group import MemberOf
@@ -40,9 +40,9 @@ def test_a_callers_flag_decides_for_it(ratio: float, flags: int):
 
 
 def test_a_member_of_a_group_without_a_caller_is_decided_as_its_group():
-    group = submitted(made(10), "acme", submission(), NOW_MS)
+    group = make_head(made(10), "acme", submission(), NOW_MS)
     member = replace(
-        submitted(JOB, "acme", submission(), NOW_MS),
+        make_head(JOB, "acme", submission(), NOW_MS),
         caller_trace=group.trace.under(group.span_id),
         member_of=MemberOf(made(10), 0),
     )

@@ -53,7 +53,7 @@ def test_an_agent_without_egress_says_so_and_may_be_idle(aws: Cloud, tmp_path: P
     )
     made = replace(settings(), directory=tmp_path, fleet="main")
     parts = Parts(made, aws.clients, cast("Host", host))
-    assert parts.departure is not None
+    assert parts.scale_in is not None
     assert f"{NO_EGRESS}: {LACKS}" == parts.lease.load().trouble
     assert ("egress",) == parts.lease.load().lacks
-    assert parts.departure.trouble() is None
+    assert parts.scale_in.trouble() is None

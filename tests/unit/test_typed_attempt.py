@@ -19,7 +19,7 @@ from ec2_agent.sandbox.disk.space import DiskSpace
 from ec2_agent.sandbox.launcher import Launcher
 from joblane.aws.bundle_downloads import BundleDownloads
 from joblane.aws.lanes import LaneQueue
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Message
 from joblane.target.facts import Facts
@@ -91,7 +91,7 @@ class Deployment:
     ) -> Attempt:
         """Submit and claim a job."""
         spec = submission(command=(), type="sync-tickets", params=params, **fields)
-        head = replace(submitted(JOB, "acme", spec, 1), type_version=version)
+        head = replace(make_head(JOB, "acme", spec, 1), type_version=version)
         lane = LaneQueue(self.aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default"))
         lane.send(Message(job_id=JOB, tenant="acme"))
         self.aws.jobs.put_new(head)
@@ -252,7 +252,7 @@ def test_a_version_is_read_once(here: Deployment):
     store = type_store(here.aws)
     types = JobTypes(store, here.cache)
     spec = submission(command=(), type="sync-tickets", params={})
-    head = replace(submitted(JOB, "acme", spec, 1), type_version=1)
+    head = replace(make_head(JOB, "acme", spec, 1), type_version=1)
     for _ in range(2):
         command = types.command(head)
         assert command is not None

@@ -8,7 +8,7 @@ import pytest
 
 from functions.submission.handler import Settings, build
 from joblane.job.fields import MAX_PARAMS_BYTES
-from tests.support.aws import Cloud, configured
+from tests.support.aws import Cloud, configure
 from tests.support.meter import Meter
 from tests.support.requests import Api
 from tests.support.types import PARAMS, store_type, type_store
@@ -23,7 +23,7 @@ def submit(api: Api, **fields: object) -> Any:
     return job
 
 
-def refused(api: Api, **fields: object) -> dict[str, str]:
+def submit_refused(api: Api, **fields: object) -> dict[str, str]:
     """The problems of a submission, by field."""
     body = {"type": "sync-tickets", "params": GOOD, **fields}
     status, problem = api("POST", "/v1/jobs", body)
@@ -69,21 +69,21 @@ def test_a_type_that_is_not_there_names_those_that_are(aws: Cloud, api: Api):
     store_type(aws, name="sync-users")
     store_type(aws, tenant="other")
     unknown = "is unknown; this tenant may use sleep, sync-users"
-    assert {"type": unknown} == refused(api)
+    assert {"type": unknown} == submit_refused(api)
     store_type(aws)
     submit(api)
     type_store(aws).remove("acme", "sync-tickets", 1)
-    assert {"type": unknown} == refused(api)
+    assert {"type": unknown} == submit_refused(api)
 
 
 @pytest.mark.parametrize("name", ["Sync", "a b", "", "command", "a" * 64, "acme#sync", 5])
 def test_what_is_no_name_of_a_type_is_refused_before_it_is_looked_up(api: Api, name: object):
-    assert {"type"} == refused(api, type=name).keys()
+    assert {"type"} == submit_refused(api, type=name).keys()
 
 
 @pytest.mark.parametrize("params", [[], "x", 5, True])
 def test_params_are_an_object(api: Api, params: object):
-    assert {"params"} == refused(api, type="sleep", params=params).keys()
+    assert {"params"} == submit_refused(api, type="sleep", params=params).keys()
 
 
 def test_params_have_at_most_256_kb(aws: Cloud, api: Api):
@@ -93,7 +93,7 @@ def test_params_have_at_most_256_kb(aws: Cloud, api: Api):
     _, whole = api("GET", f"/v1/jobs/{job['id']}")
     assert MAX_PARAMS_BYTES - least - 1 <= len(whole["params"]["a"].encode())
     long = {"a": "x" * 300_000}
-    assert refused(api, params=long) == {
+    assert submit_refused(api, params=long) == {
         "params": f"takes 300008 bytes as JSON; at most {MAX_PARAMS_BYTES} are allowed"
     }
 
@@ -160,10 +160,10 @@ def test_what_a_submission_sets_counts_first_also_if_it_is_the_usual_value(aws: 
 
 def test_defaults_are_checked_with_the_submission(aws: Cloud, api: Api):
     store_type(aws, defaults={"queue": "nowhere"})
-    assert {"queue": "is unknown; this tenant may use default, bulk"} == refused(api)
+    assert {"queue": "is unknown; this tenant may use default, bulk"} == submit_refused(api)
     submit(api, queue="default")
     store_type(aws, defaults={"env": {f"D{n}": "" for n in range(300)}})
-    assert {"env"} == refused(api, env={f"S{n}": "" for n in range(300)}).keys()
+    assert {"env"} == submit_refused(api, env={f"S{n}": "" for n in range(300)}).keys()
 
 
 # --- items
@@ -171,7 +171,9 @@ def test_defaults_are_checked_with_the_submission(aws: Cloud, api: Api):
 
 def test_items_are_counted_and_never_taken_from_the_submission(aws: Cloud, api: Api):
     store_type(aws)
-    assert {"items": "must be left out: the type counts them in /tickets"} == refused(api, items=4)
+    assert {"items": "must be left out: the type counts them in /tickets"} == submit_refused(
+        api, items=4
+    )
     assert 3 == submit(api, items=3)["items"]  # a job that is read back has them
     assert 0 == submit(api, params={"origin": "acme", "tickets": []})["items"]
     absent = {"origin": "acme"}
@@ -186,7 +188,7 @@ def test_without_a_pointer_the_submission_says_how_many_items(aws: Cloud, api: A
 
 def test_a_pointer_to_what_is_not_an_array_is_refused(aws: Cloud, api: Api):
     store_type(aws, items="/origin")
-    assert refused(api) == {
+    assert submit_refused(api) == {
         "params.origin": "must be an array: its length is the number of work items"
     }
 
@@ -199,7 +201,7 @@ def test_a_waiting_job_keeps_the_version_it_was_accepted_with(aws: Cloud, api: A
     waits = submit(api, run_at="2100-01-01T00:00:00Z")
     schema = {**PARAMS, "required": ["origin", "since"]}
     store_type(aws, params_schema=schema)
-    assert {"params.since": "required"} == refused(api)
+    assert {"params.since": "required"} == submit_refused(api)
     newer = submit(api, params={**GOOD, "since": None})
     assert (1, 2) == (waits["type_version"], newer["type_version"])
     _, still = api("GET", f"/v1/jobs/{waits['id']}")
@@ -234,7 +236,7 @@ def test_a_job_that_the_current_version_does_not_take_is_not_resubmitted(aws: Cl
 
 def test_a_batch_reads_the_number_of_a_type_once(aws: Cloud, meter: Meter):
     store_type(aws)
-    api = Api(build(configured(Settings), meter.clients_of(aws), time.time))
+    api = Api(build(configure(Settings), meter.clients_of(aws), time.time))
     good, bad = {"type": "sync-tickets", "params": GOOD}, {"type": "sync-tickets", "params": {}}
     for reads in (3, 1):  # the limits' figures and the version are kept
         meter.reset()
@@ -259,9 +261,9 @@ def test_sleep_is_a_type_like_others_with_its_command(api: Api):
 
 def test_sleep_takes_no_other_command_and_checks_its_params(api: Api):
     given = {"type": "sleep", "params": {"ms": 5}}
-    assert {"command"} == refused(api, **given, command=["rm"]).keys()
+    assert {"command"} == submit_refused(api, **given, command=["rm"]).keys()
     wrong = {"ms": -1, "fail_first": True, "items": 5, "depth": 2}
-    assert refused(api, type="sleep", params=wrong) == {
+    assert submit_refused(api, type="sleep", params=wrong) == {
         "params.ms": "must be at least 0",
         "params.fail_first": "must be an integer",
         "params.items": "must be an array",
@@ -271,7 +273,7 @@ def test_sleep_takes_no_other_command_and_checks_its_params(api: Api):
 
 def test_another_type_takes_no_command(aws: Cloud, api: Api):
     store_type(aws)
-    assert {"command"} == refused(api, command=["true"]).keys()
+    assert {"command"} == submit_refused(api, command=["true"]).keys()
 
 
 # --- schemas

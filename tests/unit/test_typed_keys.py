@@ -15,7 +15,7 @@ from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.key.decide import End, release
 from joblane.key.segments import KeyName
-from tests.support.aws import KEYS_TABLE, Cloud, configured
+from tests.support.aws import KEYS_TABLE, Cloud, configure
 from tests.support.inline_calls import Inline
 from tests.support.requests import Api
 from tests.support.types import PARAMS, store_type
@@ -28,7 +28,7 @@ NAME = KeyName.of("sync-tickets", ("zendesk", "acme"))
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud) -> Api:
-    settings = configured(submission.Settings)
+    settings = configure(submission.Settings)
     moments = count()  # no two requests come in the same millisecond
     return Api(submission.build(settings, aws.clients, lambda: NOW + next(moments) / 1000))
 
@@ -99,7 +99,7 @@ def test_a_scheduled_job_is_admitted_by_the_key_of_its_version(aws: Cloud, api: 
     """Also if nobody has used the key yet, so that its limits are in the type alone."""
     store_type(aws, key={**KEY, "max_active": 2})
     ids = [submit(api, run_at=rfc3339(int(LATER * 1000)))[1]["id"] for _ in range(3)]
-    settings = configured(requeue.Settings)
+    settings = configure(requeue.Settings)
     # One after the other: moto undoes a refused transaction by an earlier copy of all tables, and
     # with it what another thread has written since.
     requeue.build(settings, aws.clients, lambda: LATER, Inline).run(lambda: 60.0)
@@ -148,7 +148,7 @@ def dies(aws: Cloud, job_id: str) -> None:
 
 
 def replay(aws: Cloud, job_id: str) -> tuple[int, Any]:
-    operator = Api(admin.build(configured(admin.Settings), aws.clients, lambda: NOW + 1))
+    operator = Api(admin.build(configure(admin.Settings), aws.clients, lambda: NOW + 1))
     return operator("POST", f"/v1/dlq/{job_id}/replay")
 
 

@@ -22,16 +22,25 @@ from joblane.job.type_definition import MAX_BUNDLE_BYTES, TypeVersion
 from joblane.key.state import KeyState
 from joblane.service.decide_again import TRIES
 from joblane.service.types import MAX_TYPES
-from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, KEYS_TABLE, Cloud, configured
+from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, KEYS_TABLE, Cloud, configure
 from tests.support.requests import Api
-from tests.support.type_pushes import DIGEST, KEY, ZIP, body, hold_a_key, push, put_bundle, refused
+from tests.support.type_pushes import (
+    DIGEST,
+    KEY,
+    ZIP,
+    body,
+    hold_a_key,
+    push,
+    push_refused,
+    put_bundle,
+)
 from tests.support.types import PARAMS, WHO, definition, described, store_type, type_store
 
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud) -> Api:
     put_bundle(aws)
-    return Api(build(configured(Settings), aws.clients, time.time))
+    return Api(build(configure(Settings), aws.clients, time.time))
 
 
 # --- push
@@ -108,7 +117,7 @@ def test_an_update_says_what_has_changed(aws: Cloud, api: Api):
 
 def test_a_type_of_another_tenant_is_not_there(aws: Cloud, api: Api):
     push(api)
-    other = Api(build(configured(Settings), aws.clients, time.time), "client-other")
+    other = Api(build(configure(Settings), aws.clients, time.time), "client-other")
     assert 404 == other("GET", "/v1/types/sync-tickets")[0]
     assert ["sleep"] == [entry["type"] for entry in other("GET", "/v1/types")[1]["entries"]]
     status, problem = other("PUT", "/v1/types/sync-tickets", body())
@@ -139,7 +148,7 @@ def test_a_type_of_another_tenant_is_not_there(aws: Cloud, api: Api):
 def test_a_wrong_definition_is_refused_by_field(
     aws: Cloud, api: Api, members: dict[str, Any], field: str, said: str
 ):
-    found = refused(api, **members)
+    found = push_refused(api, **members)
     assert any(each.startswith(field) for each in found), found
     assert said in "; ".join(found.values())
     assert {} == type_store(aws).names("acme")
@@ -147,7 +156,9 @@ def test_a_wrong_definition_is_refused_by_field(
 
 def test_a_bundle_is_asked_for_by_its_architecture(aws: Cloud, api: Api):
     digest = put_bundle(aws, b"PK other")
-    assert {"bundles.x86_64"} == refused(api, bundles={"arm64": digest, "x86_64": "2" * 64}).keys()
+    assert {"bundles.x86_64"} == push_refused(
+        api, bundles={"arm64": digest, "x86_64": "2" * 64}
+    ).keys()
 
 
 def test_a_bundle_with_another_content_counts_as_absent(aws: Cloud, api: Api):
@@ -156,12 +167,12 @@ def test_a_bundle_with_another_content_counts_as_absent(aws: Cloud, api: Api):
     aws.clients.make("s3").put_object(
         Bucket=DESCRIPTOR.bucket, Key=key, Body=b"other", ChecksumAlgorithm="SHA256"
     )
-    assert {"bundles.arm64"} == refused(api, bundles={"arm64": "3" * 64}).keys()
+    assert {"bundles.arm64"} == push_refused(api, bundles={"arm64": "3" * 64}).keys()
 
 
 @pytest.mark.parametrize("name", ["sleep", "Sync", "command", "a" * 64, "a.b"])
 def test_a_name_that_nobody_may_push_or_remove(api: Api, name: str):
-    assert {"type"} == refused(api, name).keys()
+    assert {"type"} == push_refused(api, name).keys()
     assert 400 == api("DELETE", f"/v1/types/{name}")[0]
 
 
@@ -285,7 +296,7 @@ def test_pushes_that_always_come_second_are_asked_to_come_back(
 
 def test_a_removed_type_takes_no_jobs_and_is_not_there(aws: Cloud, api: Api):
     push(api)
-    jobs = Api(submission.build(configured(submission.Settings), aws.clients, time.time))
+    jobs = Api(submission.build(configure(submission.Settings), aws.clients, time.time))
     typed = {"type": "sync-tickets", "params": {"origin": "acme"}}
     _, waits = jobs("POST", "/v1/jobs", typed)
     answer = api.raw("DELETE", "/v1/types/sync-tickets", {"reason": "unused"})
@@ -304,7 +315,7 @@ def test_a_removed_type_takes_no_jobs_and_is_not_there(aws: Cloud, api: Api):
 def test_a_bundle_is_uploaded_by_a_signed_request(aws: Cloud):
     """Its length, its digest and that it is absent are signed."""
     clients = Clients(aws.session())
-    api = Api(build(configured(Settings), clients, time.time))
+    api = Api(build(configure(Settings), clients, time.time))
     wanted = {"sha256": DIGEST, "size": len(ZIP), "architecture": "arm64"}
     status, answer = api("POST", "/v1/bundles", wanted)
     assert (200, False) == (status, answer["exists"])
@@ -365,7 +376,7 @@ def test_the_trail_has_pushes_removals_and_uploads(api: Api):
     wanted = {"sha256": DIGEST, "size": len(ZIP), "architecture": "arm64"}
     api("POST", "/v1/bundles", {**wanted, "reason": "a fix"})
     push(api, description="x" * 500, reason="a fix")
-    refused(api, bundles={"arm64": "1" * 64})
+    push_refused(api, bundles={"arm64": "1" * 64})
     api.raw("DELETE", "/v1/types/sync-tickets", {"reason": "unused"})
     _, page = api("GET", "/v1/audit")
     removed, failed, pushed, uploaded = page["entries"]

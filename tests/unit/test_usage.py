@@ -205,30 +205,30 @@ def test_a_count_costs_the_same_however_many_jobs_there_were(
     assert OPEN_MINUTES + RESETTLE + 1 >= len(usage.minutes("acme", since))
 
 
-def deliveries(batches: int, dice: random.Random) -> Iterator[int]:
+def deliveries(batches: int, rng: random.Random) -> Iterator[int]:
     """Each batch once at least, some again, in an order that is off by some places."""
-    order = [n for n in range(batches) for _ in range(dice.choice((1, 1, 2)))]
-    yield from sorted(order, key=lambda n: n + dice.uniform(0, 3))
+    order = [n for n in range(batches) for _ in range(rng.choice((1, 1, 2)))]
+    yield from sorted(order, key=lambda n: n + rng.uniform(0, 3))
 
 
 @given(seed=st.integers(0, 10_000))
 def test_whatever_the_order_the_figures_are_those_of_all_changes(seed: int) -> None:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     account, stored = Account.new(Figures(), MINUTE), dict[int, dict[int, Use]]()
     batches = [
         (
-            MINUTE + 20 * n + dice.randrange(20),
-            Use(dice.randrange(9), dice.randrange(99), dice.randrange(999)),
+            MINUTE + 20 * n + rng.randrange(20),
+            Use(rng.randrange(9), rng.randrange(99), rng.randrange(999)),
         )
-        for n in range(dice.randrange(1, 20))
+        for n in range(rng.randrange(1, 20))
     ]
-    for n in deliveries(len(batches), dice):
+    for n in deliveries(len(batches), rng):
         minute, use = batches[n]
         stored.setdefault(minute, {})[n] = use
         now = max(account.at_minute, minute)
         account = account.at(now)
         minutes = {m: _sum(uses) for m, uses in stored.items() if m > account.closed_minute}
-        account = account.counted(minutes, now)
+        account = account.count(minutes, now)
     assert sum(use.waiting for _, use in batches) == account.present.waiting
     today = max(minute for minute, _ in batches) // 1440
     output = sum(use.output_bytes for minute, use in batches if minute // 1440 == today)

@@ -10,7 +10,7 @@ from joblane.contract.problems import Problem
 from joblane.http.json_schema import JsonSchema
 from joblane.http.statuses import status_of
 from joblane.service.validation_time import MOST_S, SLOW_S, WINDOW_S, ValidationTime
-from tests.support.aws import Cloud, configured
+from tests.support.aws import Cloud, configure
 from tests.support.clock import Clock
 from tests.support.requests import Api
 from tests.support.types import store_type
@@ -70,7 +70,7 @@ def test_submissions_go_through_the_bound_and_others_are_not_held_up(
     monkeypatch.setattr(JsonSchema, "problems", slow)
     for tenant in ("acme", "other"):
         store_type(aws, tenant=tenant, params_schema={"type": "object"}, items=None)
-    application = build(configured(Settings), aws.clients, time.time, monotonic=clock)
+    application = build(configure(Settings), aws.clients, time.time, monotonic=clock)
     job = {"type": "sync-tickets", "params": {}}
     _, answer = Api(application)("POST", "/v1/jobs/batch", {"jobs": [job] * 6})
     assert [202] * 4 + [429] * 2 == [entry["status"] for entry in answer["entries"]]

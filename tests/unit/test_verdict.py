@@ -6,7 +6,7 @@ import pytest
 
 from scripts.local.verdict import Breach, Case, Record, breaches, count
 from scripts.local.witness import END, NOT_UTF8, Run
-from scripts.local.witness import printed as line
+from scripts.local.witness import format_line as line
 
 TICKS = 5
 WHOLE = [*map(str, range(TICKS)), END]

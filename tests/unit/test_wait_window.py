@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from functions.submission.handler import Settings, build
-from joblane.job.head import submitted
+from joblane.job.head import make_head
 from joblane.job.output import Cursor
 from joblane.service.output import (
     PERIOD_S,
@@ -19,7 +19,7 @@ from joblane.service.output import (
     JobOutput,
     WaitWindow,
 )
-from tests.support.aws import Cloud, configured
+from tests.support.aws import Cloud, configure
 from tests.support.events import EventSource
 from tests.support.jobs import JOB, submission
 from tests.support.requests import Api
@@ -44,7 +44,7 @@ class Environment:
             lambda _: None,
             self._sleep,
         )
-        self._head = submitted(JOB, "acme", submission(), int(now * 1000))
+        self._head = make_head(JOB, "acme", submission(), int(now * 1000))
 
     def _sleep(self, seconds: float) -> None:
         self.waits.append((self.now, self.now + seconds))
@@ -60,7 +60,7 @@ class Environment:
 @pytest.fixture(name="silent")
 def _silent(aws: Cloud) -> Cloud:
     """A job waits, and writes nothing."""
-    aws.jobs.put_new(submitted(JOB, "acme", submission(), int(NOW * 1000)))
+    aws.jobs.put_new(make_head(JOB, "acme", submission(), int(NOW * 1000)))
     return aws
 
 
@@ -133,7 +133,7 @@ def test_a_reader_who_has_waited_for_long_enough_reconnects_soon(silent: Cloud):
         lambda _: None,
         lambda _: None,
     )
-    head = submitted(JOB, "acme", submission(), int(NOW * 1000))
+    head = make_head(JOB, "acme", submission(), int(NOW * 1000))
     source = EventSource()
     source.feed(output.events(head, Cursor(), 1000).encode())
     assert RETRY_MS == source.retry_ms
@@ -141,7 +141,7 @@ def test_a_reader_who_has_waited_for_long_enough_reconnects_soon(silent: Cloud):
 
 def test_the_handler_draws_the_phase_of_its_environment(silent: Cloud):
     """With the phase 0.5 the window is closed when a period begins: the answer comes at once."""
-    settings = configured(Settings)
+    settings = configure(Settings)
     begins = NOW - NOW % PERIOD_S
     app = build(settings, silent.clients, lambda: begins, random_bits=lambda n: 1 << (n - 1))
     headers = {"accept": "text/event-stream"}

@@ -17,9 +17,9 @@ from joblane.why.reason import Code
 from joblane.why.situation import (
     Agents,
     Counted,
-    Limits,
     Messages,
     Situation,
+    TenantLimit,
 )
 from tests.support.situations import (
     BUSY,
@@ -180,10 +180,12 @@ def test_a_share_of_a_limit_stops_an_agent_that_has_free_slots():
     reason = first(limited(head, Counted(3, 0), queue=queue))
     assert ("thread_limit", 3) == (reason.code, reason.facts["running"])
     tenants = share_out_tenants({"acme": 1}, {"default": ()}, [READY], NOW)
-    reason = first(limited(head, Counted(1, 1), limits=Limits(1, tenants)))
+    reason = first(limited(head, Counted(1, 1), limits=TenantLimit(1, tenants)))
     assert "running_limit" == reason.code
     assert "tenant acme may run 1 job at once (jobs_running)" in reason.text
-    assert "about_to_start" == first(limited(head, Counted(1, 0), limits=Limits(1, tenants))).code
+    assert (
+        "about_to_start" == first(limited(head, Counted(1, 0), limits=TenantLimit(1, tenants))).code
+    )
 
 
 def test_an_agent_that_has_just_come_has_no_share_yet():
@@ -191,7 +193,7 @@ def test_an_agent_that_has_just_come_has_no_share_yet():
     queue = replace(OPEN, settings=QueueSettings(cluster_threads=2, shares=shares))
     row = replace(READY, since_ms=NOW - 10_000)
     tenants = share_out_tenants({"acme": 1}, {"default": ()}, [READY], NOW - 60_000)
-    for situation in (waits(row, queue=queue), waits(row, limits=Limits(1, tenants))):
+    for situation in (waits(row, queue=queue), waits(row, limits=TenantLimit(1, tenants))):
         text = first(situation).text
         assert text.endswith("; 1 agent has just come, and gets a share within two minutes")
     assert "just come" not in first(waits(replace(READY, running=2), queue=queue)).text

@@ -20,17 +20,17 @@ from joblane.aws.settings import SettingsStore
 from joblane.deployment.names import table_name
 from joblane.fleet.record import FleetRecord
 from joblane.formats.ids import nth_id
-from joblane.job.head import submitted
-from joblane.job.lease import Heartbeat, JobProgress, Progress
+from joblane.job.head import make_head
+from joblane.job.lease import AttemptProgress, Heartbeat, Progress
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
 from joblane.job.timeline import Step
 from joblane.queue.settings import QueueSettings
 from joblane.queue.shares import share_out
 from joblane.service import why as service
-from joblane.target.group import Group, begin_page, placed
+from joblane.target.group import Group, begin_page, note_placed
 from joblane.target.member import member_job
-from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, configured
+from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, configure
 from tests.support.fleet import FLEET
 from tests.support.jobs import JOB, submission
 from tests.support.meter import Meter
@@ -63,7 +63,7 @@ def first(found: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(name="api")
 def _api(aws: Cloud) -> Api:
-    return Api(build_submission(configured(SubmissionSettings), aws.clients, time.time))
+    return Api(build_submission(configure(SubmissionSettings), aws.clients, time.time))
 
 
 def submit(api: Api, **fields: Any) -> str:
@@ -134,7 +134,7 @@ def test_only_who_may_resume_a_queue_is_told_to(aws: Cloud, api: Api):
 def test_jobs_of_others_are_counted_and_not_shown(aws: Cloud, api: Api):
     job_id = submit(api)
     strange = nth_id(JOB, 1)
-    aws.jobs.put_new(submitted(strange, "other", submission(env={"A": "b" * 400}), now_ms()))
+    aws.jobs.put_new(make_head(strange, "other", submission(env={"A": "b" * 400}), now_ms()))
     row = agent("web-1", strange, trouble="1 outcome(s) wait")
     aws.agents.beat(row)
     shares = share_out("default", 1, [("web-1", row.since_ms)], now_ms())
@@ -145,7 +145,7 @@ def test_jobs_of_others_are_counted_and_not_shown(aws: Cloud, api: Api):
     assert 1 == first(found)["facts"]["running"]
     assert "other" not in str(found)
     assert strange not in str(found)
-    elsewhere = submitted(nth_id(JOB, 2), "other", submission(queue="bulk"), now_ms())
+    elsewhere = make_head(nth_id(JOB, 2), "other", submission(queue="bulk"), now_ms())
     aws.jobs.put_new(elsewhere)
     aws.agents.beat(replace(row, jobs=(elsewhere.job_id,)))
     assert "about_to_start" == first(why(aws, job_id))["code"]
@@ -164,7 +164,7 @@ def test_a_limit_whose_jobs_are_too_many_to_count_is_named_as_possible(
 def test_what_no_fleet_gives_any_more_is_named(aws: Cloud):
     """Submission refuses it; joblane.toml gave more when this job came."""
     large = submission(resources={"memory_mb": 8192})
-    aws.jobs.put_new(submitted(JOB, "acme", large, now_ms()))
+    aws.jobs.put_new(make_head(JOB, "acme", large, now_ms()))
     found = first(why(aws, JOB))
     assert ("too_large", "memory_mb", 8192, 4096) == (
         found["code"],
@@ -232,7 +232,7 @@ def test_a_blocked_job_shows_its_condition_and_the_next_test(aws: Cloud):
     world = World(aws, aws.clients)
     (job_id,) = world.submit_and_block("http:https://api.example.com/health", 1)
     world.machine.run(15)
-    built = build(configured(Settings), aws.clients, world.clock)
+    built = build(configure(Settings), aws.clients, world.clock)
     code, found = Api(built)("GET", f"/v1/jobs/{job_id}/why")
     assert 200 == code
     condition, test = found["reasons"][:2]
@@ -248,7 +248,7 @@ def test_a_blocked_job_shows_its_condition_and_the_next_test(aws: Cloud):
 def test_a_running_job_shows_what_it_reported(aws: Cloud, api: Api):
     job_id = submit(api)
     head = aws.jobs.claim(job_id, "web-1", now_ms())
-    said = JobProgress(job_id, head.epoch, Progress(40, "half", now_ms()))
+    said = AttemptProgress(job_id, head.epoch, Progress(40, "half", now_ms()))
     aws.agents.beat(agent("web-1", job_id, progress=(said,)))
     (reason,) = why(aws, job_id)["reasons"]
     assert ("running", 40, "half") == (
@@ -276,10 +276,10 @@ def test_a_job_between_two_attempts_and_one_that_has_ended(aws: Cloud, api: Api)
 def test_a_group_counts_its_open_members(aws: Cloud):
     store = GroupStore(aws.clients.make("dynamodb"), FUNCTION_ENVIRONMENT["JOBLANE_JOBS_TABLE"])
     group = begin_page(Group(3, nth_id(JOB, 10)))
-    head = submitted(JOB, "acme", submission(target="_all"), now_ms())
+    head = make_head(JOB, "acme", submission(target="_all"), now_ms())
     step = Step(State.PROCESSING, now_ms(), 0, "waits for its 3 members")
     head = replace(
-        head, state=State.PROCESSING, group=placed(group, 3), timeline=(*head.timeline, step)
+        head, state=State.PROCESSING, group=note_placed(group, 3), timeline=(*head.timeline, step)
     )
     aws.jobs.put_new(head)
     for index in range(3):

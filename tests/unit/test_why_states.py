@@ -7,7 +7,7 @@ import pytest
 
 from joblane.condition.state import ConditionState
 from joblane.job.head import Head
-from joblane.job.lease import Heartbeat, JobProgress, Progress
+from joblane.job.lease import AttemptProgress, Heartbeat, Progress
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.timeline import Step
 from joblane.key.policy import KeyLimits
@@ -189,7 +189,7 @@ def runs(agent: Heartbeat | None, **changes: Any) -> Situation:
 
 
 def test_a_running_job_says_where_it_runs_and_when_it_is_stopped():
-    said = JobProgress(JOB, 2, Progress(40, "half", NOW - 8_000))
+    said = AttemptProgress(JOB, 2, Progress(40, "half", NOW - 8_000))
     situation = runs(replace(READY, jobs=(JOB,), progress=(said,)))
     assert ["running"] == codes(situation)
     text = first(situation).text

@@ -56,7 +56,7 @@ _fallocate.restype = _int
 _fallocate.argtypes = (_int, _int, ctypes.c_int64, ctypes.c_int64)
 
 
-def _checked(result: int, what: str) -> int:
+def _check(result: int, what: str) -> int:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -65,21 +65,21 @@ def _checked(result: int, what: str) -> int:
 
 def allocate(fd: int, size: int) -> None:
     """Reserve the space of a file, from its start; a file system that cannot is an error."""
-    _checked(_fallocate(fd, 0, 0, size), "fallocate")
+    _check(_fallocate(fd, 0, 0, size), "fallocate")
 
 
 def mount_detached(kind: str, source: str, flags: tuple[str, ...]) -> int:
     """Mount a file system nowhere: returns a descriptor, and the mount ends with the last one."""
-    context = _checked(_fsopen(_FSOPEN, kind.encode(), _CLOEXEC), f"fsopen {kind}")
+    context = _check(_fsopen(_FSOPEN, kind.encode(), _CLOEXEC), f"fsopen {kind}")
     try:
         for key, value in (("source", source), *((flag, None) for flag in flags)):
             set_ = _FSCONFIG_SET_FLAG if value is None else _FSCONFIG_SET_STRING
             text = None if value is None else value.encode()
-            _checked(_fsconfig(_FSCONFIG, context, set_, key.encode(), text, 0), f"fsconfig {key}")
+            _check(_fsconfig(_FSCONFIG, context, set_, key.encode(), text, 0), f"fsconfig {key}")
         create = _fsconfig(_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0)
-        _checked(create, f"mount {kind} of {source}")
+        _check(create, f"mount {kind} of {source}")
         attributes = _MOUNT_ATTR_NOSUID | _MOUNT_ATTR_NODEV
-        return _checked(_fsmount(_FSMOUNT, context, _CLOEXEC, attributes), "fsmount")
+        return _check(_fsmount(_FSMOUNT, context, _CLOEXEC, attributes), "fsmount")
     finally:
         os.close(context)
 
@@ -111,7 +111,7 @@ def set_project(directory: int, project: int) -> None:
 def _quota(command: int, fd: int, project: int, buffer: "ctypes.Array[ctypes.c_char]") -> None:
     both = command << 8 | _PRJQUOTA
     done = _quotactl(_QUOTACTL_FD, fd, both, project, ctypes.addressof(buffer))
-    _checked(done, "quotactl")
+    _check(done, "quotactl")
 
 
 def enforces_project_quota(fd: int) -> bool:

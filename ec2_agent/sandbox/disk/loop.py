@@ -65,7 +65,7 @@ class LoopDisks:
                 file = self._file(size_mb)
                 ends.callback(os.close, file)
                 self._format(file, size_mb)
-                number, device = _attached(file)
+                number, device = _attach(file)
                 ends.callback(os.close, device)
                 # The tables of inodes are zero: the file was just reserved.
                 mount = calls.mount_detached("ext4", f"/dev/loop{number}", ("noinit_itable",))
@@ -88,7 +88,7 @@ class LoopDisks:
         """Make a file without a name and reserve its space."""
         size = image_bytes(size_mb)
         with self._space.reserve(size, "its work directory"):
-            file = _unnamed(self._place)
+            file = _open_unnamed(self._place)
             try:
                 calls.allocate(file, size)
             except OSError:
@@ -125,7 +125,7 @@ def image_bytes(size_mb: int) -> int:
     return (size + size // 2048 + MIB - 1) // MIB * MIB
 
 
-def _unnamed(place: Path) -> int:
+def _open_unnamed(place: Path) -> int:
     try:
         return os.open(place, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as failed:
@@ -136,7 +136,7 @@ def _unnamed(place: Path) -> int:
     return file
 
 
-def _attached(file: int) -> tuple[int, int]:
+def _attach(file: int) -> tuple[int, int]:
     """Attach the file to a free loop device; returns its number and a descriptor."""
     for _ in range(_TRIES):
         number = calls.free_loop_device()

@@ -40,7 +40,7 @@ class QuotaDisks:
             os.close(self._fd)
             raise SandboxRefused(f"the file system of {place} enforces no project quotas")
         self._devices = disks_of((place,))
-        space.promised = self.promised
+        space.promised = self.count_promised
         space.reclaims.insert(0, self._remove_unused)  # before what caches have
 
     def describe(self) -> str:
@@ -55,7 +55,7 @@ class QuotaDisks:
                 self._locked(),
                 contextlib.ExitStack() as undo,
             ):
-                used = self._used()
+                used = self._list_used()
                 number = next(n for n in range(MOST_DISKS) if n not in used)
                 name = str(number)
                 os.mkdir(name, 0o700, dir_fd=self._fd)
@@ -75,7 +75,7 @@ class QuotaDisks:
     def sweep(self) -> int:
         """Remove disks that are no longer used; returns how many are used."""
         left = 0
-        for number in self._used():
+        for number in self._list_used():
             with contextlib.ExitStack() as ends, contextlib.suppress(FileNotFoundError):
                 with self._locked():
                     directory = os.open(str(number), _DIRECTORY, dir_fd=self._fd)
@@ -91,10 +91,10 @@ class QuotaDisks:
         return left
 
     def _remove_unused(self) -> bool:
-        before = len(self._used())
+        before = len(self._list_used())
         return self.sweep() < before
 
-    def _used(self) -> set[int]:
+    def _list_used(self) -> set[int]:
         # Opened anew: a descriptor has one position, and two threads may list at once.
         listed = os.open(".", _DIRECTORY, dir_fd=self._fd)
         try:
@@ -113,7 +113,7 @@ class QuotaDisks:
         finally:
             os.close(lock)
 
-    def promised(self) -> int:
+    def count_promised(self) -> int:
         """Return the bytes by which the disks that are used may still grow."""
-        uses = [calls.project_use(self._fd, FIRST_PROJECT + number) for number in self._used()]
+        uses = [calls.project_use(self._fd, FIRST_PROJECT + number) for number in self._list_used()]
         return sum(max(0, use.limit - use.used) for use in uses)

@@ -49,7 +49,7 @@ class Reservation:
         self.size = size
         self.files = files
 
-    def wrote(self, size: int) -> None:
+    def note_written(self, size: int) -> None:
         """Note bytes that were written: they are missing from what is free by now."""
         self.size = max(0, self.size - size)
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from joblane.job.lifecycle import ENDED, State
-from joblane.target.states import added, sentence, state_of
+from joblane.target.states import add_up, sentence, state_of
 from tests.support.client.fake_api import FakeApi, Fault, Request, ok, problem
 
 GROUP = "01JG"
@@ -56,7 +56,7 @@ class FakeGroup:
     def settle(self) -> None:
         """Compute the group's state."""
         ended = [m["state"] for m in self.members if m["state"] in ENDED]
-        tally = added({State(state): 1} for state in ended)
+        tally = add_up({State(state): 1} for state in ended)
         state = state_of(tally, len(self.members))
         said = sentence(tally, len(self.members)) if self.members else "no agent matches"
         self.job.data |= {"state": state, "reason": said if state in ENDED else "waits"}

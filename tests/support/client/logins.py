@@ -21,7 +21,7 @@ def answer(found: object) -> Fault:
     return 200, {"Content-Type": "application/json"}, json.dumps(found).encode()
 
 
-def kept_files() -> list[Path]:
+def list_kept() -> list[Path]:
     return sorted(Path(os.environ["XDG_CACHE_HOME"]).rglob("*.json"))
 
 
@@ -52,7 +52,7 @@ def keep(api: FakeApi, name: str = "default", **changes: object) -> TokenFile:
     return file
 
 
-def ended(process: "subprocess.Popen[bytes]") -> tuple[int, str]:
+def wait_end(process: "subprocess.Popen[bytes]") -> tuple[int, str]:
     """Exit code, and all that was said."""
     stdout, stderr = process.communicate(timeout=30)
     said = (stdout + stderr).decode()

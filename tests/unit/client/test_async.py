@@ -39,7 +39,7 @@ class Tokens:
         """Return the token that is valid for all it knows."""
         return self._token
 
-    def renewed(self, refused: str | None) -> str | None:
+    def renew(self, refused: str | None) -> str | None:
         """Return the new token once `held` is set."""
         assert refused == "old"
         self.asked.set()

@@ -100,7 +100,7 @@ def test_filters(api: FakeApi, client: Any):
     api.answers["/v1/audit"] = ok({"entries": []})
     client.audit(until=since)
     assert "2026-11-21T00:00:00Z" == api.requests[-1].query["until"]
-    sent = fields.sent_filters({"labels": {"b": "c"}, "label": ["a=b"]})
+    sent = fields.encode_filters({"labels": {"b": "c"}, "label": ["a=b"]})
     assert {"label": ["a=b", "b=c"]} == sent
     with pytest.raises(InputError, match="labels must be a mapping"):
         client.list_page(labels="team=web")

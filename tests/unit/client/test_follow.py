@@ -17,34 +17,42 @@ from joblane import (
 )
 from joblane.client.answers import LogEntry, LogPage
 from joblane.client.calls import Call, Item, Sleep
-from joblane.client.follow import FollowPolicy, News, Note, Pace, Runtime, Step, follow_log
+from joblane.client.follow import (
+    FollowPace,
+    FollowPolicy,
+    FollowStep,
+    News,
+    Note,
+    Runtime,
+    follow_log,
+)
 
 POLICY = FollowPolicy()
 DOWN = UnreachableError("refused")
 QUIET = News(changed=False)
 
 
-def decided(found: tuple[Pace, Step] | None) -> tuple[Pace, Step]:
+def decided(found: tuple[FollowPace, FollowStep] | None) -> tuple[FollowPace, FollowStep]:
     assert found is not None
     return found
 
 
 def test_output_is_polled_quickly_and_silence_ever_slower() -> None:
     """A tenth of the silence, between 0.1 s and 1 s."""
-    pace = Pace.start(POLICY, now=0)
+    pace = FollowPace.start(POLICY, now=0)
     delays = [pace.after(QUIET, now)[1].delay_s for now in (0.0, 1.0, 5.0, 10.0, 3600.0)]
     assert delays == [0.1, 0.1, 0.5, 1.0, 1.0]
     pace, step = pace.after(News(changed=True), now=3600)
-    assert step == Step(0.1)
+    assert step == FollowStep(0.1)
     assert pace.after(QUIET, now=3600.5)[1].delay_s == 0.1
 
 
 def test_a_full_page_is_followed_by_the_next_at_once() -> None:
-    assert Pace.start(POLICY, 0).after(News(changed=True, more=True), 0)[1] == Step(0.0)
+    assert FollowPace.start(POLICY, 0).after(News(changed=True, more=True), 0)[1] == FollowStep(0.0)
 
 
 def test_the_second_failure_is_told_once_and_so_is_the_return() -> None:
-    pace = Pace.start(POLICY, 0)
+    pace = FollowPace.start(POLICY, 0)
     notes = []
     for now in range(1, 6):
         pace, step = decided(pace.after_failure(DOWN, now, 0.5))
@@ -56,21 +64,21 @@ def test_the_second_failure_is_told_once_and_so_is_the_return() -> None:
 
 
 def test_a_single_failure_is_nobodys_business() -> None:
-    pace, step = decided(Pace.start(POLICY, 0).after_failure(DOWN, 1, 0.5))
+    pace, step = decided(FollowPace.start(POLICY, 0).after_failure(DOWN, 1, 0.5))
     assert step.note is None
     assert pace.after(QUIET, 2)[1].note is None
 
 
 @given(st.integers(0, 2000), st.floats(0, 1, exclude_max=True))
 def test_backoff_is_bounded_and_never_a_busy_loop(failures: int, roll: float) -> None:
-    pace = Pace(POLICY, began=0, changed=0, failures=failures)
+    pace = FollowPace(POLICY, began=0, changed=0, failures=failures)
     _, step = decided(pace.after_failure(DOWN, 1, roll))
     assert POLICY.first_retry_s / 2 <= step.delay_s <= POLICY.retry_max_s
 
 
 def test_it_gives_up_when_requests_have_failed_for_the_stated_time() -> None:
     """Counted from the first failure: a reader that was stopped did not wait for the API."""
-    pace = Pace.start(POLICY, 0)
+    pace = FollowPace.start(POLICY, 0)
     pace, _ = pace.after(QUIET, 100)
     pace, step = decided(pace.after_failure(DOWN, 5000, 0))
     assert not step.gave_up
@@ -83,21 +91,21 @@ def test_it_gives_up_when_requests_have_failed_for_the_stated_time() -> None:
 def test_the_api_says_how_long_to_wait_when_it_throttles() -> None:
     error = ThrottledError("429", status=429)
     error.retry_after_s = 30
-    assert decided(Pace.start(POLICY, 0).after_failure(error, 1, 0))[1].delay_s == 30
+    assert decided(FollowPace.start(POLICY, 0).after_failure(error, 1, 0))[1].delay_s == 30
 
 
 def test_a_final_error_is_not_tried_again() -> None:
-    assert Pace.start(POLICY, 0).after_failure(AccessError("403", status=403), 0, 0) is None
+    assert FollowPace.start(POLICY, 0).after_failure(AccessError("403", status=403), 0, 0) is None
 
 
 def test_only_a_newborn_job_may_be_unknown() -> None:
     unknown = NotFoundError("404", status=404)
-    newborn = Pace.start(FollowPolicy(newborn_s=3), 0)
+    newborn = FollowPace.start(FollowPolicy(newborn_s=3), 0)
     assert newborn.after_failure(unknown, 2.9, 0) is not None
     assert newborn.after_failure(unknown, 3.0, 0) is None
     known, _ = newborn.after(QUIET, 1)
     assert known.after_failure(unknown, 1.5, 0) is None
-    assert Pace.start(POLICY, 0).after_failure(unknown, 0, 0) is None
+    assert FollowPace.start(POLICY, 0).after_failure(unknown, 0, 0) is None
 
 
 class World:

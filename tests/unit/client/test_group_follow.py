@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from joblane.client.answers import GroupPage
 from joblane.client.follow import News
-from joblane.client.group_follow import Reading
+from joblane.client.group_follow import GroupReading
 from joblane.target.group import MOST_MEMBERS, PAGE
 
 
@@ -51,7 +51,7 @@ class Group:
         return {"index": index, "id": None, "state": "skipped" if self.stopped else "waiting"}
 
 
-def one_read(reading: Reading, group: Group, shown: Counter[int]) -> News:
+def one_read(reading: GroupReading, group: Group, shown: Counter[int]) -> News:
     """Read one page. Returns when to read on."""
     number = reading.at
     assert number is None or reading.cursors[number] == (str(number) if number else None)
@@ -60,7 +60,7 @@ def one_read(reading: Reading, group: Group, shown: Counter[int]) -> News:
     return pace
 
 
-def one_pass(reading: Reading, group: Group, shown: Counter[int]) -> bool:
+def one_pass(reading: GroupReading, group: Group, shown: Counter[int]) -> bool:
     """Read until the next pause. Returns whether all was read."""
     while (pace := one_read(reading, group, shown)).more:
         pass
@@ -71,7 +71,7 @@ def one_pass(reading: Reading, group: Group, shown: Counter[int]) -> bool:
 def test_every_member_is_shown_once_in_any_order_of_ends(data: st.DataObject) -> None:
     """Members begin and end between any two reads; the group may be stopped on the way."""
     group = Group(data.draw(st.integers(0, 3 * PAGE + 1), label="members"))
-    reading, shown, done = Reading(), Counter[int](), False
+    reading, shown, done = GroupReading(), Counter[int](), False
     for _ in range(data.draw(st.integers(0, 8), label="reads")):
         group.begun = data.draw(st.integers(group.begun, group.members), label="begun")
         left = sorted(set(range(group.begun)) - group.ended)
@@ -94,7 +94,7 @@ def _some(data: st.DataObject, members: list[int]) -> list[int]:
 
 def test_a_page_whose_members_have_ended_is_not_read_again() -> None:
     group = Group(3 * PAGE, begun=3 * PAGE, ended=set(range(2 * PAGE)))
-    reading, shown = Reading(), Counter[int]()
+    reading, shown = GroupReading(), Counter[int]()
     one_pass(reading, group, shown)
     assert [0, 1, 2] == group.reads
     for _ in range(3):
@@ -106,14 +106,14 @@ def test_a_page_whose_members_have_ended_is_not_read_again() -> None:
 def test_pages_that_have_not_begun_are_not_read() -> None:
     """A group with 10,000 members of which 10 run at once is two pages for a follower."""
     group = Group(MOST_MEMBERS, begun=10)
-    reading, shown = Reading(), Counter[int]()
+    reading, shown = GroupReading(), Counter[int]()
     one_pass(reading, group, shown)
     assert [0, 1] == group.reads
 
 
 def test_ten_thousand_members_cost_a_page_for_each_hundred_and_one_request_at_the_end() -> None:
     group = Group(MOST_MEMBERS, begun=MOST_MEMBERS)
-    reading, shown = Reading(), Counter[int]()
+    reading, shown = GroupReading(), Counter[int]()
     assert not one_pass(reading, group, shown)
     group.ended = set(range(MOST_MEMBERS))
     one_pass(reading, group, shown)
@@ -126,7 +126,7 @@ def test_ten_thousand_members_cost_a_page_for_each_hundred_and_one_request_at_th
 
 @pytest.mark.parametrize("state", ["expired", "cancelled", "skipped"])
 def test_a_group_that_ends_before_it_has_members_is_all_there_is(state: str) -> None:
-    reading = Reading()
+    reading = GroupReading()
     page: GroupPage = {"group": {"id": "01JG", "state": "scheduled"}, "entries": []}
     _, pace = reading.take(page)
     assert (False, False) == (pace.more, pace.done)
@@ -139,7 +139,7 @@ def test_a_member_whose_row_has_expired_has_ended() -> None:
     group = Group(2, begun=2, ended={0})
     page = group.read(0)
     page["entries"][1]["state"] = None
-    reading = Reading()
+    reading = GroupReading()
     news, _ = reading.take(page)
     assert [0, 1] == [member["index"] for member in news.ended]
     assert {0} == reading.over
@@ -147,7 +147,7 @@ def test_a_member_whose_row_has_expired_has_ended() -> None:
 
 def test_a_member_in_a_state_that_is_not_known_does_not_keep_a_follower_for_ever() -> None:
     group = Group(2, begun=2, ended={0, 1})
-    reading = Reading()
+    reading = GroupReading()
     page = group.read(0)
     page["entries"][1]["state"] = "newer"
     news, pace = reading.take(page)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from joblane.client.cli import file_options
-from joblane.client.cli.each import Line
+from joblane.client.cli.each import JobLine
 from tests.support.client.command import Joblane, Spawn, wait_until
 from tests.support.client.fake_api import FakeApi, FakeJob, ok
 from tests.support.client.fake_files import FakeFiles, digest
@@ -411,8 +411,8 @@ def test_the_jobs_of_each_line_have_the_files(
 
 
 def test_lines_have_one_standard_input() -> None:
-    line = Line(1, {"command": ["a"], "stdin": "own"}, 30)
+    line = JobLine(1, {"command": ["a"], "stdin": "own"}, 30)
     assert {"command": ["a"], "stdin": "own"} == line.with_files({"stdin_file": "0"}).submission
-    line = Line(1, {"command": ["a"]}, 20)
+    line = JobLine(1, {"command": ["a"]}, 20)
     assert {"command": ["a"], "stdin": "x"} == line.with_files({"stdin": "x"}).submission
     assert len('{"stdin": "x", "command": ["a"]}') == line.with_files({"stdin": "x"}).size

@@ -21,7 +21,7 @@ from tests.support.browser import login_ports
 from tests.support.client.command import Joblane, Spawn
 from tests.support.client.fake_api import FakeApi, gateway
 from tests.support.client.fake_issuer import FakeIssuer
-from tests.support.client.logins import answer, bearers, ended, keep, kept_files
+from tests.support.client.logins import answer, bearers, keep, list_kept, wait_end
 
 Begun = tuple["subprocess.Popen[bytes]", str]
 
@@ -67,14 +67,14 @@ def test_a_person_logs_in_by_the_browser_and_is_who_other_verbs_are(
     back = httpx.get(issuer.login(page))
     assert 200 == back.status_code
     assert "no-store" == back.headers["Cache-Control"]
-    code, said = ended(process)
+    code, said = wait_end(process)
     assert (0, True) == (code, f"logged in to {api.url}" in said)
 
     monkeypatch.delenv("JOBLANE_TOKEN")
     monkeypatch.delenv("JOBLANE_URL")
     assert 0 == joblane("ls").code  # by the profile that the login made
     assert ["access-1"] == bearers(api)
-    (file,) = kept_files()
+    (file,) = list_kept()
     assert "default.json" == file.name
     assert 0o600 == stat.S_IMODE(file.stat().st_mode)
     assert 0o700 == stat.S_IMODE(file.parent.stat().st_mode)
@@ -88,7 +88,7 @@ def test_a_host_without_a_browser_takes_the_address_that_another_ended_on(
     process.stdin.write(b"https://localhost/callback?code=code-0&state=guessed\n")
     process.stdin.write(f"  {issuer.login(page)}  \n".encode())
     process.stdin.flush()
-    code, said = ended(process)
+    code, said = wait_end(process)
     assert (0, True) == (code, f"logged in to {api.url}" in said)
 
 
@@ -106,7 +106,7 @@ def test_a_login_that_nobody_can_complete_ends_at_once(api: FakeApi, fork: Spawn
         if process.stdin is not None:
             process.stdin.close()
             process.stdin = None
-        code, said = ended(process)
+        code, said = wait_end(process)
     assert (exit_codes.NOT_ALLOWED, True) == (code, "nobody can paste the address" in said)
 
 
@@ -122,7 +122,7 @@ def test_only_the_answer_to_this_login_is_taken(issuer: FakeIssuer, begin: Calla
         assert httpx.get(wrong).status_code in (400, 404)
     assert process.poll() is None
     httpx.get(good)
-    assert 0 == ended(process)[0]
+    assert 0 == wait_end(process)[0]
     assert 1 == len(issuer.asked)
 
 
@@ -131,7 +131,7 @@ def test_a_refusal_of_the_issuer_ends_the_login(issuer: FakeIssuer, begin: Calla
     state = parse_qs(urlsplit(page).query)["state"][0]
     asked = urlencode({"error": "access_denied\x1b[2J", "state": state})
     assert 200 == httpx.get(f"{redirect_of(page)}?{asked}").status_code
-    code, said = ended(process)
+    code, said = wait_end(process)
     assert exit_codes.NOT_ALLOWED == code
     assert "joblane: the login was refused: access_denied??2j\n" in said
     assert [] == issuer.asked
@@ -144,7 +144,7 @@ def test_two_logins_at_once_do_not_meet(issuer: FakeIssuer, begin: Callable[...,
     assert redirects < set(LOGIN_CALLBACKS)
     for process, page in ((second, page_2), (first, page_1)):
         assert 200 == httpx.get(issuer.login(page)).status_code
-        assert 0 == ended(process)[0]
+        assert 0 == wait_end(process)[0]
 
 
 def test_logout_forgets_here_and_there(api: FakeApi, issuer: FakeIssuer, joblane: Joblane) -> None:

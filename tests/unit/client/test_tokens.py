@@ -12,7 +12,7 @@ from joblane.client.tokens import StoredToken
 from tests.support.client.command import Joblane, Spawn
 from tests.support.client.fake_api import FakeApi, gateway
 from tests.support.client.fake_issuer import FakeIssuer
-from tests.support.client.logins import SECRETS, bearers, ended, keep, kept_files
+from tests.support.client.logins import SECRETS, bearers, keep, list_kept, wait_end
 
 
 def test_a_token_is_refreshed_before_it_expires(api: FakeApi, issuer: FakeIssuer, joblane: Joblane):
@@ -51,7 +51,7 @@ def test_a_refused_token_is_refreshed_once_and_the_submission_sent_again(
 def test_two_processes_refresh_once(api: FakeApi, issuer: FakeIssuer, fork: Spawn) -> None:
     keep(api, expires_at=0, token_url=f"{issuer.url}/token")
     started = [fork("--profile", "default", "ls") for _ in range(3)]
-    assert [0, 0, 0] == [ended(process)[0] for process in started]
+    assert [0, 0, 0] == [wait_end(process)[0] for process in started]
     assert 1 == len(issuer.asked)
     assert {"access-1"} == set(bearers(api))
 
@@ -100,7 +100,7 @@ def test_a_machine_gets_a_token_by_its_secret_and_keeps_it(
     assert {"grant_type": "client_credentials"} == asked
     (basic,) = issuer.basic
     assert b"ma+chine:the-secret%2B%2F" == base64.b64decode(basic.removeprefix("Basic "))
-    (file,) = kept_files()
+    (file,) = list_kept()
     assert "the-secret" not in file.read_text()
 
     issuer.refusal = "invalid_client"

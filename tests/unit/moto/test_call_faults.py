@@ -14,12 +14,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from ec2_agent.aws_calls import direct
-from ec2_agent.aws_calls.jobs import JobCalls
+from ec2_agent.aws_calls.jobs import ClaimCalls
 from ec2_agent.aws_calls.queues import QueueCalls
 from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.lanes import LaneQueue, Received
 from joblane.aws.table import Table
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
@@ -55,18 +55,18 @@ def _aws(moto: None) -> Cloud:
 
 def put(aws: Cloud, job_id: str = JOB, **fields: object) -> Head:
     """Store a job that waits."""
-    job = submitted(job_id, "acme", submission(**fields), NOW_MS - 1000)
+    job = make_head(job_id, "acme", submission(**fields), NOW_MS - 1000)
     return aws.jobs.put_new(job)
 
 
-def with_jobs(aws: Cloud, script: Script, work: Callable[[JobCalls, Server], Awaitable[T]]) -> T:
+def with_jobs(aws: Cloud, script: Script, work: Callable[[ClaimCalls, Server], Awaitable[T]]) -> T:
     """Work with calls to the jobs table, directly as a script lets them."""
 
     async def both() -> T:
         async with serving(script) as server:
             calls = calls_to("dynamodb", server.port)
             try:
-                return await work(JobCalls(aws.jobs, calls), server)
+                return await work(ClaimCalls(aws.jobs, calls), server)
             finally:
                 calls.close()
 
@@ -206,7 +206,7 @@ def send(aws: Cloud, number: int = 1) -> None:
     lane(aws).send_batch([(Message(job_id=JOB, tenant="acme"), 0)] * number)
 
 
-def left(aws: Cloud) -> tuple[int, int]:
+def count_left(aws: Cloud) -> tuple[int, int]:
     """Messages that can be received, and those in flight."""
     lengths = lane(aws).lengths()
     return lengths.visible, lengths.in_flight
@@ -223,7 +223,7 @@ def test_no_message_is_lost_or_received_twice_at_once(aws: Cloud, fate: Fate):
     got = with_queue(aws, queue_wire(aws, fate), work)
     receipts = [received.receipt for received in got]
     assert len(set(receipts)) == len(receipts)
-    visible, in_flight = left(aws)
+    visible, in_flight = count_left(aws)
     assert (0, 3) == (visible, in_flight)
     whole = fate is Fate.DONE or fate in NOT_DONE
     assert (3 if whole else 1) == len(receipts)
@@ -248,7 +248,7 @@ def test_a_message_that_was_changed_on_its_way_is_not_taken(aws: Cloud):
         return [answer(content)]
 
     assert [] == with_queue(aws, changed, lambda calls: calls.receive(1, 0))
-    assert (0, 1) == left(aws)
+    assert (0, 1) == count_left(aws)
 
 
 @pytest.mark.parametrize("fate", [Fate.DONE, *FAULTS])
@@ -260,7 +260,7 @@ def test_messages_are_deleted_whatever_happens(aws: Cloud, fate: Fate):
         await asyncio.gather(*map(calls.delete, receipts))
 
     with_queue(aws, queue_wire(aws, fate), work)
-    assert (0, 0) == left(aws)
+    assert (0, 0) == count_left(aws)
 
 
 @pytest.mark.parametrize("fate", [Fate.DONE, Fate.NOT_MADE])
@@ -276,13 +276,13 @@ def test_only_the_message_that_sqs_refuses_to_delete_has_an_error(aws: Cloud, fa
     assert (None, None) == (before, after)
     assert isinstance(error, ClientError)
     assert "ReceiptHandleIsInvalid" == error.response["Error"]["Code"]
-    assert (0, 0) == left(aws)
+    assert (0, 0) == count_left(aws)
 
 
 # The requests are botocore's.
 
 
-def captured(aws: Cloud) -> list[tuple[str, Any]]:
+def capture(aws: Cloud) -> list[tuple[str, Any]]:
     """The requests that botocore makes from now on: targets and contents."""
     sent: list[tuple[str, Any]] = []
 
@@ -303,13 +303,13 @@ def of(server: Server) -> list[tuple[str, Any]]:
 @pytest.mark.parametrize("env", [{}, {"LONG": "x" * 20_000}])
 def test_requests_for_a_job_are_those_of_botocore(aws: Cloud, env: dict[str, str]):
     put(aws, env=env)
-    sent = captured(aws)
+    sent = capture(aws)
     jobs = JobStore(aws.clients.make("dynamodb"), DESCRIPTOR.jobs_table)
 
     async def both() -> list[tuple[str, Any]]:
         async with serving(lambda _: [answer({}, "500 Internal Server Error")]) as server:
             calls = calls_to("dynamodb", server.port)
-            twice = JobCalls(jobs, calls)
+            twice = ClaimCalls(jobs, calls)
             head = await twice.claim(JOB, "agent-1", NOW_MS)
             await twice.settle(head, ended(head), FACTS)
             calls.close()
@@ -322,7 +322,7 @@ def test_requests_for_a_job_are_those_of_botocore(aws: Cloud, env: dict[str, str
 
 def test_requests_to_a_queue_are_those_of_botocore(aws: Cloud):
     send(aws, 3)
-    sent = captured(aws)
+    sent = capture(aws)
     queue = LaneQueue(aws.clients.make("sqs"), lane(aws).url)
 
     async def both() -> list[tuple[str, Any]]:

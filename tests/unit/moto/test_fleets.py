@@ -174,7 +174,7 @@ RECORD = FleetRecord(
 )
 
 
-def decided(aws: Cloud, record: FleetRecord) -> None:
+def write_decision(aws: Cloud, record: FleetRecord) -> None:
     records(aws).write("main", record)
 
 
@@ -183,7 +183,7 @@ def records(aws: Cloud) -> FleetRecords:
 
 
 def test_a_fleet_has_what_the_scaler_decided_and_why(aws: Cloud):
-    decided(aws, RECORD)
+    write_decision(aws, RECORD)
     (fleet,) = api(aws.clients, FLEET)("GET", "/v1/fleets")[1]["entries"]
     reasons = fleet["decision"].pop("reasons")
     assert {
@@ -201,7 +201,7 @@ def test_a_fleet_has_what_the_scaler_decided_and_why(aws: Cloud):
 
 
 def test_a_record_that_is_none_is_left_out_until_the_scaler_writes_it_anew(aws: Cloud):
-    decided(aws, RECORD)
+    write_decision(aws, RECORD)
     aws.clients.make("dynamodb").update_item(
         TableName=table_name(NAME, "settings"),
         Key={"queue": {"S": f"{FLEET_RECORD}main"}},
@@ -211,7 +211,7 @@ def test_a_record_that_is_none_is_left_out_until_the_scaler_writes_it_anew(aws: 
     status, page = api(aws.clients, FLEET)("GET", "/v1/fleets")
     assert (200, None) == (status, page["entries"][0]["decision"])
     assert records(aws).read("main") is None
-    decided(aws, RECORD)
+    write_decision(aws, RECORD)
     assert RECORD == records(aws).read("main")
 
 

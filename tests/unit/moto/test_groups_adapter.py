@@ -14,8 +14,8 @@ from botocore.compat import HTTPHeaders
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
+from joblane.aws.auto_scaling_groups import AutoScalingGroups, ScalingActivity, Size
 from joblane.aws.clients import QUICK
-from joblane.aws.groups import Groups, ScalingActivity, Size
 from joblane.fleet.capacity import GroupState
 from tests.support.aws import NAME, Cloud, OneEach, new_session
 
@@ -56,7 +56,7 @@ def test_a_group_is_read_with_its_sizes_instances_and_suspended_processes(aws: C
     autoscaling.suspend_processes(
         AutoScalingGroupName=GROUP, ScalingProcesses=["Launch", "AZRebalance"]
     )
-    (state,) = Groups(autoscaling, NAME).states([GROUP]).values()
+    (state,) = AutoScalingGroups(autoscaling, NAME).states([GROUP]).values()
     expected = {first: "InService", second: "Standby"}
     assert GroupState(1, 9, 1, expected, ("AZRebalance", "Launch")) == state
     assert 1 == state.in_service
@@ -66,7 +66,7 @@ def test_absent_groups_are_left_out_and_more_than_a_request_takes_are_read(aws: 
     autoscaling = make_group(aws)
     make_group(aws, "joblane-other", DesiredCapacity=1)
     absent = [f"joblane-absent-{n}" for n in range(150)]
-    groups = Groups(autoscaling, NAME)
+    groups = AutoScalingGroups(autoscaling, NAME)
     names = [GROUP, *absent, "joblane-other"]
     assert {GROUP, "joblane-other"} == groups.states(names).keys()
     assert {GROUP: Size(2, 2), "joblane-other": Size(1, 1)} == groups.sizes(names)
@@ -76,7 +76,7 @@ def test_absent_groups_are_left_out_and_more_than_a_request_takes_are_read(aws: 
 def test_a_raised_group_launches_protected_instances(aws: Cloud):
     autoscaling = make_group(aws)
     before = instances(autoscaling)
-    Groups(autoscaling, NAME).set_desired(GROUP, 5)
+    AutoScalingGroups(autoscaling, NAME).set_desired(GROUP, 5)
     (group,) = autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"]
     assert 5 == group["DesiredCapacity"]
     assert [True] * 5 == [each["ProtectedFromScaleIn"] for each in group["Instances"]]
@@ -97,15 +97,15 @@ def test_every_group_of_this_deployment_and_none_of_another_is_found(aws: Cloud)
         )
     first, second = instances(autoscaling)
     autoscaling.set_instance_health(InstanceId=second, HealthStatus="Unhealthy")
-    (found,) = Groups(autoscaling, NAME).every()
+    (found,) = AutoScalingGroups(autoscaling, NAME).read_all()
     assert (GROUP, (first,)) == (found.name, found.instances)
 
 
 @pytest.fixture(name="stubbed")
-def _stubbed(aws: Cloud) -> Iterator[tuple[Stubber, Groups]]:
+def _stubbed(aws: Cloud) -> Iterator[tuple[Stubber, AutoScalingGroups]]:
     client = OneEach(new_session()).make("autoscaling")
     with Stubber(client) as stubber:
-        yield stubber, Groups(client, NAME)
+        yield stubber, AutoScalingGroups(client, NAME)
         stubber.assert_no_pending_responses()
 
 
@@ -125,7 +125,7 @@ def request(desired: int) -> dict[str, Any]:
     ],
 )
 def test_a_refused_size_is_the_callers_error(
-    stubbed: tuple[Stubber, Groups], code: str, message: str
+    stubbed: tuple[Stubber, AutoScalingGroups], code: str, message: str
 ):
     stubber, groups = stubbed
     stubber.add_client_error("set_desired_capacity", code, message, expected_params=request(12))
@@ -135,7 +135,7 @@ def test_a_refused_size_is_the_callers_error(
 
 
 def test_activities_are_read_newest_first_with_the_error_of_a_failed_one(
-    stubbed: tuple[Stubber, Groups],
+    stubbed: tuple[Stubber, AutoScalingGroups],
 ):
     """Moto keeps none."""
     stubber, groups = stubbed
@@ -158,14 +158,14 @@ def test_activities_are_read_newest_first_with_the_error_of_a_failed_one(
     ] == groups.activities(GROUP, 2)
 
 
-def test_a_missing_group_has_no_activities_to_read(stubbed: tuple[Stubber, Groups]):
+def test_a_missing_group_has_no_activities_to_read(stubbed: tuple[Stubber, AutoScalingGroups]):
     stubber, groups = stubbed
     stubber.add_client_error("describe_scaling_activities", "ValidationError", "name not found")
     with pytest.raises(ClientError, match="name not found"):
         groups.activities(GROUP, 20)
 
 
-def answers(aws: Cloud, *statuses: int) -> tuple[Groups, list[str]]:
+def answers(aws: Cloud, *statuses: int) -> tuple[AutoScalingGroups, list[str]]:
     """Groups of moto, whose first requests are answered with these; and what was requested."""
     sent: list[str] = []
     left = list(statuses)
@@ -178,7 +178,7 @@ def answers(aws: Cloud, *statuses: int) -> tuple[Groups, list[str]]:
     client = clients.make("autoscaling", QUICK)
     client.meta.events.register_first("before-send.autoscaling.*", answer)
     make_group(aws)
-    return Groups(client, NAME), sent
+    return AutoScalingGroups(client, NAME), sent
 
 
 def throttled(status: int) -> Any:
@@ -220,9 +220,9 @@ def test_groups_are_those_of_the_deployment_and_their_instances_in_service(aws: 
                 for key, value in (("joblane:fleet", name), ("joblane:deployment", deployment))
             ],
         )
-    groups = Groups(autoscaling, NAME)
-    (group,) = groups.every()
+    groups = AutoScalingGroups(autoscaling, NAME)
+    (group,) = groups.read_all()
     assert (GROUP, 2) == (group.name, len(group.instances))
     groups.replace(group.instances[0])
-    (after,) = groups.every()
+    (after,) = groups.read_all()
     assert group.instances[0] not in after.instances

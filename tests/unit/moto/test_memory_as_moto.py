@@ -14,7 +14,7 @@ from joblane.aws.output_file_store import OutputFileStore
 from joblane.deployment.names import inbox_name
 from joblane.job.chunk import Chunk
 from joblane.job.message import Message
-from joblane.job.output import Record, stream_name
+from joblane.job.output import OutputRecord, stream_name
 from tests.support.aws import DESCRIPTOR, NAME, PREFIX
 from tests.support.jobs import JOB
 from tests.support.mirror import Mirror
@@ -51,7 +51,7 @@ def test_the_memory_answers_each_call_as_moto_does():
     stream = stream_name("acme", JOB, 1)
     for seq, size in ((1, 5), (2, 100_000)):
         aws.output.write(
-            stream, Chunk.of([Record(seq, "stdout", 1_000, random.Random(1).randbytes(size))])
+            stream, Chunk.of([OutputRecord(seq, "stdout", 1_000, random.Random(1).randbytes(size))])
         )
     assert 2 == len(aws.output.read(stream, 0, 1, 10, 1_000_000).entries)
     assert aws.output.delete(stream)

@@ -75,7 +75,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class AuditRecord:
     """One entry of the trail."""
 
     record_id: str
@@ -109,16 +109,16 @@ class Record:
         return submitted_ms(self.record_id)
 
 
-def asked_json(asked: dict[str, Any]) -> str | None:
+def encode_asked(asked: dict[str, Any]) -> str | None:
     """Encode a request's parameters; None for none, or more than `MAX_ASKED` characters."""
     text = json.dumps(asked, separators=(",", ":"), ensure_ascii=False)
     return text if asked and len(text) <= MAX_ASKED else None
 
 
-def submission_record(job: Traced, tenant: str, who: Who | None) -> Record:
+def submission_record(job: Traced, tenant: str, who: Who | None) -> AuditRecord:
     """Make the record of a submission from the job's head: the trail has none.
 
     The job's id is the record's id: both are ordered by the time of submission.
     """
     target = (("job_id", job.job_id),)
-    return Record(job.job_id, tenant, "submit", who, target, trace_id=job.trace_id)
+    return AuditRecord(job.job_id, tenant, "submit", who, target, trace_id=job.trace_id)

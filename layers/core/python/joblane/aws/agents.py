@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby, zip_longest
 
 from joblane.aws.table import ConditionFailed, Row, Store
-from joblane.job.lease import Heartbeat, JobProgress
+from joblane.job.lease import AttemptProgress, Heartbeat
 
 SHARDS = 16
 """Partitions that the agents spread over: listing them reads 16 partitions, a page at a time,
@@ -123,13 +123,13 @@ class AgentStore(Store):
         rows = self._table.get_many([_key(name) for name in names], consistent=True)
         return list(map(_heartbeat, rows))
 
-    def every(self) -> Iterator[Heartbeat]:
+    def read_all(self) -> Iterator[Heartbeat]:
         """Read all agents, strongly consistent: an agent that is missing gets no share."""
         for shard in range(SHARDS):
             yield from self._in_shard(shard)
 
-    def every_at_once(self, pool: Executor) -> list[Heartbeat]:
-        """Read all agents as `every`, the partitions side by side."""
+    def read_all_at_once(self, pool: Executor) -> list[Heartbeat]:
+        """Read all agents as `read_all`, the partitions side by side."""
         return [row for rows in pool.map(self._in_shard, range(SHARDS)) for row in rows]
 
     def sample(self, per_shard: int, pool: Executor) -> tuple[list[Heartbeat], bool]:
@@ -249,7 +249,7 @@ def _heartbeat(row: Row) -> Heartbeat:
         tenants=_tenants(row),
         trouble=row.get("trouble"),
         lease_s=row["lease"],
-        progress=tuple(map(JobProgress.decode, row.get("progress", ()))),
+        progress=tuple(map(AttemptProgress.decode, row.get("progress", ()))),
         labels=row.get("labels", {}),
         mode=row.get("mode"),
         uncordoned_ms=row.get("uncordoned"),

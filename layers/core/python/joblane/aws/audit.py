@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from joblane.audit.records import Record, Refusal, Who
+from joblane.audit.records import AuditRecord, Refusal, Who
 from joblane.aws.table import ConditionFailed, Row, Store
 
 BY_JOB = "by_job"
@@ -22,7 +22,7 @@ _REFUSED = "!"  # sorts before every character of an id
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TrailQuery:
     """Which part of a trail to read; newest first."""
 
     limit: int
@@ -36,7 +36,7 @@ class Wanted:
 class AuditStore(Store):
     """Writes and reads the trail."""
 
-    def add(self, record: Record, expires_at: int) -> None:
+    def add(self, record: AuditRecord, expires_at: int) -> None:
         """Record an action before it is done: 1 write unit, 2 for an action on a job."""
         row = {
             "action": record.action,
@@ -50,20 +50,22 @@ class AuditStore(Store):
         }
         self._put(record, record.record_id, row, expires_at)
 
-    def add_refusal(self, record: Record, refusal: Refusal, expires_at: int) -> None:
+    def add_refusal(self, record: AuditRecord, refusal: Refusal, expires_at: int) -> None:
         """Record that an action was refused: another row, at the same cost."""
         row = {"status": refusal.status, "detail": refusal.detail}
         self._put(record, record.record_id + _REFUSED, row, expires_at)
 
-    def of_tenant(self, tenant: str, wanted: Wanted) -> tuple[list[Record], str | None]:
+    def of_tenant(self, tenant: str, wanted: TrailQuery) -> tuple[list[AuditRecord], str | None]:
         """Read a page of a tenant's trail, and the id to continue before; None at the end."""
         return self._page({}, "tenant", tenant, wanted)
 
-    def of_job(self, tenant: str, job_id: str, wanted: Wanted) -> tuple[list[Record], str | None]:
+    def of_job(
+        self, tenant: str, job_id: str, wanted: TrailQuery
+    ) -> tuple[list[AuditRecord], str | None]:
         """Read a page of what was done to one job, even if the job was deleted."""
         return self._page({"IndexName": BY_JOB}, "job", f"{tenant}/{job_id}", wanted)
 
-    def _put(self, record: Record, row_id: str, row: Row, expires_at: int) -> None:
+    def _put(self, record: AuditRecord, row_id: str, row: Row, expires_at: int) -> None:
         job = None if record.job_id is None else f"{record.tenant}/{record.job_id}"
         keys = {"tenant": record.tenant, "id": row_id, "expires_at": expires_at, "job": job}
         # Ids are random: an existing row was written by an earlier try of this call.
@@ -71,9 +73,9 @@ class AuditStore(Store):
             self._table.put({**row, **keys}, "attribute_not_exists(#id)")
 
     def _page(
-        self, index: Mapping[str, Any], name: str, value: str, wanted: Wanted
-    ) -> tuple[list[Record], str | None]:
-        found: list[Record] = []
+        self, index: Mapping[str, Any], name: str, value: str, wanted: TrailQuery
+    ) -> tuple[list[AuditRecord], str | None]:
+        found: list[AuditRecord] = []
         before, examined = wanted.before, 0
         while True:
             rows, ended = self._rows(index, name, value, before, 2 * wanted.limit)
@@ -106,7 +108,7 @@ class AuditStore(Store):
         return rows, following is None
 
 
-def _records(rows: Sequence[Row], *, ended: bool) -> Iterator[tuple[Record, bool]]:
+def _records(rows: Sequence[Row], *, ended: bool) -> Iterator[tuple[AuditRecord, bool]]:
     """Combine rows into records, newest first, each with whether it is the trail's last one.
 
     A refusal comes right before its record. If the last row is a refusal, its record is on the
@@ -125,8 +127,8 @@ def _records(rows: Sequence[Row], *, ended: bool) -> Iterator[tuple[Record, bool
         yield record, ended and number == len(rows)
 
 
-def _record(row: Row) -> Record:
-    return Record(
+def _record(row: Row) -> AuditRecord:
+    return AuditRecord(
         record_id=row["id"],
         tenant=row["tenant"],
         action=row["action"],

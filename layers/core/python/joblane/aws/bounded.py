@@ -17,7 +17,7 @@ class Unreadable(ValueError):
     """An object that is not what its name says; the text says why."""
 
 
-class Body(Protocol):
+class ObjectBody(Protocol):
     """The content of an object, as botocore gives it."""
 
     def read(self, amt: int, /) -> bytes:
@@ -25,7 +25,7 @@ class Body(Protocol):
         ...
 
 
-def read(body: Body, most: int) -> bytes:
+def read(body: ObjectBody, most: int) -> bytes:
     """Read all of an object. Raises Unreadable if it has more than `most` bytes.
 
     A broken connection raises Unavailable, but not before the read that would return nothing: one

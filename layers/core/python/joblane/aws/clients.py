@@ -131,13 +131,13 @@ class LazyClients(Clients):
     def make(self, service: Any, config: Config = QUICK) -> Any:
         """Return a proxy that creates the client when it is first used."""
 
-        def made() -> object:
+        def make_client() -> object:
             try:
                 return super(LazyClients, self).make(service, config)
             except OSError as error:
                 raise NoClient(service=service, error=error) from None
 
-        return _Promised(made, self._lock)
+        return _Promised(make_client, self._lock)
 
 
 class NoClient(AwsSilent):

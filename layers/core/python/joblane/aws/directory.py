@@ -52,7 +52,7 @@ class Directory(Store):
         keys = [row_key(entry["sk"], OWN) for entry in entries]
         rows = {row["condition"]: to_state(row) for row in self._table.get_many(keys)}
         found = [
-            self._listed(tenant, row, entry["joined_at"])
+            self._list(tenant, row, entry["joined_at"])
             for entry in entries
             if (row := rows.get(entry["sk"])) is not None
             and row.phase is not Phase.CLOSED
@@ -63,7 +63,7 @@ class Directory(Store):
             None if following is None else following["sk"],
         )
 
-    def _listed(self, tenant: str, row: ConditionState, joined_ms: int) -> Listed:
+    def _list(self, tenant: str, row: ConditionState, joined_ms: int) -> Listed:
         entries, following = self._table.query(
             "#condition = :condition AND begins_with(sk, :job)",
             {"condition": row.condition, "job": tenant_start(tenant)},
@@ -80,7 +80,7 @@ class Directory(Store):
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DownDeclaration:
     """An operator's declaration that an application is down."""
 
     why: str
@@ -91,12 +91,12 @@ class Declared:
 class AppStore(Store):
     """Declarations of operators about `app` conditions, in the same table."""
 
-    def down(self, app: str, now_s: int) -> Declared | None:
+    def down(self, app: str, now_s: int) -> DownDeclaration | None:
         """Read the declaration that an application is down; None if none is valid now."""
         row = self._table.get(_app_key(app))
         if row is None or row["expires_at"] <= now_s:  # TTL deletes late
             return None
-        return Declared(row["why"], row["expires_at"])
+        return DownDeclaration(row["why"], row["expires_at"])
 
     def declare_down(self, app: str, why: str, until_s: int) -> None:
         """Hold back all jobs that wait for an application, until Unix time `until_s` at most."""

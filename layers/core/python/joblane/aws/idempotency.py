@@ -51,7 +51,7 @@ class IdempotencyStore(Store):
         row = self._table.get(_key(used.row))
         return row is not None and bool(row["expires_at"] > now_s)
 
-    def deleted(self, used: IdempotencyKey) -> frozenset[str]:
+    def read_deleted(self, used: IdempotencyKey) -> frozenset[str]:
         """Return the jobs of a request that were deleted by now.
 
         Call it after a job was not found: `note_deletion` precedes the deletion.

@@ -41,7 +41,7 @@ class Inboxes:
 
     def is_one(self, agent: str) -> bool:
         """Whether the queue is an inbox, and not that of a deployment whose name begins so."""
-        return self._kept_s(agent) == KEPT_S
+        return self._read_retention_s(agent) == KEPT_S
 
     def delete(self, agent: str) -> None:
         """Delete an agent's inbox, if there is one."""
@@ -51,7 +51,7 @@ class Inboxes:
             if error.response["Error"]["Code"] != NO_SUCH_QUEUE:
                 raise
 
-    def _kept_s(self, agent: str) -> int | None:
+    def _read_retention_s(self, agent: str) -> int | None:
         """Retention of a queue; None if there is none."""
         try:
             answer = self._client.get_queue_attributes(

@@ -7,11 +7,11 @@ time-line of the race that each condition settles stands beside it.
 from contextlib import suppress
 
 from joblane.aws.job_items import change
-from joblane.aws.job_table import Condition, JobTable, Refused, Write
+from joblane.aws.job_table import JobTable, Refused, RowWrite, WriteCondition
 from joblane.aws.table import Item, Row
 from joblane.job.head import Head
 from joblane.job.lifecycle import CLAIMABLE, ENDED, TRANSITIONS, State
-from joblane.job.moves import AttemptFacts, attempt_ended, rearmed
+from joblane.job.moves import AttemptFacts, attempt_ended, rearm
 from joblane.job.timeline import SAME_ATTEMPT, Step
 
 EARLY_MS = 5000
@@ -56,25 +56,25 @@ class JobClaims(JobTable):
             if head is None or head.state is not State.SCHEDULED or not is_due:
                 raise
         woken = Step(State.PENDING, now_ms, SAME_ATTEMPT, "its run_at has come")
-        condition = Condition(
+        condition = WriteCondition(
             f"#state = :scheduled AND #next_at <= :now AND {_IN_TIME}",
             {"scheduled": State.SCHEDULED, "now": now_ms},
         )
         step = Step(State.ACTIVE, now_ms, 0, "claimed", agent)
-        return self._start(job_id, [woken, step], condition, rearmed(head, now_ms))
+        return self._start(job_id, [woken, step], condition, rearm(head, now_ms))
 
     def claim_request(self, job_id: str, agent: str, now_ms: int) -> Item:
-        """The first UpdateItem of `claim`, which may be sent by other means; see `claimed`."""
+        """The first UpdateItem of `claim`, which may be sent by other means; see `decode_claim`."""
         return self._claim(job_id, agent, now_ms).request
 
-    def claimed(self, row: Row) -> Head:
+    def decode_claim(self, row: Row) -> Head:
         """The job of the row that a `claim_request` returned. Raises Refused as `claim`.
 
         Reads the submission if the row does not have it.
         """
         return self._complete(row)
 
-    def _claim(self, job_id: str, agent: str, now_ms: int) -> Write:
+    def _claim(self, job_id: str, agent: str, now_ms: int) -> RowWrite:
         step = Step(State.ACTIVE, now_ms, 0, "claimed", agent)
         states = {f"from{n}": state for n, state in enumerate(sorted(CLAIMABLE))}
         times = {"now": now_ms, "soon": now_ms + EARLY_MS}
@@ -82,7 +82,7 @@ class JobClaims(JobTable):
         rested = "(attribute_not_exists(#next_at) OR #next_at <= :soon)"
         own = "(attribute_not_exists(#assigned) OR #assigned = :agent)"
         prompt = "(attribute_not_exists(#reply_by) OR #reply_by > :now)"
-        condition = Condition(
+        condition = WriteCondition(
             f"#state IN ({places}) AND {_IN_TIME} AND {rested} AND {own} AND {prompt}",
             {**states, **times, "agent": agent},
         )
@@ -94,7 +94,9 @@ class JobClaims(JobTable):
         No transition: a claim that comes first is not undone, and one that comes later removes it.
         """
         states = {f"from{n}": state for n, state in enumerate(sorted(CLAIMABLE))}
-        condition = Condition(f"#state IN ({', '.join(f':{name}' for name in states)})", states)
+        condition = WriteCondition(
+            f"#state IN ({', '.join(f':{name}' for name in states)})", states
+        )
         self._update(job_id, condition, lambda _: False, sets={"waits_for": text})
 
     def note_untested(self, head: Head, why: str) -> None:
@@ -103,7 +105,7 @@ class JobClaims(JobTable):
         Does nothing if the job has moved on: its condition was tested meanwhile, or it ended.
         """
         values = {"blocked": State.BLOCKED, "epoch": head.epoch}
-        condition = Condition("#state = :blocked AND #epoch = :epoch", values)
+        condition = WriteCondition("#state = :blocked AND #epoch = :epoch", values)
         with suppress(Refused):
             self._update(head.job_id, condition, lambda _: False, sets={"waits_for": why})
 
@@ -145,7 +147,7 @@ class JobClaims(JobTable):
         """The UpdateItem of `settle`, which may be sent by other means; it returns nothing."""
         return self._settlement(head, step, facts)[0].request
 
-    def _settlement(self, head: Head, step: Step, facts: AttemptFacts) -> tuple[Write, Head]:
+    def _settlement(self, head: Head, step: Step, facts: AttemptFacts) -> tuple[RowWrite, Head]:
         if step.state not in TRANSITIONS[State.ACTIVE] - {State.BLOCKED}:
             raise ValueError(f"an active job cannot be settled as {step.state}")
         return self._ending(head, step, facts, None)
@@ -163,13 +165,13 @@ class JobClaims(JobTable):
         return after
 
     def _start(
-        self, job_id: str, steps: list[Step], condition: Condition, woken: Head | None = None
+        self, job_id: str, steps: list[Step], condition: WriteCondition, woken: Head | None = None
     ) -> Head:
         return self._complete(self._make(self._starting(job_id, steps, condition, woken)))
 
     def _starting(
-        self, job_id: str, steps: list[Step], condition: Condition, woken: Head | None = None
-    ) -> Write:
+        self, job_id: str, steps: list[Step], condition: WriteCondition, woken: Head | None = None
+    ) -> RowWrite:
         # Only the table knows the attempt's number, so the step is written with 0 and read
         # back as what the head counts (`joblane.aws.job_items`).
         sets, removes = ({}, []) if woken is None else _wake_of(woken)
@@ -184,7 +186,7 @@ class JobClaims(JobTable):
 
     def _ending(
         self, head: Head, step: Step, facts: AttemptFacts, condition: str | None
-    ) -> tuple[Write, Head]:
+    ) -> tuple[RowWrite, Head]:
         """What ends the attempt of `head`, and the job after that."""
         after = attempt_ended(head, step, facts, condition)
         sets, removes = change(head, after)
@@ -207,18 +209,18 @@ class JobClaims(JobTable):
         return write, after
 
 
-def _holds(head: Head) -> Condition:
+def _holds(head: Head) -> WriteCondition:
     """A job is still held under the epoch of `head`."""
-    return Condition(
+    return WriteCondition(
         "#state = :active AND #epoch = :epoch",
         {"active": State.ACTIVE, "epoch": head.epoch},
     )
 
 
-def _undisturbed(head: Head) -> Condition:
+def _undisturbed(head: Head) -> WriteCondition:
     """A job is still held, and its cancellation was not requested."""
     holds = _holds(head)
-    return Condition(f"{holds.text} AND attribute_not_exists(#cancel_requested)", holds.values)
+    return WriteCondition(f"{holds.text} AND attribute_not_exists(#cancel_requested)", holds.values)
 
 
 def _wake_of(head: Head) -> tuple[Row, list[str]]:

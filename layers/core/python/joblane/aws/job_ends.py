@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from joblane.aws.job_items import HEAD, key_of, member_of
-from joblane.aws.table import Row, decoded
+from joblane.aws.table import Row, decode
 from joblane.job.lifecycle import ENDED, State
 from joblane.job.timeline import Step
 from joblane.key.decide import End
@@ -35,7 +35,7 @@ def read_end(record: Mapping[str, Any]) -> KeyedEnd | MemberOf | None:
     stream = record["dynamodb"]
     if stream["Keys"]["sk"]["S"] != HEAD:
         return None
-    new, old = decoded(stream.get("NewImage", {})), decoded(stream.get("OldImage", {}))
+    new, old = decode(stream.get("NewImage", {})), decode(stream.get("OldImage", {}))
     member = member_of(new or old)
     if member is not None:
         return member if _ends(old, new) else None

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from joblane.aws.group_items import group_value, roster_key, roster_row
 from joblane.aws.job_items import DATA, change, from_row, key, to_row
-from joblane.aws.job_table import Condition, Refused
+from joblane.aws.job_table import Refused, WriteCondition
 from joblane.aws.jobs import JobStore
 from joblane.aws.table import ConditionFailed, Row, TransactionRefused
 from joblane.errors import Changed
@@ -163,8 +163,8 @@ def with_group(head: Head, group: Group, step: Step | None = None) -> Head:
     return replace(after, state=step.state, timeline=(*head.timeline, step))
 
 
-def _unchanged(seen: Head) -> Condition:
+def _unchanged(seen: Head) -> WriteCondition:
     """A group still has the version of `seen`."""
     if seen.group is None:
         raise ValueError(f"job {seen.job_id} is no group")
-    return Condition("#group.#v = :seen", {"seen": seen.group.version})
+    return WriteCondition("#group.#v = :seen", {"seen": seen.group.version})

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from joblane.audit.records import Who
-from joblane.aws.table import Item, Row, decoded, encoded
+from joblane.aws.table import Item, Row, decode, encode
 from joblane.job.fields import STORED
 from joblane.job.head import INLINE_SPEC_BYTES, TARGET_BYTES, Head, PayloadObject
 from joblane.job.lifecycle import INDEXED, Outcome, State
@@ -107,7 +107,7 @@ def trace_values(caller: TraceContext | None) -> Row:
     return {} if caller is None else dict(caller.fields)
 
 
-def stored_spec(spec: Submission) -> str:
+def encode_spec(spec: Submission) -> str:
     """A submission's JSON as it is stored.
 
     The submission of a member, which has no target, is stored without its reply timeout: that is
@@ -118,7 +118,7 @@ def stored_spec(spec: Submission) -> str:
 
 
 def read_spec(stored: str | bytes) -> Submission:
-    """Inverse of `stored_spec`; fields that this version does not know are ignored."""
+    """Inverse of `encode_spec`; fields that this version does not know are ignored."""
     return Submission.model_validate_json(stored, extra="ignore", context=STORED)
 
 
@@ -131,7 +131,7 @@ def is_inline(head: Head) -> bool:
     """Whether a new job has its submission in its head, and not in DATA or S3."""
     if head.payload is not None:
         return False
-    spec, beside = stored_spec(head.spec), trace_values(head.caller_trace)
+    spec, beside = encode_spec(head.spec), trace_values(head.caller_trace)
     size = len(spec.encode()) + sum(len(name) + len(text) for name, text in beside.items())
     return size <= INLINE_SPEC_BYTES - (TARGET_BYTES if head.spec.target is not None else 0)
 
@@ -159,7 +159,7 @@ def _follows(head: Head) -> Row | None:
 
 def to_item(head: Head, spec: str | None = None) -> Item:
     """The item as DynamoDB encodes it."""
-    return encoded(to_row(head, spec))
+    return encode(to_row(head, spec))
 
 
 def change(before: Head, after: Head) -> tuple[Row, list[str]]:
@@ -295,7 +295,7 @@ def _spec(stored: str, row: Row) -> Submission:
 
 def from_item(item: Item) -> Head:
     """Inverse of `to_item` for an item with its submission."""
-    row = decoded(item)
+    row = decode(item)
     return from_row(row, row)
 
 

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from joblane.aws.job_items import DATA, RAW, change, key
-from joblane.aws.job_table import Condition, JobTable, Refused, unchanged
+from joblane.aws.job_table import JobTable, Refused, WriteCondition, unchanged
 from joblane.aws.table import ConditionFailed, Item, Row
 from joblane.job.head import Head
 from joblane.job.lifecycle import Event, State
-from joblane.job.moves import apply, rearmed
+from joblane.job.moves import apply, rearm
 from joblane.job.timeline import SAME_ATTEMPT, Step
 from joblane.key.segments import KeyName
 
@@ -33,7 +33,7 @@ class JobMoves(JobTable):
         write = self._transition(
             job_id,
             [replace(step, state=State.PENDING, attempt=SAME_ATTEMPT)],
-            Condition(
+            WriteCondition(
                 "#state = :blocked AND #condition = :condition",
                 {"blocked": State.BLOCKED, "condition": condition},
             ),
@@ -65,7 +65,7 @@ class JobMoves(JobTable):
         write = self._transition(
             job_id,
             [replace(step, state=State.PENDING, attempt=SAME_ATTEMPT)],
-            Condition(
+            WriteCondition(
                 "#state = :waiting AND #follows.#k = :key"
                 " AND (attribute_not_exists(#queued_after) OR #queued_after < :slot)",
                 {"waiting": State.WAITING, "key": key.encode(), "slot": slot},
@@ -132,7 +132,7 @@ class JobMoves(JobTable):
                                          active, epoch 1   <------  claim A
             A: skipped if epoch 0 ---->  refused as a whole: decides anew
         """
-        condition = Condition(
+        condition = WriteCondition(
             "#state = :waiting OR (#state = :pending AND #epoch = :none)",
             {"waiting": State.WAITING, "pending": State.PENDING, "none": 0},
         )
@@ -159,7 +159,7 @@ class JobMoves(JobTable):
         return self._complete(
             self._update(
                 job_id,
-                Condition(holds, values),
+                WriteCondition(holds, values),
                 lambda old: old.get("cancel_requested") == reason,
                 sets={"cancel_requested": reason},
             )
@@ -188,14 +188,14 @@ class JobMoves(JobTable):
     def rearm(self, head: Head, now_ms: int, *, at_ms: int | None = None) -> None:
         """Set when the requeue function handles a job next, after it has handled it.
 
-        At `at_ms`, or when what is to come next is due (`rearmed`). Conditional on the `wake_at`
+        At `at_ms`, or when what is to come next is due (`rearm`). Conditional on the `wake_at`
         that was handled; a refusal counts as success.
         """
-        after = rearmed(head, now_ms) if at_ms is None else replace(head, wake_at_ms=at_ms)
+        after = rearm(head, now_ms) if at_ms is None else replace(head, wake_at_ms=at_ms)
         sets, removes = change(head, after)
         if not sets and not removes:  # DynamoDB refuses an update without a change
             return
-        condition = Condition("#wake_at = :seen", {"seen": head.wake_at_ms or 0})
+        condition = WriteCondition("#wake_at = :seen", {"seen": head.wake_at_ms or 0})
         try:
             self._update(head.job_id, condition, lambda _: False, sets=sets, removes=removes)
         except Refused:
@@ -224,9 +224,9 @@ class JobMoves(JobTable):
             self._table.delete(key(job_id, sk))
 
 
-def _as_seen(head: Head) -> Condition:
+def _as_seen(head: Head) -> WriteCondition:
     """A job still has the state and the epoch of `head`."""
-    return Condition(
+    return WriteCondition(
         "#state = :before AND #epoch = :epoch",
         {"before": head.state, "epoch": head.epoch},
     )

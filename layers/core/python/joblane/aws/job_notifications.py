@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from joblane.aws.job_items import HEAD, NOTIFY
-from joblane.aws.table import Row, decoded
+from joblane.aws.table import Row, decode
 from joblane.job.lifecycle import State
 from joblane.notify.request import Notify, NotifyState
 
 
-class Change(NamedTuple):
+class NotifiedChange(NamedTuple):
     """A job that has come to a state that it notifies about."""
 
     notify: Notify
@@ -20,7 +20,7 @@ class Change(NamedTuple):
     """The job's row as this change left it; its submission may be in another item."""
 
 
-def read_change(record: Mapping[str, Any]) -> Change | None:
+def read_change(record: Mapping[str, Any]) -> NotifiedChange | None:
     """Read a record of the stream; None if it is no change of the state, or not to such a one.
 
     Raises KeyError, ValueError or TypeError for a record that cannot be read.
@@ -28,13 +28,13 @@ def read_change(record: Mapping[str, Any]) -> Change | None:
     stream = record["dynamodb"]
     if stream["Keys"]["sk"]["S"] != HEAD:
         return None
-    new, old = decoded(stream.get("NewImage", {})), decoded(stream.get("OldImage", {}))
+    new, old = decode(stream.get("NewImage", {})), decode(stream.get("OldImage", {}))
     if NOTIFY not in new or new["state"] == old.get("state"):
         return None
     notify = _notify(new)
     for state in notify.on:
         if state == new["state"]:
-            return Change(notify, state, State(old["state"]) if old else None, new)
+            return NotifiedChange(notify, state, State(old["state"]) if old else None, new)
     return None
 
 

@@ -18,7 +18,7 @@ class Place(NamedTuple):
 class JobPlaces(Store):
     """Reads where jobs belong, and nothing else of them: they may be another tenant's."""
 
-    def of(self, job_ids: Sequence[str]) -> Mapping[str, Place]:
+    def read(self, job_ids: Sequence[str]) -> Mapping[str, Place]:
         """Read the places of up to a hundred jobs in one request, without absent ones."""
         rows = self._table.get_many([key(job_id) for job_id in job_ids])
         return {row["job_id"]: _place(row) for row in rows}

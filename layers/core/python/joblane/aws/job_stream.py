@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from joblane.aws.job_items import HEAD, tenant_of
-from joblane.aws.table import Row, decoded
+from joblane.aws.table import Row, decode
 from joblane.job.lifecycle import State
 from joblane.job.timeline import Step
 from joblane.queue.activity import Change, kind_of
@@ -20,7 +20,7 @@ def read_record(record: Mapping[str, Any]) -> Change | None:
     stream = record["dynamodb"]
     if stream["Keys"]["sk"]["S"] != HEAD:
         return None
-    new, old = decoded(stream.get("NewImage", {})), decoded(stream.get("OldImage", {}))
+    new, old = decode(stream.get("NewImage", {})), decode(stream.get("OldImage", {}))
     before, after = _state(old), _state(new)
     # Of a group, its members are counted, and itself while it waits for its run_at.
     kind = None if after is None or "group" in new else kind_of(before, after)

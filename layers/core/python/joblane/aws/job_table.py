@@ -26,7 +26,7 @@ class Refused(Changed):
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class WriteCondition:
     """When a write may happen, as `joblane.aws.table` writes it."""
 
     text: str
@@ -34,7 +34,7 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class RowWrite:
     """An UpdateItem of a job's row, and how it is known again when it was made before."""
 
     job_id: str
@@ -43,9 +43,9 @@ class Write:
     """The end of the row's timeline once it was made."""
 
 
-def unchanged(head: Head) -> Condition:
+def unchanged(head: Head) -> WriteCondition:
     """A job still has the state, the epoch and the timeline of `head`."""
-    return Condition(
+    return WriteCondition(
         "#state = :before AND #epoch = :epoch AND size(#timeline) = :length",
         {"before": head.state, "epoch": head.epoch, "length": len(head.timeline)},
     )
@@ -165,14 +165,14 @@ class JobTable(Store):
         self,
         job_id: str,
         steps: Sequence[Step],
-        condition: Condition,
+        condition: WriteCondition,
         *,
         sets: Row | None = None,
         removes: Iterable[str] = (),
         adds: Iterable[str] = (),
         instead: bool = False,
         wants_row: bool = True,
-    ) -> Write:
+    ) -> RowWrite:
         """What writes a transition and its lines in the timeline.
 
         With `instead` the steps replace the timeline; the condition must exclude that another
@@ -190,9 +190,9 @@ class JobTable(Store):
         request = self._table.update_request(
             key(job_id), update, condition.text, values, wants_row=wants_row
         )
-        return Write(job_id, request, lines)
+        return RowWrite(job_id, request, lines)
 
-    def _make(self, write: Write) -> Row:
+    def _make(self, write: RowWrite) -> Row:
         """Make a write of `_transition`. Returns the new row, if it is wanted.
 
         The SDK repeats a call whose response was lost, and the second one is refused. A refusal
@@ -204,7 +204,7 @@ class JobTable(Store):
     def _update(
         self,
         job_id: str,
-        condition: Condition,
+        condition: WriteCondition,
         is_repeated: Callable[[Row], bool],
         *,
         sets: Row,
@@ -227,7 +227,7 @@ class JobTable(Store):
     def _as_update(
         self,
         job_id: str,
-        condition: Condition,
+        condition: WriteCondition,
         *,
         sets: Row,
         removes: Iterable[str] = (),
@@ -259,7 +259,7 @@ class JobTable(Store):
 
 
 def _expression(
-    condition: Condition,
+    condition: WriteCondition,
     sets: Row,
     removes: Iterable[str],
     adds: Iterable[str],

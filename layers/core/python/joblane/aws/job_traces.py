@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from joblane.aws.job_items import HEAD, member_of, tenant_of
-from joblane.aws.table import Row, decoded
+from joblane.aws.table import Row, decode
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.spans import Ended, ends_something
 from joblane.job.trace import in_sample, parse_trace
@@ -23,7 +23,7 @@ def read_ended(record: Mapping[str, Any], ratio: float) -> Ended | None:
     before, after = _state(stream.get("OldImage")), _state(stream["NewImage"])
     if after is None or not (before is State.ACTIVE or before is not after):
         return None  # decided before both images are decoded: most changes end nothing
-    new, old = decoded(stream["NewImage"]), decoded(stream.get("OldImage", {}))
+    new, old = decode(stream["NewImage"]), decode(stream.get("OldImage", {}))
     claimed = new["epoch"] != old.get("epoch")
     if not ends_something(before, after, claimed=claimed) or not _in_sample(new, ratio):
         return None
@@ -65,7 +65,7 @@ def _in_sample(row: Row, ratio: float) -> bool:
 def _timeline(old: list[str], new: list[str]) -> tuple[str, ...]:
     """All steps up to the change.
 
-    A change may shorten the timeline (`joblane.job.timeline.extended`), and so leave out when the
+    A change may shorten the timeline (`joblane.job.timeline.extend`), and so leave out when the
     attempt began that it ends: then the earlier steps are those of before.
     """
     longer = new[: len(old)] == old and len(new) > len(old)

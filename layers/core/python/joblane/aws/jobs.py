@@ -5,7 +5,7 @@ Submitted jobs are put here; `joblane.aws.job_claims` has the writes of agents, 
 """
 
 from joblane.aws.job_claims import JobClaims
-from joblane.aws.job_items import is_inline, key, stored_spec, to_data, to_row
+from joblane.aws.job_items import encode_spec, is_inline, key, to_data, to_row
 from joblane.aws.job_moves import JobMoves
 from joblane.aws.job_table import Refused
 from joblane.aws.table import ConditionFailed, Item, Row, TransactionRefused
@@ -51,7 +51,7 @@ class JobStore(JobClaims, JobMoves):
         except TransactionRefused as refusal:
             if found := refusal.row(0):
                 return self._complete(found)
-            if refusal.failed(1):
+            if refusal.has_failed(1):
                 raise Refused(None) from refusal
             raise
         return head
@@ -71,7 +71,7 @@ class JobStore(JobClaims, JobMoves):
 
     def _new_row(self, head: Head) -> Row:
         """The head's row; writes a long submission to DATA first."""
-        spec, inline = stored_spec(head.spec), is_inline(head)
+        spec, inline = encode_spec(head.spec), is_inline(head)
         if not inline:
             starts_ms = head.next_at_ms or head.timeline[0].at_ms
             self._table.put(to_data(head, spec, starts_ms // 1000 + DATA_DAYS * 86_400))

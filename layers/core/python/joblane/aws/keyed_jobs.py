@@ -60,7 +60,7 @@ from joblane.errors import Changed
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
 from joblane.job.timeline import Step
-from joblane.key.decide import Seen
+from joblane.key.decide import SeenJob
 from joblane.key.state import KeyState
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class KeyedJobs(JobStore):
         except TransactionRefused as refusal:
             if found := refusal.row(1):
                 return self._complete(found)
-            if head.resubmit_of is not None and refusal.failed(len(writes) - 1):
+            if head.resubmit_of is not None and refusal.has_failed(len(writes) - 1):
                 raise Refused(None) from refusal
             raise _changed() from refusal
         return head
@@ -126,18 +126,18 @@ class KeyedJobs(JobStore):
         try:
             self._table.transact([self._key(write), self.as_change(head, after), *self._skip(skip)])
         except TransactionRefused as refusal:
-            if not refusal.failed(1):
+            if not refusal.has_failed(1):
                 raise _changed() from refusal
             row = refusal.row(1)
             if row and row["timeline"][-1] == after.timeline[-1].encode():
                 return  # written before, and the answer was lost
             raise Refused(self._complete(row) if row else None) from refusal
 
-    def seen(self, job_ids: Collection[str]) -> dict[str, Seen]:
+    def read_seen(self, job_ids: Collection[str]) -> dict[str, SeenJob]:
         """Read jobs of a key, those that have a row: one request for each hundred."""
         rows = self._table.get_many([key(job_id) for job_id in job_ids], consistent=True)
         return {
-            row["job_id"]: Seen(State(row["state"]), row.get("slot"), not _not_started(row))
+            row["job_id"]: SeenJob(State(row["state"]), row.get("slot"), not _not_started(row))
             for row in rows
         }
 

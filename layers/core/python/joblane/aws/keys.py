@@ -102,7 +102,7 @@ class KeyStore(Store):
         found = self._table.get_many([{"key": row["key"]} for row in rows], consistent=True)
         return [_from_row(row) for row in found]
 
-    def looked(self, seen: StoredKey, at_ms: int | None) -> None:
+    def set_next_look(self, seen: StoredKey, at_ms: int | None) -> None:
         """Set when a key is looked at next; None: when somebody waits for it again.
 
         One write, and two for the index. Changes no version, so it gets in nobody's way. Does

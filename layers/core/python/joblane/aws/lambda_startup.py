@@ -35,7 +35,7 @@ def once(build: Callable[[], T]) -> Callable[[], T]:
     """
 
     @cache
-    def built() -> T:
+    def build_once() -> T:
         gc.disable()
         try:
             return build()
@@ -43,7 +43,7 @@ def once(build: Callable[[], T]) -> Callable[[], T]:
             gc.freeze()
             gc.enable()
 
-    return built
+    return build_once
 
 
 class Environment(BaseModel):
@@ -65,10 +65,12 @@ class Environment(BaseModel):
 
         Raises ValueError.
         """
-        return cls.model_validate({**_bundled(Path(handler).with_name(VARIABLES)), **os.environ})
+        return cls.model_validate(
+            {**_read_bundled(Path(handler).with_name(VARIABLES)), **os.environ}
+        )
 
 
-def _bundled(file: Path) -> dict[str, str]:
+def _read_bundled(file: Path) -> dict[str, str]:
     """The variables in a file of the bundle; none if there is no such file.
 
     Ids that deployment alone knows have a name there, such as `<people>`. JOBLANE_IDS has them by

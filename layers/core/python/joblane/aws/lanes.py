@@ -125,10 +125,10 @@ class LaneQueue:
 
     def receive(self, most: int, wait_s: int) -> list[Received]:
         """Receive up to `most` (1 to 10) messages, waiting up to `wait_s` (0 to 20) seconds."""
-        return received(self._client.receive_message(**self.receive_request(most, wait_s)))
+        return decode_received(self._client.receive_message(**self.receive_request(most, wait_s)))
 
     def receive_request(self, most: int, wait_s: int) -> "ReceiveMessageRequestTypeDef":
-        """The request of `receive`, which may be sent by other means; see `received`."""
+        """The request of `receive`, which may be sent by other means; see `decode_received`."""
         return {
             "QueueUrl": self.url,
             "MaxNumberOfMessages": most,
@@ -256,9 +256,9 @@ class Lanes:
         return True
 
 
-def received(answer: "ReceiveMessageResultTypeDef") -> list[Received]:
+def decode_received(answer: "ReceiveMessageResultTypeDef") -> list[Received]:
     """The messages in an answer to `receive_request`."""
-    return [_received(message) for message in answer.get("Messages", [])]
+    return [_decode_one(message) for message in answer.get("Messages", [])]
 
 
 def not_deleted(
@@ -274,7 +274,7 @@ def not_deleted(
     }
 
 
-def _received(message: "MessageTypeDef") -> Received:
+def _decode_one(message: "MessageTypeDef") -> Received:
     attributes = message["Attributes"]
     return Received(
         body=message["Body"],

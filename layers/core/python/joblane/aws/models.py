@@ -105,19 +105,19 @@ def _object(text: str, at: int, readers: Mapping[str, Read], other: Read) -> tup
     return _without_words(found), at + 1
 
 
-def _kept(names: Iterable[str]) -> Read:
+def _keep(names: Iterable[str]) -> Read:
     """Read an object and keep the members of these names."""
     readers = dict.fromkeys(names, _value)
 
-    def left_out(text: str, at: int) -> tuple[None, int]:
+    def skip(text: str, at: int) -> tuple[None, int]:
         return None, _PLAIN.raw_decode(text, _next(text, at))[1]
 
-    return lambda text, at: _object(text, at, readers, left_out)
+    return lambda text, at: _object(text, at, readers, skip)
 
 
 def _endpoints(text: str) -> dict[str, Any]:
     """Read the list of endpoints, of the services in use."""
-    services: dict[str, Read] = {"services": _kept(_LISTED)}
+    services: dict[str, Read] = {"services": _keep(_LISTED)}
 
     def partitions(text: str, at: int) -> tuple[list[Any], int]:
         found = []
@@ -143,18 +143,18 @@ class _Shape:
 def _model(text: str, operations: Iterable[str]) -> dict[str, Any]:
     """Read the model of a service, of these operations."""
 
-    def placed(text: str, at: int) -> tuple[_Shape, int]:
+    def place(text: str, at: int) -> tuple[_Shape, int]:
         value, end = _PLAIN.raw_decode(text, _next(text, at))
-        return _Shape(at, tuple(_named(value))), end
+        return _Shape(at, tuple(_list_named(value))), end
 
     def shapes(text: str, at: int) -> tuple[dict[str, _Shape], int]:
-        return _object(text, at, {}, placed)
+        return _object(text, at, {}, place)
 
     found: dict[str, Any] = _object(
-        text, 0, {"operations": _kept(operations), "shapes": shapes}, _value
+        text, 0, {"operations": _keep(operations), "shapes": shapes}, _value
     )[0]
     needed: dict[str, None] = {}
-    todo = [name for operation in found["operations"].values() for name in _named(operation)]
+    todo = [name for operation in found["operations"].values() for name in _list_named(operation)]
     while todo:
         if (name := todo.pop()) not in needed:
             needed[name] = None
@@ -163,7 +163,7 @@ def _model(text: str, operations: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def _named(part: Mapping[str, Any]) -> Iterator[str]:
+def _list_named(part: Mapping[str, Any]) -> Iterator[str]:
     """The shapes that an operation or a shape names."""
     parts = [part.get(key) for key in ("input", "output", "member", "key", "value")]
     parts += part.get("errors", [])

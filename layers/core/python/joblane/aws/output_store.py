@@ -28,7 +28,7 @@ from joblane.aws.objects import delete_objects
 from joblane.aws.table import ConditionFailed, Row, Store
 from joblane.deployment.names import OUTPUT
 from joblane.job.chunk import READ_MAX_BYTES, Chunk, DamagedChunk, belongs_in_s3, decode_chunk
-from joblane.job.output import SEQ_MAX, Record
+from joblane.job.output import SEQ_MAX, OutputRecord
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
@@ -50,7 +50,7 @@ _DAY_S = 86_400
 class Read(NamedTuple):
     """A record, and where a reader that has read it continues."""
 
-    record: Record
+    record: OutputRecord
     at: int
     """Chunks that begin before this record have been read."""
 
@@ -98,7 +98,7 @@ class OutputStore(Store):
         an earlier process of the agent has stored a chunk there.
         """
         first, last = chunk.first, chunk.last
-        data = chunk.compressed()
+        data = chunk.compress()
         content: Row = {"data": data}
         if belongs_in_s3(len(data), self._days):
             key = object_key(stream, first, last)
@@ -144,7 +144,7 @@ class OutputStore(Store):
             at = row["seq"] + 1
         return OutputRead(entries, at, size, more=following is not None)
 
-    def backwards(self, stream: str) -> Iterator[tuple[int, list[Record]]]:
+    def backwards(self, stream: str) -> Iterator[tuple[int, list[OutputRecord]]]:
         """Yield the first record's number and the records of each chunk, the last chunk first.
 
         Objects are read when their turn comes, and rows a few at first, then twice as many at a
@@ -185,7 +185,7 @@ class OutputStore(Store):
         self._table.delete_many([{"stream": stream, "seq": row["seq"]} for row in rows])
         return following is None
 
-    def _records(self, row: Row, seq: int) -> list[Record]:
+    def _records(self, row: Row, seq: int) -> list[OutputRecord]:
         """The records of a chunk that has any after the number `seq`."""
         if row["last"] <= seq or row["expires_at"] <= self._clock():
             return []

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from mypy_boto3_ssm.client import SSMClient
 
 
-def written_at(client: "SSMClient", name: str) -> float | None:
+def read_written_at(client: "SSMClient", name: str) -> float | None:
     """Return when a parameter got its value, in Unix seconds; None if there is none.
 
     CloudFormation writes a parameter when its value changes, and at no other update. Raises

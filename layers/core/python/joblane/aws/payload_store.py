@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from joblane.aws.bounded import Unreadable, read
-from joblane.aws.job_items import read_spec, spec_of_member, stored_spec
+from joblane.aws.job_items import encode_spec, read_spec, spec_of_member
 from joblane.deployment.names import PAYLOADS
 from joblane.errors import Failure
-from joblane.job.head import Head, PayloadObject, abridged
+from joblane.job.head import Head, PayloadObject, abridge
 from joblane.job.spec import Submission
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def is_large(spec: Submission) -> bool:
 
 
 def _encode(spec: Submission) -> bytes:
-    return stored_spec(spec).encode()
+    return encode_spec(spec).encode()
 
 
 class PayloadStore:
@@ -79,9 +79,9 @@ class PayloadStore:
             Bucket=self._bucket, Key=name, Body=body, ContentType="application/json"
         )
         stored = PayloadObject(name, len(body), hashlib.sha256(body).hexdigest())
-        return replace(head, spec=abridged(head.spec), payload=stored)
+        return replace(head, spec=abridge(head.spec), payload=stored)
 
-    def whole(self, head: Head) -> Head:
+    def read_whole(self, head: Head) -> Head:
         """Return the head with its whole submission; sends a request only if that is in S3.
 
         Raises PayloadLost, Unavailable.

@@ -20,7 +20,7 @@ class Requirements:
     def __init__(self, client: "LambdaClient", function: str) -> None:
         self._recovery = CalledFunction(lambda: client, function)
 
-    def first_blocking(self, conditions: Sequence[str]) -> Blocking | None:
+    def find_blocking(self, conditions: Sequence[str]) -> Blocking | None:
         """Test conditions in order; returns the first that blocks, None if none does.
 
         One call, some 50 ms and the time of the tests; no call without conditions. Raises

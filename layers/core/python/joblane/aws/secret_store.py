@@ -64,17 +64,17 @@ class SecretStore:
         """Read one secret. Raises as `read`, and ValueError for what is no reference."""
         return self._value(parse(reference), tenant, {})
 
-    def own(self, reference: str) -> str:
+    def read_own(self, reference: str) -> str:
         """Read a secret of the deployment itself, which joblane.toml names. Raises as `value`."""
-        return self._found(parse(reference), {})
+        return self._find(parse(reference), {})
 
     def _value(self, name: SecretName, tenant: str, read: dict[SecretName, str]) -> str:
         if not name.belongs_to(self._deployment, tenant):
             # The API refuses such a submission; this also checks rows written by other means.
             raise SecretProblem(f"it is not a name of tenant {tenant}")
-        return self._found(name, read)
+        return self._find(name, read)
 
-    def _found(self, name: SecretName, read: dict[SecretName, str]) -> str:
+    def _find(self, name: SecretName, read: dict[SecretName, str]) -> str:
         whole = SecretName(name.store, name.name)
         if whole not in read:
             read[whole] = self._fetch(whole)

@@ -5,7 +5,7 @@ One item for each queue, written by operators and read by every agent, and one w
 
 from collections.abc import Iterable
 
-from joblane.aws.table import ConditionFailed, Row, Store, decoded, encoded
+from joblane.aws.table import ConditionFailed, Row, Store, decode, encode
 from joblane.deployment.names import TENANT_SHARES
 from joblane.errors import Changed
 from joblane.queue.settings import UNSET, QueueSettings
@@ -86,7 +86,7 @@ class SettingsStore(Store):
             else:
                 self._table.put(row, "attribute_not_exists(version)")
         except ConditionFailed as failure:
-            if failure.row != decoded(encoded(row)):
+            if failure.row != decode(encode(row)):
                 raise _changed() from failure
 
     def put_shares(self, queue: str, shares: Shares, version: int) -> None:

@@ -49,13 +49,13 @@ class TransactionRefused(Failure):
         )
         self._reasons = reasons
 
-    def failed(self, number: int) -> bool:
+    def has_failed(self, number: int) -> bool:
         """Whether the condition of a write, counted from 0, does not hold."""
         return self._reasons[number].get("Code") == "ConditionalCheckFailed"
 
     def row(self, number: int) -> Row:
         """The stored item that failed a condition; empty if there is none."""
-        return decoded(self._reasons[number].get("Item") or {})
+        return decode(self._reasons[number].get("Item") or {})
 
 
 class Table:
@@ -71,8 +71,8 @@ class Table:
 
     def get(self, key: Row) -> Row | None:
         """Read one item, strongly consistent."""
-        answer = self.client.get_item(TableName=self.name, Key=encoded(key), ConsistentRead=True)
-        return decoded(answer["Item"]) if "Item" in answer else None
+        answer = self.client.get_item(TableName=self.name, Key=encode(key), ConsistentRead=True)
+        return decode(answer["Item"]) if "Item" in answer else None
 
     def get_many(self, keys: Sequence[Row], *, consistent: bool = False) -> list[Row]:
         """Read many items, a hundred in a request, in any order and without absent ones.
@@ -83,11 +83,11 @@ class Table:
         found: list[Row] = []
         distinct = [*{tuple(sorted(key.items())): key for key in keys}.values()]
         for start in range(0, len(distinct), _BATCH_GET):
-            wanted = [encoded(key) for key in distinct[start : start + _BATCH_GET]]
+            wanted = [encode(key) for key in distinct[start : start + _BATCH_GET]]
             todo: Mapping[str, Any] = {self.name: {"Keys": wanted, "ConsistentRead": consistent}}
             while todo:
                 answer = self.client.batch_get_item(RequestItems=todo)
-                found += map(decoded, answer["Responses"].get(self.name, []))
+                found += map(decode, answer["Responses"].get(self.name, []))
                 todo = answer.get("UnprocessedKeys", {})
                 if todo:
                     time.sleep(_PAUSE_S)
@@ -101,12 +101,12 @@ class Table:
         `options` are parameters of DynamoDB's Query, such as `Limit`.
         """
         if start is not None:
-            options["ExclusiveStartKey"] = encoded(start)
+            options["ExclusiveStartKey"] = encode(start)
         text = f"{condition} {options.get('ProjectionExpression', '')}"
         request = {**self._request(text, values), "KeyConditionExpression": condition, **options}
         answer = self.client.query(**request)
         last = answer.get("LastEvaluatedKey")
-        return list(map(decoded, answer["Items"])), None if last is None else decoded(last)
+        return list(map(decode, answer["Items"])), None if last is None else decode(last)
 
     def query_all(
         self,
@@ -123,12 +123,12 @@ class Table:
 
     def put(self, row: Row, condition: str = "", /, **values: object) -> None:
         """Write a whole item; attributes that are None are left out."""
-        self._write(self.client.put_item, "", condition, values, Item=encoded(row))
+        self._write(self.client.put_item, "", condition, values, Item=encode(row))
 
     def replace(self, row: Row) -> Row:
         """Write a whole item as `put` does. Returns it as it was, empty if it was absent."""
         return self._write(
-            self.client.put_item, "", "", {}, Item=encoded(row), ReturnValues="ALL_OLD"
+            self.client.put_item, "", "", {}, Item=encode(row), ReturnValues="ALL_OLD"
         )
 
     def update(self, key: Row, update: str, condition: str = "", /, **values: object) -> Row:
@@ -142,7 +142,7 @@ class Table:
         options = {
             "UpdateExpression": update,
             "ReturnValues": "ALL_NEW" if wants_row else "NONE",
-            "Key": encoded(key),
+            "Key": encode(key),
         }
         return self._conditional(update, condition, values, **options)
 
@@ -152,12 +152,12 @@ class Table:
 
     def as_put(self, row: Row, condition: str, /, **values: object) -> Item:
         """`put` as a part of a transaction."""
-        request = {**self._request(condition, values), "Item": encoded(row)}
+        request = {**self._request(condition, values), "Item": encode(row)}
         return {"Put": {**request, "ConditionExpression": condition, **_WITH_ITEM}}
 
     def as_update(self, key: Row, update: str, condition: str, /, **values: object) -> Item:
         """`update` as a part of a transaction."""
-        request = {**self._request(f"{update} {condition}", values), "Key": encoded(key)}
+        request = {**self._request(f"{update} {condition}", values), "Key": encode(key)}
         conditional = {"UpdateExpression": update, "ConditionExpression": condition}
         return {"Update": {**request, **conditional, **_WITH_ITEM}}
 
@@ -180,14 +180,14 @@ class Table:
 
     def delete(self, key: Row, condition: str = "", /, **values: object) -> Row:
         """Delete an item. Returns it as it was, empty if it was absent."""
-        options = {"Key": encoded(key), "ReturnValues": "ALL_OLD"}
+        options = {"Key": encode(key), "ReturnValues": "ALL_OLD"}
         return self._write(self.client.delete_item, "", condition, values, **options)
 
     def delete_many(self, keys: Sequence[Row]) -> None:
         """Delete many items, 25 in a request; absent ones are no error."""
         for start in range(0, len(keys), _BATCH_WRITE):
             chosen = keys[start : start + _BATCH_WRITE]
-            wanted = [{"DeleteRequest": {"Key": encoded(key)}} for key in chosen]
+            wanted = [{"DeleteRequest": {"Key": encode(key)}} for key in chosen]
             todo: Mapping[str, Any] = {self.name: wanted}
             while todo:
                 todo = self.client.batch_write_item(RequestItems=todo).get("UnprocessedItems", {})
@@ -217,7 +217,7 @@ class Table:
         pauses = iter(_BUSY_PAUSES_S)
         while True:
             try:
-                return decoded(operation(**request).get("Attributes", {}))
+                return decode(operation(**request).get("Attributes", {}))
             except ClientError as error:
                 code = error.response["Error"]["Code"]
                 if code == "TransactionConflictException" and (wait_s := next(pauses, None)):
@@ -226,7 +226,7 @@ class Table:
                 if code != "ConditionalCheckFailedException":
                     raise
                 stored: Any = error.response.get("Item") or {}  # the stubs lack it
-                raise ConditionFailed(decoded(stored)) from error
+                raise ConditionFailed(decode(stored)) from error
 
     def _request(self, expressions: str, values: Row) -> dict[str, Any]:
         """The table and the placeholders of expressions; DynamoDB refuses empty sets of them."""
@@ -259,17 +259,17 @@ def _encode(value: object) -> Item:
         case list() | tuple():
             return {"L": [_encode(entry) for entry in value]}
         case dict():
-            return {"M": encoded(value)}
+            return {"M": encode(value)}
     raise TypeError(f"DynamoDB stores no {type(value).__name__} here")
 
 
-def encoded(row: Row) -> Item:
+def encode(row: Row) -> Item:
     """Encode attributes, without those that are None."""
     return {name: _encode(value) for name, value in row.items() if value is not None}
 
 
-def decoded(item: Mapping[str, Any]) -> Row:
-    """Inverse of `encoded`."""
+def decode(item: Mapping[str, Any]) -> Row:
+    """Inverse of `encode`."""
     return {name: _decode(value) for name, value in item.items()}
 
 
@@ -285,5 +285,5 @@ def _decode(value: Mapping[str, Any]) -> Any:
         case "L":
             return [_decode(entry) for entry in content]
         case "M":
-            return decoded(content)
+            return decode(content)
     return content

@@ -12,7 +12,7 @@ MESSAGE_BYTES = 200_000
 bytes, some 10,000 with a long timeline, and SQS allows 262,144 at least."""
 
 
-class Batch(BaseModel):
+class SpanBatch(BaseModel):
     """The content of a message."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")

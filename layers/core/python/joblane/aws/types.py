@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from joblane.audit.records import Who
-from joblane.aws.table import Item, Row, Store, TransactionRefused, encoded
+from joblane.aws.table import Item, Row, Store, TransactionRefused, encode
 from joblane.errors import Changed
 from joblane.job.type_definition import TypeDefinition, TypeVersion
 
@@ -101,12 +101,12 @@ class TypeStore(Store):
     def _name(self, tenant: str, name: str, update: str, version: int | None = None) -> Row:
         request: Row = {
             "TableName": self._table.name,
-            "Key": encoded({"type": tenant}),
+            "Key": encode({"type": tenant}),
             "UpdateExpression": update,
             "ExpressionAttributeNames": {"#names": "names", "#name": name},
         }
         if version is not None:
-            request["ExpressionAttributeValues"] = encoded({":version": version})
+            request["ExpressionAttributeValues"] = encode({":version": version})
         return {"Update": request}
 
     def _write(self, items: list[Item]) -> None:

@@ -81,7 +81,7 @@ class UsageStore(Store):
                 "closed": [jobs.closed_minute, jobs.closed.counts.encode()],
                 "present": [jobs.at_minute, jobs.present.counts.encode()],
                 "counted": accounts.counted_ms,
-                "settled": None if accounts.settled is None else _settled_row(accounts.settled),
+                "settled": None if accounts.settled is None else _encode_settled(accounts.settled),
             },
             "next": over + 1,
             "expires": figures.at_minute * 60 + ACCOUNT_TTL_S,
@@ -143,20 +143,23 @@ def _accounts(row: Row) -> Accounts:
     jobs = row["jobs"]
     settled = jobs.get("settled")
     return Accounts(
-        figures, _jobs(jobs), jobs.get("counted"), None if settled is None else _settled(settled)
+        figures,
+        _jobs(jobs),
+        jobs.get("counted"),
+        None if settled is None else _decode_settled(settled),
     )
 
 
 def _jobs(row: Row) -> Account[Jobs]:
     (closed_minute, closed), (at_minute, present) = row["closed"], row["present"]
-    return Account(closed_minute, _decoded(closed), _decoded(present), at_minute)
+    return Account(closed_minute, _decode(closed), _decode(present), at_minute)
 
 
-def _decoded(text: str) -> Jobs:
+def _decode(text: str) -> Jobs:
     return Jobs(StateCounts.decode(text))
 
 
-def _settled_row(settled: Settled) -> Row:
+def _encode_settled(settled: Settled) -> Row:
     figures = settled.figures
     return {
         "minute": settled.minute,
@@ -165,5 +168,5 @@ def _settled_row(settled: Settled) -> Row:
     }
 
 
-def _settled(row: Row) -> Settled:
-    return Settled(row["minute"], Figures(*row["figures"]), _decoded(row["jobs"]))
+def _decode_settled(row: Row) -> Settled:
+    return Settled(row["minute"], Figures(*row["figures"]), _decode(row["jobs"]))

@@ -197,7 +197,7 @@ def act(
         body = {**(body or {}), "reason": reason}
     if body is not None:
         headers["Content-Type"] = "application/json"
-        content = encoded(body)
+        content = encode_body(body)
     retries = Retries.IDEMPOTENT if idempotency_key else Retries.UNSENT
     return (yield Request(method, path, params, content, headers, retries))
 
@@ -205,7 +205,7 @@ def act(
 def ask(path: str, body: Mapping[str, Any]) -> Call[Any]:
     """Send a POST that changes nothing, again after a failure. Raises `InputError` as `act`."""
     headers = {"Content-Type": "application/json"}
-    return (yield Request("POST", path, None, encoded(body), headers, Retries.IDEMPOTENT))
+    return (yield Request("POST", path, None, encode_body(body), headers, Retries.IDEMPOTENT))
 
 
 def sweep(
@@ -226,7 +226,7 @@ def sweep(
         given["next"] = str(answer["next"])
 
 
-def listed(
+def list_entries(
     read: Callable[..., Call[Mapping[str, Any]]], limit: int | None, made: Callable[[Any], T]
 ) -> Stream[T]:
     """Yield what is made of the entries of a list, at most `limit`; pages are read as needed.
@@ -257,7 +257,7 @@ def segment(name: str, what: str) -> str:
         raise InputError(f"the {what} is plain text") from error
 
 
-def encoded(body: Mapping[str, Any]) -> bytes:
+def encode_body(body: Mapping[str, Any]) -> bytes:
     """Write a body as JSON in UTF-8. Raises `InputError`."""
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()

@@ -111,11 +111,11 @@ class _Bearer(httpx.Auth):
         self, request: httpx.Request
     ) -> Generator[httpx.Request, httpx.Response, None]:
         token = self._credential.token()
-        response = yield _authorized(request, token)
+        response = yield _authorize(request, token)
         if response.status_code == HTTPStatus.UNAUTHORIZED:
-            other = self._credential.renewed(token)
+            other = self._credential.renew(token)
             if other is not None:
-                yield _authorized(request, other)
+                yield _authorize(request, other)
 
     async def async_auth_flow(
         self, request: httpx.Request
@@ -123,24 +123,24 @@ class _Bearer(httpx.Auth):
         # In a thread: a credential reads and locks files, and asks the issuer. A renewal continues
         # when the task is cancelled, so that the refresh token that it used is replaced on disk.
         token = await asyncio.to_thread(self._credential.token)
-        response = yield _authorized(request, token)
+        response = yield _authorize(request, token)
         if response.status_code == HTTPStatus.UNAUTHORIZED:
-            other = await asyncio.to_thread(self._credential.renewed, token)
+            other = await asyncio.to_thread(self._credential.renew, token)
             if other is not None:
-                yield _authorized(request, other)
+                yield _authorize(request, other)
 
 
 def _auth(credential: Credential) -> httpx.Auth:
     return credential if isinstance(credential, httpx.Auth) else _Bearer(credential)
 
 
-def _authorized(request: httpx.Request, token: str | None) -> httpx.Request:
+def _authorize(request: httpx.Request, token: str | None) -> httpx.Request:
     if token:
         request.headers["Authorization"] = f"Bearer {token}"
     return request
 
 
-def _built(http: httpx.Client | httpx.AsyncClient, request: Request) -> httpx.Request:
+def _build(http: httpx.Client | httpx.AsyncClient, request: Request) -> httpx.Request:
     return http.build_request(
         request.method,
         request.path,
@@ -177,7 +177,7 @@ class Connection:
     def send(self, request: Request) -> Any:
         """Return the JSON of the answer. Raises `JoblaneError`."""
         try:
-            response = self._http.send(_built(self._http, request))
+            response = self._http.send(_build(self._http, request))
         except httpx.HTTPError as error:
             raise failure(error, self.url) from error
         return result(response, self.url, self._credential.hint, redirect=request.redirect)
@@ -200,11 +200,11 @@ class Connection:
                         time.sleep(step.seconds)
                     case _:
                         try:
-                            answer = self._done(step)
+                            answer = self._do(step)
                         except JoblaneError as failed:
                             error = failed
 
-    def _done(self, step: Request | Work) -> Any:
+    def _do(self, step: Request | Work) -> Any:
         return step.run(self.send) if isinstance(step, Work) else self.send(step)
 
     def result(self, call: Stream[T]) -> T:
@@ -235,7 +235,7 @@ class AsyncConnection:
     async def send(self, request: Request) -> Any:
         """Return the JSON of the answer. Raises `JoblaneError`."""
         try:
-            response = await self._http.send(_built(self._http, request))
+            response = await self._http.send(_build(self._http, request))
         except httpx.HTTPError as error:
             raise failure(error, self.url) from error
         return result(response, self.url, self._credential.hint, redirect=request.redirect)
@@ -258,11 +258,11 @@ class AsyncConnection:
                         await asyncio.sleep(step.seconds)
                     case _:
                         try:
-                            answer = await self._done(step)
+                            answer = await self._do(step)
                         except JoblaneError as failed:
                             error = failed
 
-    async def _done(self, step: Request | Work) -> Any:
+    async def _do(self, step: Request | Work) -> Any:
         if isinstance(step, Request):
             return await self.send(step)
         loop = asyncio.get_running_loop()

@@ -34,7 +34,7 @@ class Credential(Protocol):
         """Return the token to send; None for none."""
         ...
 
-    def renewed(self, refused: str | None) -> str | None:
+    def renew(self, refused: str | None) -> str | None:
         """Return a new token in place of the refused one; None if there is none."""
         ...
 
@@ -56,7 +56,7 @@ class StaticToken:
         """Return the token."""
         return self._token
 
-    def renewed(self, refused: str | None) -> str | None:  # noqa: ARG002 - see above
+    def renew(self, refused: str | None) -> str | None:  # noqa: ARG002 - see above
         """Return None: it cannot be renewed."""
         return None
 
@@ -72,15 +72,15 @@ class RenewableToken:
 
     def token(self) -> str | None:
         """Return the stored token, or a new one when it is about to expire."""
-        stored = self._stored()
+        stored = self._read_stored()
         if stored is not None and time.time() < stored.expires_at - MARGIN_S:
             return stored.access
-        return self.renewed(stored.access if stored else None)
+        return self.renew(stored.access if stored else None)
 
-    def renewed(self, refused: str | None) -> str | None:
+    def renew(self, refused: str | None) -> str | None:
         """Obtain a new token, unless another process just did. Raises `LoginError`."""
         with self._file.lock():
-            stored = self._stored()
+            stored = self._read_stored()
             if stored is not None and stored.access != refused:
                 return stored.access
             new = self._obtain(stored)
@@ -89,7 +89,7 @@ class RenewableToken:
             self._file.write(new)
             return new.access
 
-    def _stored(self) -> StoredToken | None:
+    def _read_stored(self) -> StoredToken | None:
         """Read the token stored for this API; the profile may have named another one before."""
         stored = self._file.read()
         return stored if stored is not None and stored.url == self._url else None

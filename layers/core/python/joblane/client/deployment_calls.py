@@ -14,12 +14,12 @@ from joblane.client.calls import (
     act,
     ask,
     get,
-    listed,
+    list_entries,
     segment,
     sweep,
 )
 from joblane.client.errors import InputError
-from joblane.client.fields import Moment, Submission, sent_fields, sent_filters
+from joblane.client.fields import Moment, Submission, encode_fields, encode_filters
 from joblane.client.log_calls import job_path
 
 SETTINGS = ("run_jobs", "threads", "cluster_threads")
@@ -69,7 +69,7 @@ class DeploymentCalls:
         `RequestError` with one entry in `fields` for each field that the API refused.
         """
         return as_object(
-            (yield from ask("/v1/queues/explain", sent_fields(submission))), "a choice of a queue"
+            (yield from ask("/v1/queues/explain", encode_fields(submission))), "a choice of a queue"
         )
 
     @ApiCall
@@ -129,7 +129,9 @@ class DeploymentCalls:
 
         `facts` names those that each entry shows, ten at most.
         """
-        return listed(partial(DeploymentCalls.agents, self, facts=facts), limit, dict[str, Any])
+        return list_entries(
+            partial(DeploymentCalls.agents, self, facts=facts), limit, dict[str, Any]
+        )
 
     @ApiCall
     def agent(self, name: str) -> Call[dict[str, Any]]:
@@ -168,7 +170,7 @@ class DeploymentCalls:
     @ApiStream
     def list_conditions(self, limit: int | None = None) -> Stream[dict[str, Any]]:
         """Yield the conditions that jobs wait for, at most `limit`; pages are read as needed."""
-        return listed(partial(DeploymentCalls.conditions, self), limit, dict[str, Any])
+        return list_entries(partial(DeploymentCalls.conditions, self), limit, dict[str, Any])
 
     @ApiCall
     def declare(
@@ -201,7 +203,7 @@ class DeploymentCalls:
         queues, filtered by `since`, `until` and `action`.
         """
         path = "/v1/audit" if job_id is None else f"{job_path(job_id)}/audit"
-        filters = sent_filters({"since": since, "until": until, "action": action})
+        filters = encode_filters({"since": since, "until": until, "action": action})
         params = {"limit": min(limit, LIST_MAX), "next": cursor or None, **filters}
         return as_object((yield from get(path, params)), "an audit trail")
 
@@ -218,7 +220,7 @@ class DeploymentCalls:
         """Yield entries of the audit trail as `audit` reads them, at most `limit`."""
         audit = DeploymentCalls.audit
         read = partial(audit, self, job_id, since=since, until=until, action=action)
-        return listed(read, limit, dict[str, Any])
+        return list_entries(read, limit, dict[str, Any])
 
     @ApiCall
     def health(self) -> Call[dict[str, Any]]:

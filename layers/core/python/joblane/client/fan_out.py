@@ -15,11 +15,11 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from joblane.client.answers import JobJson, job_json
 from joblane.client.batches import BATCH_BYTES, may_succeed
-from joblane.client.calls import LIST_MAX, ApiStream, Call, Item, Stream, encoded, get
+from joblane.client.calls import LIST_MAX, ApiStream, Call, Item, Stream, encode_body, get
 from joblane.client.errors import AnswerError, InputError, JoblaneError, NotFoundError
-from joblane.client.fields import Command, Submission, command_words, job_fields, sent_fields
+from joblane.client.fields import Command, Submission, command_words, encode_fields, job_fields
 from joblane.client.files.calls import with_uploads
-from joblane.client.follow import FollowPolicy, News, Poll, Runtime
+from joblane.client.follow import FollowPolicy, News, RepeatedCall, Runtime
 from joblane.client.log_calls import NEWBORN_S, job_path
 from joblane.client.refs import result_of, unless_completed
 from joblane.client.responses import refusal
@@ -64,7 +64,7 @@ class Mapped(Generic[V, J, R]):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MapPlan:
     """What `map` was asked for."""
 
     command: Any
@@ -118,10 +118,10 @@ class MapCalls(WatchCalls[J], ABC, Generic[J]):
         if window < 1:
             raise InputError("window must be at least 1")
         key = idempotency_key or uuid.uuid4().hex
-        plan = Plan(command, values, fields, as_completed, window, key, policy, Runtime())
+        plan = MapPlan(command, values, fields, as_completed, window, key, policy, Runtime())
         return _FanOut(self, plan).run()
 
-    def _mapped(self, done: _Done, handler: JobType[Any, Any] | None) -> Mapped[Any, J, Any]:
+    def _make(self, done: _Done, handler: JobType[Any, Any] | None) -> Mapped[Any, J, Any]:
         """Make what the caller gets."""
         job, error, found = None, done.error, None
         if done.job is not None:
@@ -138,7 +138,7 @@ class MapCalls(WatchCalls[J], ABC, Generic[J]):
 class _FanOut(Generic[J]):
     """The state of one `map`."""
 
-    def __init__(self, client: MapCalls[J], plan: Plan) -> None:
+    def __init__(self, client: MapCalls[J], plan: MapPlan) -> None:
         self._client = client
         self._plan = plan
         self._handler = plan.command if isinstance(plan.command, JobType) else None
@@ -154,17 +154,17 @@ class _FanOut(Generic[J]):
         self._next = 0
         """Index of the value to yield next, in order."""
         self._watch = _OpenJobs(plan.runtime)
-        self._poll: Poll[Any] | None = None
+        self._poll: RepeatedCall[Any] | None = None
 
     def run(self) -> Stream[Mapped[Any, J, Any]]:
         """Submit, wait and yield until all values are over."""
         while True:
-            if not self._exhausted and self._held() + self._most <= self._plan.window:
+            if not self._exhausted and self._count_held() + self._most <= self._plan.window:
                 yield from self._submit((yield from self._batch()))
             elif self._open:
                 yield from self._read()
             for done in self._ready():
-                yield Item(self._client._mapped((yield from self._whole(done)), self._handler))  # noqa: SLF001
+                yield Item(self._client._make((yield from self._read_whole(done)), self._handler))
             if self._exhausted and not self._open:
                 return
 
@@ -173,7 +173,7 @@ class _FanOut(Generic[J]):
         """Values in a request. Always as many, so that a repetition makes the same requests."""
         return min(LIST_MAX, self._plan.window)
 
-    def _held(self) -> int:
+    def _count_held(self) -> int:
         return len(self._done) + sum(map(len, self._open.values()))
 
     def _ready(self) -> Iterator[_Done]:
@@ -190,7 +190,7 @@ class _FanOut(Generic[J]):
         batch: list[_Entry] = []
         left = BATCH_BYTES
         for _ in range(self._most):
-            entry = self._kept or (yield from self._taken())
+            entry = self._kept or (yield from self._take())
             self._kept = None
             if self._exhausted and entry is None:
                 break
@@ -203,7 +203,7 @@ class _FanOut(Generic[J]):
             left -= entry.size
         return batch
 
-    def _taken(self) -> Call[_Entry | None]:
+    def _take(self) -> Call[_Entry | None]:
         """Take the next value; None if it cannot be sent, and if there is none."""
         taken = next(self._values, None)
         if taken is None:
@@ -212,7 +212,7 @@ class _FanOut(Generic[J]):
         index, value = taken
         try:
             made = {**self._plan.fields, **self._make(value)}
-            given = yield from with_uploads(sent_fields(made))
+            given = yield from with_uploads(encode_fields(made))
             size = _size(given)
         except InputError as error:
             self._done[index] = _Done(index, value, None, error)
@@ -236,7 +236,7 @@ class _FanOut(Generic[J]):
             over = not any(map(may_succeed, answers)) or runtime.clock() >= until
             return News(changed=False, done=over)
 
-        poll = Poll(send, judge, policy, runtime)
+        poll = RepeatedCall(send, judge, policy, runtime)
         answers: list[dict[str, Any]] = []
         while not poll.done:
             answers = yield from poll.answer()
@@ -257,19 +257,21 @@ class _FanOut(Generic[J]):
             policy = self._plan.policy or (
                 usual_policy(len(self._open)) if self._exhausted else WATCH
             )
-            self._poll = Poll(self._watch.read, self._watch.judge, policy, self._plan.runtime)
+            self._poll = RepeatedCall(
+                self._watch.read, self._watch.judge, policy, self._plan.runtime
+            )
         found = yield from self._poll.answer()
         for job in found.ended:
-            self._over(job["id"], job)
+            self._finish(job["id"], job)
         for job_id, error in self._watch.take_missing():
-            self._over(job_id, None, error)
+            self._finish(job_id, None, error)
 
-    def _over(self, job_id: str, job: JobJson | None, error: JoblaneError | None = None) -> None:
+    def _finish(self, job_id: str, job: JobJson | None, error: JoblaneError | None = None) -> None:
         for entry in self._open.pop(job_id):
             typed = entry.fields.get("type") is not None
             self._done[entry.index] = _Done(entry.index, entry.value, job, error, typed)
 
-    def _whole(self, done: _Done) -> Call[_Done]:
+    def _read_whole(self, done: _Done) -> Call[_Done]:
         """Read the result of a job of a type, which lists do not have."""
         if not done.typed or done.job is None or done.job["state"] != State.COMPLETED:
             return done
@@ -279,7 +281,9 @@ class _FanOut(Generic[J]):
             return (yield from get(path, retry=False))
 
         policy = self._plan.policy or WATCH
-        poll = Poll(read, lambda _: News(changed=True, done=True), policy, self._plan.runtime)
+        poll = RepeatedCall(
+            read, lambda _: News(changed=True, done=True), policy, self._plan.runtime
+        )
         try:
             return replace(done, job=job_json((yield from poll.answer())))
         except NotFoundError as error:
@@ -349,7 +353,7 @@ def _text(value: object) -> str:
 
 def _size(fields: Mapping[str, Any]) -> int:
     """Bytes of a submission in a request. Raises `InputError` if they are too many."""
-    size = len(encoded(fields)) + 2
+    size = len(encode_body(fields)) + 2
     if size > BATCH_BYTES:
         raise InputError(f"the submission has {size:,} bytes; {BATCH_BYTES:,} are allowed")
     return size

@@ -1,7 +1,7 @@
 """What calls take: the fields of a submission, the filters of lists, times and durations.
 
 Mappings are TypedDicts, so that a type checker refuses a field that does not exist; the API does
-too. `sent_fields` and `sent_filters` write them as the API takes them.
+too. `encode_fields` and `encode_filters` write them as the API takes them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -227,7 +227,7 @@ def seconds(name: str, duration: object) -> float:
     )
 
 
-def sent_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+def encode_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a submission that are not None, as the API takes them.
 
     Raises `InputError` for a time or a duration that is none.
@@ -246,11 +246,11 @@ def sent_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def sent_filters(filters: Mapping[str, Any]) -> dict[str, str | Sequence[str]]:
+def encode_filters(filters: Mapping[str, Any]) -> dict[str, str | Sequence[str]]:
     """Return the filters that are on, as parameters of a request. Raises `InputError`."""
     given = {
         name: "true" if value is True else value
-        for name, value in sent_fields(filters).items()
+        for name, value in encode_fields(filters).items()
         if value is not False
     }
     labels = given.pop("labels", None)

@@ -1,7 +1,8 @@
 """Following a job: when to ask again, when to report that the API does not answer, when to stop.
 
-`Pace` is a value: each answer or failure gives the next value and a `Step`. `Poll` applies the
-steps to a call. Both are without I/O; the clock and random numbers are handed in.
+`FollowPace` is a value: each answer or failure gives the next value and a `FollowStep`.
+`RepeatedCall` applies the steps to a call. Both are without I/O; the clock and random numbers are
+handed in.
 
 The interval is 0.1 s while output comes; without news it is a tenth of the time since the last
 news, at most 1 s. So the delay of a line is at most a tenth of the silence before it, and a job
@@ -48,7 +49,7 @@ class Note(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FollowStep:
     """What to do next."""
 
     delay_s: float = 0.0
@@ -69,7 +70,7 @@ class News:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class FollowPace:
     """State of following; times are of one monotonic clock, in seconds."""
 
     policy: FollowPolicy
@@ -85,24 +86,24 @@ class Pace:
     """The API has answered at least once."""
 
     @classmethod
-    def start(cls, policy: FollowPolicy, now: float) -> "Pace":
+    def start(cls, policy: FollowPolicy, now: float) -> "FollowPace":
         """Start following."""
         return cls(policy, began=now, changed=now)
 
-    def after(self, news: News, now: float) -> tuple["Pace", Step]:
+    def after(self, news: News, now: float) -> tuple["FollowPace", FollowStep]:
         """Decide what to do after an answer."""
         changed = now if news.changed else self.changed
         pace = replace(self, changed=changed, failures=0, heard=True)
         note = Note.BACK if self.failures >= 2 else None
         if news.done or news.more:
-            return pace, Step(note=note)
+            return pace, FollowStep(note=note)
         idle_s = (now - changed) * self.policy.idle_share
         delay_s = min(max(idle_s, self.policy.busy_s), self.policy.idle_max_s)
-        return pace, Step(delay_s, note)
+        return pace, FollowStep(delay_s, note)
 
     def after_failure(
         self, error: JoblaneError, now: float, roll: float
-    ) -> tuple["Pace", Step] | None:
+    ) -> tuple["FollowPace", FollowStep] | None:
         """Decide what to do after a failure; None when it is final and must be raised.
 
         `roll` is uniform in [0, 1). A single failure is not reported, because servers close idle
@@ -112,11 +113,11 @@ class Pace:
             newborn = not self.heard and now - self.began < self.policy.newborn_s
             if not (newborn and isinstance(error, NotFoundError)):
                 return None
-            return self, Step(self.policy.busy_s)
+            return self, FollowStep(self.policy.busy_s)
         since = self.failing_since if self.failures else now
         pace = replace(self, failures=self.failures + 1, failing_since=since)
         if now - since >= self.policy.give_up_s:
-            return pace, Step(gave_up=True)
+            return pace, FollowStep(gave_up=True)
         doubled = self.policy.first_retry_s * 2 ** min(
             self.failures, 32
         )  # a larger power overflows a float
@@ -124,7 +125,7 @@ class Pace:
         delay_s = bound_s * (1 + roll) / 2
         if isinstance(error, ThrottledError) and error.retry_after_s:
             delay_s = max(delay_s, min(error.retry_after_s, self.policy.give_up_s))
-        return pace, Step(delay_s, Note.AWAY if pace.failures == 2 else None)
+        return pace, FollowStep(delay_s, Note.AWAY if pace.failures == 2 else None)
 
 
 @dataclass(slots=True)
@@ -137,7 +138,7 @@ class Runtime:
     """Called when the API stopped answering or answers again."""
 
 
-class Poll(Generic[T]):
+class RepeatedCall(Generic[T]):
     """Repeats a call until its answer is the last one; outages of the API are waited out."""
 
     def __init__(
@@ -154,7 +155,7 @@ class Poll(Generic[T]):
         self._policy = policy
         self._runtime = runtime
         self._until = until
-        self._pace = Pace.start(policy, runtime.clock())
+        self._pace = FollowPace.start(policy, runtime.clock())
         self._delay_s: float | None = None
         self.done = False
         """Whether the last answer was the last one."""
@@ -171,7 +172,7 @@ class Poll(Generic[T]):
             try:
                 answer = yield from self._fetch()
             except JoblaneError as error:
-                self._failed(error)
+                self._note_failure(error)
             else:
                 news = self._judge(answer)
                 self._pace, step = self._pace.after(news, self._runtime.clock())
@@ -185,7 +186,7 @@ class Poll(Generic[T]):
             return delay_s
         return min(delay_s, max(self._until - self._runtime.clock(), 0.0))
 
-    def _failed(self, error: JoblaneError) -> None:
+    def _note_failure(self, error: JoblaneError) -> None:
         decided = self._pace.after_failure(error, self._runtime.clock(), self._runtime.random())
         if decided is None:
             raise error
@@ -226,7 +227,7 @@ def follow_log(
         full = 0 < page.get("limit", 0) <= len(entries)
         return News(bool(entries) or moved, more=full, done=bool(page.get("complete")))
 
-    poll = Poll(ask, judge, policy or FollowPolicy(), runtime or Runtime())
+    poll = RepeatedCall(ask, judge, policy or FollowPolicy(), runtime or Runtime())
     try:
         while not poll.done:
             page = yield from poll.answer()

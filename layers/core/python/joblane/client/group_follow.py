@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from joblane.client.answers import GroupPage, JobJson, MemberJson, member_ended
 from joblane.client.calls import Call, Item, Stream
-from joblane.client.follow import FollowPolicy, News, Poll, Runtime
+from joblane.client.follow import FollowPolicy, News, RepeatedCall, Runtime
 from joblane.job.lifecycle import ENDED
 
 GROUP = FollowPolicy(busy_s=0.2, idle_share=0.2, idle_max_s=5.0)
@@ -27,7 +27,7 @@ class GroupNews:
 
 
 @dataclass(slots=True)
-class Reading:
+class GroupReading:
     """Which page is next. Pages are numbered from 0."""
 
     cursors: list[str | None] = field(default_factory=lambda: [None])
@@ -94,7 +94,7 @@ def follow_group(
 
     `read` reads the page at a cursor, `head` the group's job.
     """
-    reading = Reading()
+    reading = GroupReading()
     found: GroupNews
 
     def ask() -> Call[GroupPage]:
@@ -107,7 +107,7 @@ def follow_group(
         found, news = reading.take(page)
         return news
 
-    poll = Poll(ask, judge, policy, runtime or Runtime())
+    poll = RepeatedCall(ask, judge, policy, runtime or Runtime())
     while not poll.done:
         yield from poll.answer()
         yield Item(found)

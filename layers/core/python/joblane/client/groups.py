@@ -14,7 +14,7 @@ from joblane.client.calls import (
     Caller,
     Stream,
     get,
-    listed,
+    list_entries,
     segment,
     sweep,
 )
@@ -66,7 +66,7 @@ class Groups(Caller[C], Generic[J, C]):
     @ApiStream
     def members(self, group_id: str) -> Stream[MemberJson]:
         """Yield all members, in the order of their agents' names; pages are read as needed."""
-        return listed(partial(Groups.page, self, group_id), None, _member)
+        return list_entries(partial(Groups.page, self, group_id), None, _member)
 
     @ApiStream
     def follow(

@@ -39,7 +39,7 @@ class PinnedIssuer:
         in place of the stored one. Raises `LoginError` when another one is stored or another one
         was confirmed, and `ConfigError` when the file cannot be used.
         """
-        named = _pinned(self.api_url, issuer)
+        named = _pin(self.api_url, issuer)
         if confirmed is not None and confirmed != issuer.issuer:
             raise LoginError(
                 f"{self.api_url} names the issuer {issuer.issuer}, not {confirmed}; "
@@ -49,13 +49,13 @@ class PinnedIssuer:
         if stored == named:
             return
         if stored is not None and confirmed is None:
-            raise LoginError(self._changed(stored, named))
+            raise LoginError(self._describe_change(stored, named))
         self._write(named)
         self._show(
             f"the issuer of {self.api_url} is {issuer.issuer}; a change of it will be refused"
         )
 
-    def _changed(self, stored: Mapping[str, object], named: Mapping[str, object]) -> str:
+    def _describe_change(self, stored: Mapping[str, object], named: Mapping[str, object]) -> str:
         changes = ", ".join(
             f"{key} from {stored.get(key)} to {value}"
             for key, value in named.items()
@@ -95,7 +95,7 @@ class PinnedIssuer:
             raise ConfigError(f"{self._path} cannot be written: {error.strerror}") from None
 
 
-def _pinned(api_url: str, issuer: "Issuer") -> dict[str, object]:
+def _pin(api_url: str, issuer: "Issuer") -> dict[str, object]:
     """What must not change: with another client or audience the token would be for another API."""
     return {
         "api": api_url,

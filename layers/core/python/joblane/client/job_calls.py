@@ -21,7 +21,7 @@ from joblane.client.calls import (
     Stream,
     act,
     get,
-    listed,
+    list_entries,
     sweep,
 )
 from joblane.client.errors import WaitTimeoutError
@@ -30,13 +30,13 @@ from joblane.client.fields import (
     Seconds,
     Submission,
     SubmissionFields,
+    encode_fields,
+    encode_filters,
     job_fields,
     seconds,
-    sent_fields,
-    sent_filters,
 )
 from joblane.client.files.calls import with_uploads
-from joblane.client.follow import FollowPolicy, News, Poll, Runtime
+from joblane.client.follow import FollowPolicy, News, RepeatedCall, Runtime
 from joblane.client.log_calls import LogCalls, job_path
 from joblane.client.tracing import trace_headers
 from joblane.handler.job_type import JobType
@@ -63,7 +63,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         fields: SubmissionFields,
     ) -> Call[J]:
         named = job_fields(what, params)
-        given = yield from with_uploads(sent_fields(fields))
+        given = yield from with_uploads(encode_fields(fields))
         answer = yield from act(
             "POST",
             "/v1/jobs",
@@ -72,7 +72,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
             headers=trace_headers(),
         )
         handler = what if isinstance(what, JobType) else None
-        return self._handle(self._submitted(answer), handler)
+        return self._handle(self._note_submitted(answer), handler)
 
     @ApiCall
     def submit_batch(
@@ -89,7 +89,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         answer = yield from act(
             "POST",
             "/v1/jobs/batch",
-            {"jobs": [sent_fields(job) for job in jobs]},
+            {"jobs": [encode_fields(job) for job in jobs]},
             idempotency_key=idempotency_key,
             headers=trace_headers(),
         )
@@ -117,7 +117,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
 
         A page with filters may be short, even empty, and still have a `next`.
         """
-        return _page("/v1/jobs", limit, cursor, sent_filters(filters))
+        return _page("/v1/jobs", limit, cursor, encode_filters(filters))
 
     @ApiCall
     def wait(
@@ -152,7 +152,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
             state = job["state"]
             return news
 
-        poll = Poll(ask, judge, policy, runtime, until)
+        poll = RepeatedCall(ask, judge, policy, runtime, until)
         while True:
             job = yield from poll.answer()
             if poll.done:
@@ -185,7 +185,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         and in `refused` the jobs that cannot be cancelled; stop iterating to stop. With `until`,
         jobs that are submitted meanwhile are not cancelled.
         """
-        return sweep("/v1/jobs/cancel", "a page of jobs", reason, sent_filters(filters))
+        return sweep("/v1/jobs/cancel", "a page of jobs", reason, encode_filters(filters))
 
     @ApiStream
     def retry_jobs(
@@ -195,7 +195,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
 
         As `cancel_jobs`, with the number `retried`. Of groups, the members that failed.
         """
-        return sweep("/v1/jobs/retry", "a page of jobs", reason, sent_filters(filters))
+        return sweep("/v1/jobs/retry", "a page of jobs", reason, encode_filters(filters))
 
     @ApiStream
     def delete_jobs(
@@ -206,7 +206,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         As `cancel_jobs`, with the number `deleted`. Without `state`, those that have ended. A group
         is deleted with its jobs and counts as one.
         """
-        return sweep("/v1/jobs/delete", "a page of jobs", reason, sent_filters(filters))
+        return sweep("/v1/jobs/delete", "a page of jobs", reason, encode_filters(filters))
 
     @ApiCall
     def resubmit(
@@ -215,7 +215,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         """Submit a job that has ended again, under a new id. Raises `RequestError` (409)."""
         path = f"{job_path(job_id)}/resubmit"
         answer = yield from act("POST", path, reason=reason, idempotency_key=idempotency_key)
-        return self._handle(self._submitted(answer))
+        return self._handle(self._note_submitted(answer))
 
     @ApiCall
     def hide(self, job_id: str, *, reason: str | None = None) -> Call[J]:
@@ -254,18 +254,18 @@ class JobCalls(LogCalls, ABC, Generic[J]):
     @ApiStream
     def list(self, limit: int | None = None, **filters: Unpack[Filters]) -> Stream[J]:
         """Yield jobs, newest first, at most `limit`; pages are fetched as they are needed."""
-        return listed(partial(JobCalls.list_page, self, **filters), limit, self._handle)
+        return list_entries(partial(JobCalls.list_page, self, **filters), limit, self._handle)
 
     @ApiStream
     def list_dead_letters(self, limit: int | None = None) -> Stream[J]:
         """Yield dead jobs, newest first, at most `limit`; see `list`."""
-        return listed(partial(JobCalls.dead_letters, self), limit, self._handle)
+        return list_entries(partial(JobCalls.dead_letters, self), limit, self._handle)
 
     @abstractmethod
     def _handle(self, data: JobJson, handler: JobType[Any, Any] | None = None) -> J:
         """Make the client's object of a job, which `handler` may be the type of."""
 
-    def _submitted(self, answer: object) -> JobJson:
+    def _note_submitted(self, answer: object) -> JobJson:
         job = job_json(answer)
         self._newborn.append(job["id"])
         return job

@@ -14,7 +14,7 @@ from joblane.client.calls import (
     Stream,
     act,
     get,
-    listed,
+    list_entries,
     segment,
 )
 from joblane.client.errors import InputError
@@ -38,7 +38,7 @@ class KeyCalls:
     @ApiStream
     def list_keys(self, scope: str, limit: int | None = None) -> Stream[dict[str, Any]]:
         """Yield the keys that jobs have or wait for, at most `limit`; pages are read as needed."""
-        return listed(partial(KeyCalls.keys, self, scope), limit, dict[str, Any])
+        return list_entries(partial(KeyCalls.keys, self, scope), limit, dict[str, Any])
 
     @ApiCall
     def key(self, scope: str, *segments: str | float) -> Call[dict[str, Any]]:

@@ -91,7 +91,7 @@ def find_endpoint(
     if name is None:
         found = {"url": environ.get("JOBLANE_URL", "") if url is None else url}
         if url is None or _is_for(environ, url):
-            found = {**_given(environ), **found}
+            found = {**_read_given(environ), **found}
             token = token or environ.get("JOBLANE_TOKEN")
     elif not _NAME.fullmatch(name):
         raise ConfigError(f"{name!r} is not a valid profile name; use letters, digits, - and _")
@@ -120,7 +120,7 @@ def _is_for(environ: Mapping[str, str], url: str) -> bool:
     return own.strip() != "" and base_url(own) == base_url(url)
 
 
-def _given(environ: Mapping[str, str]) -> dict[str, str]:
+def _read_given(environ: Mapping[str, str]) -> dict[str, str]:
     return {key: environ.get(f"JOBLANE_{key.upper()}", "") for key in KEYS}
 
 

@@ -71,7 +71,7 @@ def _error(response: httpx.Response, url: str, access_hint: str) -> JoblaneError
     detail = problem.get("detail")
     hint = ""
     if kind is AccessError and "detail" not in problem:
-        needed = _needed_role(response.request) if status == HTTPStatus.FORBIDDEN else ""
+        needed = _find_needed_role(response.request) if status == HTTPStatus.FORBIDDEN else ""
         hint = f"{needed}; {access_hint}"
     elif kind is NotFoundError and "title" not in problem:
         hint = f"; is {url} (JOBLANE_URL) a Joblane API?"
@@ -115,7 +115,7 @@ def _count(problem: Mapping[str, Any], name: str) -> int:
     return found if isinstance(found, int) else 0
 
 
-def _needed_role(request: httpx.Request) -> str:
+def _find_needed_role(request: httpx.Request) -> str:
     """Name the role that API Gateway, which does not say it, missed in a token."""
     # Imported for this error only: the models of the routes take long.
     from joblane.contract.access import roles_for

@@ -36,7 +36,7 @@ class AwsSignature(httpx.Auth):
     def token(self) -> None:
         """Return None: there is no token."""
 
-    def renewed(self, refused: str | None) -> None:
+    def renew(self, refused: str | None) -> None:
         """Return None: there is no token to renew."""
 
     def sync_auth_flow(
@@ -44,7 +44,7 @@ class AwsSignature(httpx.Auth):
     ) -> Generator[httpx.Request, httpx.Response, None]:
         """Send the request with its signature."""
         request.read()
-        yield self._signed(request)
+        yield self._sign(request)
 
     async def async_auth_flow(
         self, request: httpx.Request
@@ -52,9 +52,9 @@ class AwsSignature(httpx.Auth):
         """Send the request with its signature, as `sync_auth_flow` does."""
         await request.aread()
         # In a thread: where credentials are renewed, a service is asked.
-        yield await asyncio.to_thread(self._signed, request)
+        yield await asyncio.to_thread(self._sign, request)
 
-    def _signed(self, request: httpx.Request) -> httpx.Request:
+    def _sign(self, request: httpx.Request) -> httpx.Request:
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest
         from botocore.exceptions import BotoCoreError

@@ -10,7 +10,7 @@ from joblane.client.answers import JobJson, as_object, job_json, rows
 from joblane.client.calls import LIST_MAX, ApiStream, Call, Item, Stream, get
 from joblane.client.errors import NotFoundError, WaitTimeoutError
 from joblane.client.fields import Seconds, seconds
-from joblane.client.follow import FollowPolicy, News, Poll, Runtime
+from joblane.client.follow import FollowPolicy, News, RepeatedCall, Runtime
 from joblane.client.job_calls import WAIT, JobCalls
 from joblane.client.log_calls import job_path
 from joblane.job.lifecycle import ENDED
@@ -72,7 +72,7 @@ class WatchCalls(JobCalls[J], ABC, Generic[J]):
             policy = replace(policy, give_up_s=min(policy.give_up_s, timeout_s))
         if not (count := len(watch.open)):
             return
-        poll = Poll(watch.read, watch.judge, policy, runtime, until)
+        poll = RepeatedCall(watch.read, watch.judge, policy, runtime, until)
         while not poll.done:
             yield Item((yield from poll.answer()))
             if until is not None and watch.open and runtime.clock() >= until:
@@ -98,14 +98,14 @@ class Watch:
         self._changed = False
         found: dict[str, JobJson] = {}
         if len(self.open) > FEW:
-            for job in (yield from self._listed()):
+            for job in (yield from self._list()):
                 if job["id"] in self.open:
                     found[job["id"]] = job
         for job_id in [job_id for job_id in self.open if job_id not in found][:SINGLE_READS]:
             single = yield from self.read_one(job_id)
             if single is not None:
                 found[job_id] = single
-        return Watched(tuple(self._seen(found)), Counter(s for s in self.open.values() if s))
+        return Watched(tuple(self._note_seen(found)), Counter(s for s in self.open.values() if s))
 
     def read_one(self, job_id: str) -> Call[JobJson | None]:
         """Read a job; None if it is to be read again. Raises `NotFoundError`, which names it."""
@@ -120,7 +120,7 @@ class Watch:
         named = [f"{job_id} {state or 'not read'}" for job_id, state in self.open.items()]
         return ", ".join(named[:NAMED] + ["..."] * (len(named) > NAMED))
 
-    def _listed(self) -> Call[Sequence[JobJson]]:
+    def _list(self) -> Call[Sequence[JobJson]]:
         """Read the list from the newest open job on, as long as it is worth it."""
         from joblane.formats.ids import submitted_ms  # for many jobs only
         from joblane.formats.times import rfc3339
@@ -141,7 +141,7 @@ class Watch:
                 break
         return jobs
 
-    def _seen(self, found: dict[str, JobJson]) -> Iterable[JobJson]:
+    def _note_seen(self, found: dict[str, JobJson]) -> Iterable[JobJson]:
         for job_id, job in found.items():
             before = self.open.pop(job_id)
             self._changed |= before != job["state"]

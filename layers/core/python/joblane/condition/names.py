@@ -84,7 +84,7 @@ def _split(netloc: str) -> tuple[str, int | None]:
     return match["host"].strip("[]"), port
 
 
-def _named(pattern: re.Pattern[str], what: str) -> Callable[[str], None]:
+def _make_check(pattern: re.Pattern[str], what: str) -> Callable[[str], None]:
     def check(parameter: str) -> None:
         if not pattern.fullmatch(parameter):
             raise ValueError(f"must name {what}, which looks like {pattern.pattern}")
@@ -95,9 +95,9 @@ def _named(pattern: re.Pattern[str], what: str) -> Callable[[str], None]:
 KINDS: Mapping[str, Callable[[str], object]] = {
     "http": http_address,
     "tcp": tcp_address,
-    "quota": _named(_NAME, "a tenant"),
-    "capacity": _named(_NAME, "a fleet"),
-    "app": _named(_SCOPED, "an application"),
+    "quota": _make_check(_NAME, "a tenant"),
+    "capacity": _make_check(_NAME, "a fleet"),
+    "app": _make_check(_SCOPED, "an application"),
 }
 """Kinds of conditions, each with the check of its parameter, which raises ValueError."""
 
@@ -122,22 +122,22 @@ def is_condition(name: str) -> bool:
     return True
 
 
-def requested(name: str) -> str:
+def check_requested(name: str) -> str:
     """Return a name that a submission may use. Raises ValueError for any other."""
     parse(name)
-    if unscoped(name) != name:
+    if unscope_name(name) != name:
         raise ValueError(f"must name an application, which looks like {_APP.pattern}")
     return name
 
 
-def named_by_job(name: str, tenant: str, requires: Collection[str]) -> str:
+def check_named_by_job(name: str, tenant: str, requires: Collection[str]) -> str:
     """Return a name that a running job may use for what it waits for. Raises ValueError.
 
     A job without a network must not have an address of its choice tested: the address can carry
     its secrets. So it may use what its submission lists in `requires`, and what is tested in
     Joblane's own tables for its own tenant.
     """
-    requested(name)
+    check_requested(name)
     if name in requires or name.startswith("app:") or name == f"quota:{tenant}":
         return name
     raise ValueError(
@@ -145,7 +145,7 @@ def named_by_job(name: str, tenant: str, requires: Collection[str]) -> str:
     )
 
 
-def scoped(name: str, tenant: str) -> str:
+def scope_name(name: str, tenant: str) -> str:
     """The deployment-wide name of what a tenant calls `name`.
 
     An application belongs to a tenant, whose operators declare it down: `app:billing` of
@@ -156,8 +156,8 @@ def scoped(name: str, tenant: str) -> str:
     return f"app:{tenant}/{parameter}" if kind == "app" else name
 
 
-def unscoped(name: str) -> str:
-    """Inverse of `scoped`: the name within its tenant."""
+def unscope_name(name: str) -> str:
+    """Inverse of `scope_name`: the name within its tenant."""
     kind, _, parameter = name.partition(":")
     return f"app:{parameter.rpartition('/')[2]}" if kind == "app" else name
 

@@ -64,24 +64,24 @@ class ConditionState:
         digest = hashlib.sha256(self.condition.encode()).hexdigest()[:32]
         return f"{parse(self.condition).kind}-{digest}-{self.generation}"
 
-    def abandoned(self, now_ms: int) -> bool:
+    def is_abandoned(self, now_ms: int) -> bool:
         """Whether its execution must have died."""
         due_ms = self.next_ms if self.next_ms is not None else self.generation
         return self.phase is Phase.RUNNING and now_ms > due_ms + OVERDUE_S * 1000
 
     def needs_opening(self, now_ms: int) -> bool:
         """Whether no execution tests it."""
-        return self.phase is Phase.CLOSED or self.abandoned(now_ms)
+        return self.phase is Phase.CLOSED or self.is_abandoned(now_ms)
 
-    def closed(self, now_ms: int) -> "ConditionState":
+    def close(self, now_ms: int) -> "ConditionState":
         """Its state once its list is empty."""
         return replace(self, phase=Phase.CLOSED, next_ms=None, closed_ms=now_ms)
 
-    def reopened(self) -> "ConditionState":
+    def reopen(self) -> "ConditionState":
         """Its state when a job joined while it was being closed: the same execution continues."""
         return replace(self, phase=Phase.RUNNING, closed_ms=None)
 
-    def renewed(self, now_ms: int) -> "ConditionState":
+    def renew(self, now_ms: int) -> "ConditionState":
         """Its state when another execution takes over."""
         return replace(
             self,
@@ -92,10 +92,10 @@ class ConditionState:
         )
 
 
-def opened(condition: str, old: ConditionState | None, now_ms: int) -> ConditionState:
+def open_condition(condition: str, old: ConditionState | None, now_ms: int) -> ConditionState:
     """Open a condition; after a relapse, or when its execution died, its delays continue."""
     if old is not None and old.phase is not Phase.CLOSED:
-        return old.renewed(now_ms)
+        return old.renew(now_ms)
     tests, generation = 0, now_ms
     if old is not None:
         generation = max(now_ms, old.generation + 1)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from joblane.condition.policies import AnyPolicy
-from joblane.config.access import MAX_MACHINES, Domain, Issuer, RoleArn, assumed
+from joblane.config.access import MAX_MACHINES, Domain, Issuer, RoleArn, format_assumed
 from joblane.config.fleet import ExistingNetwork, Fleet
 from joblane.config.observability import Alerts, Observability
 from joblane.config.strict import Strict
@@ -157,9 +157,9 @@ class Config(Strict):
 
     @property
     def iam(self) -> dict[str, tuple[str, Role, str]]:
-        """Tenant, role and name of those who call with an IAM role, by `assumed` of its ARN."""
+        """Tenant, role and name of callers with an IAM role, by `format_assumed` of its ARN."""
         return {
-            assumed(arn): (tenant, role, arn.rpartition("/")[2])
+            format_assumed(arn): (tenant, role, arn.rpartition("/")[2])
             for tenant, settings in self.tenants.items()
             for arn, role in settings.iam.items()
         }
@@ -268,9 +268,9 @@ class Config(Strict):
                     f"{key}: is not allowed with [domain]: its API asks for no client certificate"
                 )
             for arn in tenant.iam:
-                if (other := taken.get(assumed(arn))) is not None:
+                if (other := taken.get(format_assumed(arn))) is not None:
                     raise ValueError(f"{key}: the role {arn} is in {other} already")
-                taken[assumed(arn)] = key
+                taken[format_assumed(arn)] = key
         return self
 
     @model_validator(mode="after")

@@ -25,7 +25,7 @@ def _role_arn(text: str) -> str:
 RoleArn = Annotated[str, AfterValidator(_role_arn)]
 
 
-def assumed(role_arn: str) -> str:
+def format_assumed(role_arn: str) -> str:
     """Return how callers with a role are named: `arn:aws:sts::ACCOUNT:assumed-role/NAME`.
 
     Without the path of the role, whose name is unique in its account.

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, StringConstraints
 
-from joblane.audit.records import Action, Record, Who
+from joblane.audit.records import Action, AuditRecord, Who
 from joblane.contract.models import Body, Page, View
 from joblane.formats.text import one_line
 from joblane.formats.times import rfc3339
@@ -86,7 +86,7 @@ def who_view(who: Who | None) -> WhoView | None:
     return None if who is None else WhoView(kind=who.kind, subject=who.subject, name=who.name)
 
 
-def entry_view(record: Record) -> AuditEntry:
+def entry_view(record: AuditRecord) -> AuditEntry:
     """The answer that shows a record."""
     refusal = record.refusal
     return AuditEntry(

@@ -5,13 +5,13 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-from joblane.condition.names import unscoped
+from joblane.condition.names import unscope_name
 from joblane.contract.audit import WhoView, who_view
 from joblane.contract.models import View
 from joblane.deployment.names import Name
 from joblane.formats.times import rfc3339
 from joblane.job.fields import OutputFiles
-from joblane.job.head import Head, abridged
+from joblane.job.head import Head, abridge
 from joblane.job.lifecycle import Outcome, State
 from joblane.job.spec import JobFields
 from joblane.job.timeline import first_start
@@ -158,7 +158,7 @@ class LogEnd(View):
 
 def job_view(head: Head, *, whole: bool = False) -> Job:
     """The API's answer for a job; with `whole`, a long command and environment are not cut."""
-    spec = head.spec if whole else abridged(head.spec)
+    spec = head.spec if whole else abridge(head.spec)
     start = first_start(head.timeline)
     fields = dict(spec) | {"traceparent": head.trace.traceparent, "tracestate": None}
     return Job(
@@ -177,7 +177,7 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
         progress=None,
         result=None,
         output_files=head.output_files,
-        condition=None if head.condition is None else unscoped(head.condition),
+        condition=None if head.condition is None else unscope_name(head.condition),
         cancel_requested=head.cancel_requested,
         assigned=head.assigned,
         group=None if head.member_of is None else head.member_of.group_id,

@@ -6,7 +6,7 @@ Free of what a job runs with: no command, environment, params or result, which m
 import hashlib
 from typing import Final, Literal, Self
 
-from joblane.condition.names import unscoped
+from joblane.condition.names import unscope_name
 from joblane.contract.models import View
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
@@ -115,7 +115,7 @@ def job_event(
         exit_code=head.exit_code,
         signal=head.signal,
         attempt=head.attempt,
-        condition=None if head.condition is None else unscoped(head.condition),
+        condition=None if head.condition is None else unscope_name(head.condition),
         members=None if head.group is None else head.group.members,
         at=rfc3339(at_ms),
         created_at=rfc3339(head.timeline[0].at_ms),

@@ -108,7 +108,7 @@ def invalid(error: ValidationError) -> Problem:
     return Invalid(detail, problems)
 
 
-def parsed(model: type[Model], text: str) -> Model:
+def parse_model(model: type[Model], text: str) -> Model:
     """Validate JSON that `strict_json` has checked. Raises Invalid naming each wrong field."""
     try:
         return model.model_validate_json(text)

@@ -77,7 +77,7 @@ def settings_view(
     )
 
 
-def explained(job: Job, settings: QueueSettings) -> Job:
+def explain(job: Job, settings: QueueSettings) -> Job:
     """Give a job that waits in a paused queue this reason."""
     if settings.run_jobs or job.state not in {State.PENDING, State.RETRY}:
         return job

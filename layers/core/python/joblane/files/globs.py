@@ -39,11 +39,11 @@ class Glob:
         for part in parts:
             if _ANY_DEPTH in part and part != _ANY_DEPTH:
                 raise ValueError("must have ** only as a whole component, such as out/**")
-            if _unclosed(part):
+            if _has_unclosed(part):
                 raise ValueError("must have a ] for each [; [[] matches the character [")
         if not any(letter in text for letter in "*?["):
             parts.append(_ANY_DEPTH)  # if it is a directory
-        return cls(text, tuple(map(_compiled, parts)))
+        return cls(text, tuple(map(_compile, parts)))
 
     def matches(self, path: str) -> bool:
         """Whether it selects the file with a path."""
@@ -92,11 +92,11 @@ class Glob:
 _NOTHING = re.compile(r"(?!)")
 
 
-def _compiled(part: str) -> re.Pattern[str] | None:
+def _compile(part: str) -> re.Pattern[str] | None:
     return None if part == _ANY_DEPTH else re.compile(translate(part))
 
 
-def _unclosed(part: str) -> bool:
+def _has_unclosed(part: str) -> bool:
     """Whether a component has a `[` without its `]`, as fnmatch reads it."""
     at = 0
     while (at := part.find("[", at)) >= 0:

@@ -15,7 +15,7 @@ AGAIN_S = 300.0
 """Pause after a refusal, in seconds, where no `idle_s` says how long it is."""
 
 
-class Reason(Enum):
+class LeaveReason(Enum):
     """Why an agent ends its instance."""
 
     REBALANCE = "EC2 expects to reclaim this spot instance soon"
@@ -29,7 +29,7 @@ class Reason(Enum):
 
         An idle one has none and stays if one comes; after a recommendation there is no time.
         """
-        return self in {Reason.AGE, Reason.SURPLUS}
+        return self in {LeaveReason.AGE, LeaveReason.SURPLUS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class LeavingPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class IdleSituation:
     """What decides whether an agent leaves now."""
 
     age_s: float
@@ -64,7 +64,7 @@ class Situation:
     nor while an operator keeps it cordoned."""
 
 
-def why_leave(policy: LeavingPolicy, now: Situation) -> Reason | None:
+def why_leave(policy: LeavingPolicy, now: IdleSituation) -> LeaveReason | None:
     """Decide whether an agent leaves, and why; None: it stays.
 
     Age counts first: an old instance leaves a group of the smallest size as well.
@@ -73,12 +73,12 @@ def why_leave(policy: LeavingPolicy, now: Situation) -> Reason | None:
     if refused or not now.able:
         return None
     if policy.age_s is not None and now.age_s >= policy.age_s:
-        return Reason.AGE
+        return LeaveReason.AGE
     if policy.idle_s is None:
         return None
     if now.surplus:
-        return Reason.SURPLUS
-    return Reason.IDLE if now.idle_for_s >= policy.idle_s else None
+        return LeaveReason.SURPLUS
+    return LeaveReason.IDLE if now.idle_for_s >= policy.idle_s else None
 
 
 def old_at_s(instance: str, lifetime_s: float) -> float:
@@ -91,7 +91,7 @@ def old_at_s(instance: str, lifetime_s: float) -> float:
     return lifetime_s * (FIRST_AGE + (1 - FIRST_AGE) * part)
 
 
-def decrements(reason: Reason) -> Sequence[bool]:
+def decrements(reason: LeaveReason) -> Sequence[bool]:
     """What requests to end the instance say of the desired capacity: whether it falls by one.
 
     One after the other, each if the group refuses the one before: it keeps its smallest size. An
@@ -99,11 +99,11 @@ def decrements(reason: Reason) -> Sequence[bool]:
     rebalancing its replacement is there.
     """
     match reason:
-        case Reason.REBALANCE:
+        case LeaveReason.REBALANCE:
             return (False,)
-        case Reason.AGE:
+        case LeaveReason.AGE:
             return (True, False)
-        case Reason.SURPLUS | Reason.IDLE:
+        case LeaveReason.SURPLUS | LeaveReason.IDLE:
             return (True,)
 
 

@@ -75,7 +75,7 @@ def launch_error(text: str | None, types: Sequence[str], missing: int, fleet: st
             "Auto Scaling starts no instance and gives no error",
             "look at the state and the launch template of its Auto Scaling group",
         )
-    said = shown(text)
+    said = show_error(text)
     kind: Kind = "other"
     for name, pattern in _KINDS.items():
         if re.search(pattern, text, re.IGNORECASE):
@@ -86,7 +86,7 @@ def launch_error(text: str | None, types: Sequence[str], missing: int, fleet: st
     if kind == "capacity":
         return LaunchError(
             kind,
-            f"EC2 has no capacity for its instance types now ({_listed(types)})",
+            f"EC2 has no capacity for its instance types now ({_join_types(types)})",
             f"Auto Scaling goes on trying; more instance_types of fleets.{fleet} in joblane.toml, "
             "or subnets in more zones, make it likelier to succeed",
         )
@@ -102,7 +102,7 @@ def launch_error(text: str | None, types: Sequence[str], missing: int, fleet: st
     )
 
 
-def shown(text: str) -> str:
+def show_error(text: str) -> str:
     """An error of AWS in one line, without ARNs and numbers of accounts."""
     for hidden in _HIDDEN:
         text = hidden.sub("\u2026", text)
@@ -158,7 +158,7 @@ def vcpus(instance_type: str) -> int | None:
     return 4 * int(found[1] or found[2] or 1) if found else None
 
 
-def _listed(types: Sequence[str]) -> str:
+def _join_types(types: Sequence[str]) -> str:
     """Instance types for a sentence: three, and how many more."""
     most = 3
     rest = f" and {len(types) - most} more" if len(types) > most else ""

@@ -100,10 +100,10 @@ def to_write(before: FleetRecord | None, after: FleetRecord) -> bool:
     """Whether a record says something new, or the stored one is old."""
     if before is None or after.decided_ms - before.decided_ms >= WRITE_EVERY_MS:
         return True
-    return _said(before) != _said(after)
+    return _select_visible(before) != _select_visible(after)
 
 
-def _said(record: FleetRecord) -> tuple[object, ...]:
+def _select_visible(record: FleetRecord) -> tuple[object, ...]:
     """What a reader is told. Not the load, which changes with every call."""
     return (
         record.desired,

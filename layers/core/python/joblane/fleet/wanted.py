@@ -143,7 +143,7 @@ class Wanted:
     """Queues with more visible messages than all agents have free slots for them."""
 
 
-def wanted(fleets: Sequence[FleetState], queues: Mapping[str, QueueLoad]) -> Wanted:
+def decide_wanted(fleets: Sequence[FleetState], queues: Mapping[str, QueueLoad]) -> Wanted:
     """Decide for all fleets of a deployment, in the order of joblane.toml.
 
     `queues` has every queue that a fleet serves. A fleet's desired capacity is never lowered, never

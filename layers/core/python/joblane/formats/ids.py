@@ -32,9 +32,9 @@ def number_of(text: str) -> int:
     return int(text.translate(_DIGITS), _BASE)
 
 
-def new_id(at_ms: int, dice: int) -> str:
-    """An id of a millisecond; `dice` is 80 random bits."""
-    return id_of(at_ms << _RANDOM_BITS | dice)
+def new_id(at_ms: int, random_bits: int) -> str:
+    """An id of a millisecond; `random_bits` is 80 random bits."""
+    return id_of(at_ms << _RANDOM_BITS | random_bits)
 
 
 def first_id(at_ms: int) -> str:
@@ -42,21 +42,21 @@ def first_id(at_ms: int) -> str:
     return new_id(min(max(at_ms, 0), _LAST_MS), 0)
 
 
-def block_of_ids(at_ms: int, dice: int) -> str:
+def block_of_ids(at_ms: int, random_bits: int) -> str:
     """The first of 128 consecutive ids of one millisecond, for the jobs of a batch.
 
-    `dice` is 80 random bits, of which the last 7 count the jobs.
+    `random_bits` is 80 random bits, of which the last 7 count the jobs.
     """
-    return ids_from(at_ms, dice, 128)
+    return ids_from(at_ms, random_bits, 128)
 
 
-def ids_from(at_ms: int, dice: int, count: int) -> str:
-    """The first of `count` consecutive ids of one millisecond; `dice` is 80 random bits.
+def ids_from(at_ms: int, random_bits: int, count: int) -> str:
+    """The first of `count` consecutive ids of one millisecond; `random_bits` is 80 random bits.
 
     With 10,000 ids, 66 of the bits are random.
     """
     bits = (count - 1).bit_length()
-    return new_id(at_ms, dice >> bits << bits)
+    return new_id(at_ms, random_bits >> bits << bits)
 
 
 def nth_id(first: str, number: int) -> str:

@@ -8,7 +8,7 @@ def one_line(value: str) -> str:
     return value
 
 
-def shortened(text: str, chars: int) -> str:
+def shorten(text: str, chars: int) -> str:
     """Cut a longer text at a word and end it with an ellipsis."""
     if len(text) <= chars:
         return text

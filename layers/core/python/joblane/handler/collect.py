@@ -31,7 +31,7 @@ def collect(package: str) -> tuple[Collected, ...]:
     """
     top = package.partition(".")[0]
     entries: dict[int, Collected] = {}
-    for module in _modules(_imported(package)):
+    for module in _modules(_import(package)):
         for attribute, value in vars(module).items():
             if isinstance(value, JobType) and value.__module__.partition(".")[0] == top:
                 home = value.__module__ == module.__name__
@@ -66,10 +66,10 @@ def _modules(module: ModuleType) -> Iterator[ModuleType]:
     yield module
     for each in pkgutil.iter_modules(getattr(module, "__path__", [])):
         if each.name != "__main__":
-            yield from _modules(_imported(f"{module.__name__}.{each.name}"))
+            yield from _modules(_import(f"{module.__name__}.{each.name}"))
 
 
-def _imported(name: str) -> ModuleType:
+def _import(name: str) -> ModuleType:
     try:
         return import_module(name)
     except ModuleNotFoundError as error:

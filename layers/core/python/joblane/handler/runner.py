@@ -69,7 +69,7 @@ def _attempt(entry: str, line: Line) -> int:
     params = line.ask({"params": True}).get("params")
     job = Job(line, Context.of(line.ask({"context": True})))
     signal.signal(signal.SIGTERM, lambda _number, _frame: job.cancel())
-    handler = _loaded(entry)
+    handler = _load(entry)
     try:
         validated = handler.load_params(params)
     except ValidationError as error:
@@ -95,7 +95,7 @@ def _attempt(entry: str, line: Line) -> int:
     return 0
 
 
-def _loaded(entry: str) -> JobType[Any, Any]:
+def _load(entry: str) -> JobType[Any, Any]:
     try:
         return load(entry)
     except CollectError as error:

@@ -30,16 +30,16 @@ def agent_routes(app: Application, agents: Agents) -> None:
     @app.route("POST /v1/agents/{agent}/drain")
     def drain(agent: str) -> Response[str]:
         note = f"{agent} takes no new jobs, hands back those that do not end in time, and stops"
-        return asked(agents.ask(agent, "drain"), note)
+        return accept(agents.ask(agent, "drain"), note)
 
     @app.route("POST /v1/agents/{agent}/cordon")
     def cordon(agent: str) -> Response[str]:
         note = f"{agent} takes no new jobs and stays; those that run continue"
-        return asked(agents.ask(agent, "cordon"), note)
+        return accept(agents.ask(agent, "cordon"), note)
 
     @app.route("POST /v1/agents/{agent}/uncordon")
     def uncordon(agent: str) -> Response[str]:
-        return asked(agents.ask(agent, "uncordon"), f"{agent} takes jobs again")
+        return accept(agents.ask(agent, "uncordon"), f"{agent} takes jobs again")
 
-    def asked(view: AgentView, note: str) -> Response[str]:
+    def accept(view: AgentView, note: str) -> Response[str]:
         return success(AgentAsked(**view.model_dump(), note=note), HTTPStatus.ACCEPTED)

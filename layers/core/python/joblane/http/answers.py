@@ -45,7 +45,7 @@ def listing(entries: Iterable[BaseModel], query: PageQuery, following: str | Non
     )
 
 
-def swept(done: str, result: "BulkResult", query: PageQuery) -> Response[str]:
+def answer_sweep(done: str, result: "BulkResult", query: PageQuery) -> Response[str]:
     """Make the answer of a bulk operation; `done` names the count of the jobs that it changed."""
     refused = [{"id": job_id, "detail": why} for job_id, why in result.refused.items()]
     return success(

@@ -14,7 +14,7 @@ from aws_lambda_powertools.event_handler.api_gateway import APIGatewayHttpResolv
 from aws_lambda_powertools.logging import Logger
 from pydantic import BaseModel, ValidationError
 
-from joblane.audit.records import Action, Record, asked_json
+from joblane.audit.records import Action, AuditRecord, encode_asked
 from joblane.contract.access import ALL_ROLES, roles_for
 from joblane.contract.audit import Because
 from joblane.contract.models import LongBody
@@ -29,7 +29,7 @@ from joblane.contract.problems import (
     TryAgain,
     VersionChanged,
     invalid,
-    parsed,
+    parse_model,
     wrong,
 )
 from joblane.contract.queries import NoQuery, Query
@@ -150,19 +150,19 @@ class Application:
 
         def bind(handler: Callable[Params, Response[str]]) -> Callable[Params, Response[str]]:
             @wraps(handler)
-            def admitted(*args: Params.args, **kwargs: Params.kwargs) -> Response[str]:
+            def admit_and_call(*args: Params.args, **kwargs: Params.kwargs) -> Response[str]:
                 if route.scopes:
                     self._admit(route, kwargs)
                 self._query = self._parameters(route.query)
-                return self._recorded(route, kwargs, lambda: handler(*args, **kwargs))
+                return self._record_and_call(route, kwargs, lambda: handler(*args, **kwargs))
 
-            self.resolver.route(path, route.method)(admitted)
+            self.resolver.route(path, route.method)(admit_and_call)
             self.bound.append(route)
             return handler
 
         return bind
 
-    def _recorded(
+    def _record_and_call(
         self, route: Route, target: Mapping[str, object], call: Callable[[], Response[str]]
     ) -> Response[str]:
         """Record an action in the audit trail, then do it; record a refusal as well.
@@ -183,7 +183,7 @@ class Application:
         record = replace(
             self._record(route.action, target),
             reason=getattr(body, "reason", None) or None,
-            asked_json=asked_json(query | told),
+            asked_json=encode_asked(query | told),
         )
         records = [record, *self._for_tenants(record)]
         for each in records:
@@ -191,25 +191,29 @@ class Application:
         try:
             return call()
         except Problem as problem:
-            self._refused(records, status_of(problem), problem.detail)
+            self._record_refusals(records, status_of(problem), problem.detail)
             raise
         except Exception:
-            self._refused(records, HTTPStatus.SERVICE_UNAVAILABLE, "it may have been done in part")
+            self._record_refusals(
+                records, HTTPStatus.SERVICE_UNAVAILABLE, "it may have been done in part"
+            )
             raise
 
-    def _for_tenants(self, record: Record) -> list[Record]:
+    def _for_tenants(self, record: AuditRecord) -> list[AuditRecord]:
         """Return the record for the trail of each tenant that the role platform affects by it."""
         if not record.by_platform:
             return []
         tenants = self.affected(record.action, dict(record.target))
         return [replace(record, tenant=tenant) for tenant in sorted(tenants)]
 
-    def _record(self, action: Action | Literal["submit"], target: Mapping[str, object]) -> Record:
+    def _record(
+        self, action: Action | Literal["submit"], target: Mapping[str, object]
+    ) -> AuditRecord:
         """The request as the audit trail records it, without its body and parameters."""
         by = self.principal()
         job_id = target.get("job_id", target.get("group"))
         job = None if job_id is None else self.jobs.find(by.tenant, str(job_id))
-        return Record(
+        return AuditRecord(
             record_id=self._kept_trail.new_id(),
             tenant=by.tenant,
             action=action,
@@ -220,7 +224,9 @@ class Application:
             trace_id=None if job is None else job.trace_id,
         )
 
-    def _refused(self, records: Iterable[Record], status: HTTPStatus, detail: str) -> None:
+    def _record_refusals(
+        self, records: Iterable[AuditRecord], status: HTTPStatus, detail: str
+    ) -> None:
         for record in records:
             try:
                 self._kept_trail.refuse(record, status, detail)
@@ -249,7 +255,7 @@ class Application:
             except Unavailable as error:
                 self._log_trouble(error)  # nothing is done, so the refusal need not wait
             else:
-                self._refused([record], HTTPStatus.FORBIDDEN, detail)
+                self._record_refusals([record], HTTPStatus.FORBIDDEN, detail)
         raise Forbidden(detail)
 
     def principal(self) -> Principal:
@@ -278,7 +284,7 @@ class Application:
         """The time, in Unix milliseconds."""
         return int(self.clock() * 1000)
 
-    def asked(self, done: str, now_ms: int) -> str:
+    def describe_request(self, done: str, now_ms: int) -> str:
         """The reason for a timeline: `cancelled by machine ci at 2026-...`."""
         return f"{done} by {self.principal()} at {rfc3339(now_ms)}"
 
@@ -308,7 +314,7 @@ class Application:
             check(text)
         except NotStrict as error:
             raise wrong("body", str(error)) from None
-        return parsed(model, text)
+        return parse_model(model, text)
 
     def rest(self, prefix: str) -> str:
         """The rest of the path after the first `prefix`: a parameter with slashes.

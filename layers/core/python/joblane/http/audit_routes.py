@@ -3,7 +3,7 @@
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
 from joblane.audit.records import submission_record
-from joblane.aws.audit import Wanted
+from joblane.aws.audit import TrailQuery
 from joblane.contract.audit import entry_view
 from joblane.contract.problems import NotFound
 from joblane.contract.queries import AuditQuery, PageQuery
@@ -24,7 +24,7 @@ def trail_route(app: Application, trail: Trail) -> None:
         before, until = page_start(query, is_id), _first(query.until)
         if until is not None and (before is None or until < before):
             before = until
-        wanted = Wanted(query.limit, before, _first(query.since), query.action)
+        wanted = TrailQuery(query.limit, before, _first(query.since), query.action)
         found, following = trail.of_tenant(app.tenant(), wanted)
         return listing(map(entry_view, found), query, following)
 
@@ -41,7 +41,7 @@ def job_trail_route(app: Application, trail: Trail) -> None:
         submitted = None
         if head is not None:
             submitted = submission_record(head, tenant, head.submitted_by)
-        found, following = trail.of_job(tenant, job_id, Wanted(query.limit, before), submitted)
+        found, following = trail.of_job(tenant, job_id, TrailQuery(query.limit, before), submitted)
         if head is None and before is None and not found:
             raise NotFound("there is no such job")
         return listing(map(entry_view, found), query, following)

@@ -27,5 +27,5 @@ def condition_routes(app: Application, conditions: Conditions) -> None:
         tenant, name = app.tenant(), unquote(condition)
         require_application(name)
         declared = app.read(Declaration)
-        by = app.asked(f"declared {declared.state}", app.now_ms())
+        by = app.describe_request(f"declared {declared.state}", app.now_ms())
         return success(conditions.declare(tenant, name, declared, by))

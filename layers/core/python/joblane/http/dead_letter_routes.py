@@ -7,7 +7,7 @@ from aws_lambda_powertools.event_handler.api_gateway import Response
 from joblane.contract.cursors import is_job_or_members
 from joblane.contract.job import job_view
 from joblane.contract.queries import PageQuery, WorkQuery
-from joblane.http.answers import listing, page_start, success, swept
+from joblane.http.answers import answer_sweep, listing, page_start, success
 from joblane.http.application import Application
 from joblane.http.conflicts import conflicts
 from joblane.job.lifecycle import Event
@@ -30,13 +30,13 @@ def dead_letter_routes(
     def dead() -> Response[str]:
         query = app.parameters(PageQuery)
         before = page_start(query, is_id)
-        heads, following = reader.dead(app.tenant(), query.limit, before)
+        heads, following = reader.read_dead(app.tenant(), query.limit, before)
         return listing((job_view(head) for head in heads), query, following)
 
     @app.route("POST /v1/dlq/{job_id}/replay")
     def replay(job_id: str) -> Response[str]:
         head, at_ms = app.job(job_id), app.now_ms()
-        why = app.asked("replayed", at_ms)
+        why = app.describe_request("replayed", at_ms)
         exact = app.matches(head)
         limits.require(app.tenant())
         with conflicts(exact=exact):
@@ -46,7 +46,7 @@ def dead_letter_routes(
     @app.route("POST /v1/dlq/{job_id}/dismiss")
     def dismiss(job_id: str) -> Response[str]:
         head, at_ms = app.job(job_id), app.now_ms()
-        why = app.asked("dismissed", at_ms)
+        why = app.describe_request("dismissed", at_ms)
         exact = app.matches(head)
         with conflicts(exact=exact):
             head = operations.decide(head, Event.DISMISS, why, at_ms, exact=exact)
@@ -62,7 +62,7 @@ def bulk_routes(app: Application, bulk: BulkOperations) -> None:
         before = page_start(query, is_job_or_members)
         selection = bulk.selection(app.tenant(), queue, query.type)
         result = bulk.requeue(selection, app.now_ms(), limit=query.limit, before=before)
-        return swept("requeued", result, query)
+        return answer_sweep("requeued", result, query)
 
     @app.route("POST /v1/queues/{queue}/restart-failed")
     def restart_failed(queue: str) -> Response[str]:
@@ -71,6 +71,10 @@ def bulk_routes(app: Application, bulk: BulkOperations) -> None:
         selection = bulk.selection(app.tenant(), queue, query.type)
         at_ms = app.now_ms()
         result = bulk.restart_failed(
-            selection, app.asked("restarted", at_ms), at_ms, limit=query.limit, after=after
+            selection,
+            app.describe_request("restarted", at_ms),
+            at_ms,
+            limit=query.limit,
+            after=after,
         )
-        return swept("restarted", result, query)
+        return answer_sweep("restarted", result, query)

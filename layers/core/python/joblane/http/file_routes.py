@@ -34,7 +34,7 @@ def output_file_routes(app: Application, outputs: "Callable[[], OutputFiles]") -
     """Bind the routes of output files; `outputs` is made when it is first asked for."""
 
     @app.route("GET /v1/jobs/{job_id}/outputs")
-    def listed(job_id: str) -> Response[str]:
+    def list_outputs(job_id: str) -> Response[str]:
         from joblane.contract.output_files import OutputsQuery
         from joblane.service.output_files import Position, is_position
 

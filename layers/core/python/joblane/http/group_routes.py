@@ -46,7 +46,7 @@ def group_routes(app: Application, groups: "Callable[[], Groups]", limits: Limit
     def cancel(group: str) -> Response[str]:
         now_ms = app.now_ms()
         head = groups().reader.require(app.tenant(), group)
-        why, page = app.asked("cancelled", now_ms), _page()
+        why, page = app.describe_request("cancelled", now_ms), _page()
         with conflicts():
             swept = groups().cancel.cancel(head, why, now_ms, page=page)
         return success(JobsCancelled(cancelled=swept.done, **_sweep(swept)))
@@ -55,7 +55,7 @@ def group_routes(app: Application, groups: "Callable[[], Groups]", limits: Limit
     def retry(group: str) -> Response[str]:
         now_ms = app.now_ms()
         head = groups().reader.require(app.tenant(), group)
-        why, page = app.asked("retried", now_ms), _page()
+        why, page = app.describe_request("retried", now_ms), _page()
         limits.require(app.tenant())
         with conflicts():
             swept = groups().retry(head, why, now_ms, page=page)

@@ -11,7 +11,7 @@ from joblane.contract.job import job_view
 from joblane.contract.problems import Conflict, Invalid, Problem
 from joblane.contract.queries import ListJobs, SelectJobs
 from joblane.contract.submissions import Cancelled, NotAccepted, submitted_view
-from joblane.http.answers import etag, listing, page_start, success, swept
+from joblane.http.answers import answer_sweep, etag, listing, page_start, success
 from joblane.http.application import Application
 from joblane.http.conflicts import conflicts
 from joblane.http.statuses import status_of
@@ -19,7 +19,7 @@ from joblane.job.lifecycle import Event
 from joblane.job.message import is_id
 from joblane.job.spec import MAX_BODY_BYTES, Batch, Submission
 from joblane.service.delete import JobDeleter
-from joblane.service.key_admission import Submitted
+from joblane.service.key_admission import SubmissionOutcome
 from joblane.service.limit_check import LimitCheck
 from joblane.service.operations import Operations
 from joblane.service.read import JobViews
@@ -47,7 +47,7 @@ def job_routes(app: Application, submitter: Submitter, search: JobSearch, views:
         with conflicts():
             result, repeated = submitter.submit(app.principal(), spec, key, app.trace())
         app.jobs.name(result.head)
-        return _accepted(result, repeated)
+        return _accept(result, repeated)
 
     @app.route("POST /v1/jobs/batch")
     def batch() -> Response[str]:
@@ -70,12 +70,12 @@ def job_routes(app: Application, submitter: Submitter, search: JobSearch, views:
         if query.queue is not None:
             submitter.admission.router.require(tenant, query.queue)
         heads, following = search.page(tenant, query, before)
-        return listing(views.listed(heads), query, following)
+        return listing(views.show_many(heads), query, following)
 
     @app.route("GET /v1/jobs/{job_id}")
     def job(job_id: str) -> Response[str]:
         head = app.job(job_id)
-        return success(views.whole(head), headers={"ETag": etag(head)})
+        return success(views.show_whole(head), headers={"ETag": etag(head)})
 
 
 def job_operation_routes(
@@ -102,7 +102,7 @@ def job_operation_routes(
     def cancel(job_id: str) -> Response[str]:
         now_ms = app.now_ms()
         head = app.job(job_id)
-        exact, why = app.matches(head), app.asked("cancelled", now_ms)
+        exact, why = app.matches(head), app.describe_request("cancelled", now_ms)
         with conflicts(exact=exact):
             result = operations.cancel(head, why, now_ms, exact=exact)
         job = job_view(result.head).model_dump()
@@ -112,7 +112,7 @@ def job_operation_routes(
     def retry(job_id: str) -> Response[str]:
         now_ms = app.now_ms()
         head = app.job(job_id)
-        exact, why = app.matches(head), app.asked("retried", now_ms)
+        exact, why = app.matches(head), app.describe_request("retried", now_ms)
         submitter.limits.require(app.tenant())
         with conflicts(exact=exact):
             back = operations.restart(head, Event.RETRY, why, now_ms, exact=exact)
@@ -128,7 +128,7 @@ def job_operation_routes(
             )
         with conflicts():
             key = app.idempotency_key()
-            return _accepted(*submitter.resubmit(app.principal(), head, key))
+            return _accept(*submitter.resubmit(app.principal(), head, key))
 
     def show(job_id: str, *, hidden: bool) -> Response[str]:
         head = app.job(job_id)
@@ -164,44 +164,44 @@ def selected_jobs_routes(
     def cancel() -> Response[str]:
         now_ms = app.now_ms()
         wanted, after = query()
-        why = app.asked("cancelled", now_ms)
+        why = app.describe_request("cancelled", now_ms)
         result = selected().cancel(app.tenant(), wanted, why, now_ms, after)
-        return swept("cancelled", result, wanted)
+        return answer_sweep("cancelled", result, wanted)
 
     @app.route("POST /v1/jobs/retry")
     def retry() -> Response[str]:
         now_ms = app.now_ms()
         wanted, after = query()
         limits.require(app.tenant())
-        why = app.asked("retried", now_ms)
+        why = app.describe_request("retried", now_ms)
         result = selected().retry(app.tenant(), wanted, why, now_ms, after)
         limits.note(app.tenant(), result.done - 1)
-        return swept("retried", result, wanted)
+        return answer_sweep("retried", result, wanted)
 
     @app.route("POST /v1/jobs/delete")
     def delete() -> Response[str]:
         wanted, after = query()
-        return swept("deleted", deletion().delete(app.tenant(), wanted, after), wanted)
+        return answer_sweep("deleted", deletion().delete(app.tenant(), wanted, after), wanted)
 
 
-def _entry(answer: Submitted | Problem) -> dict[str, Any]:
+def _entry(answer: SubmissionOutcome | Problem) -> dict[str, Any]:
     """One entry of a batch's answer."""
-    if isinstance(answer, Submitted):
+    if isinstance(answer, SubmissionOutcome):
         return {"status": _status(answer), "job": _view(answer).model_dump(mode="json")}
     told: dict[str, Any] = {"status": int(status_of(answer)), "detail": answer.detail}
     entry = NotAccepted(**told, errors=answer.errors, **answer.members)
     return entry.model_dump(mode="json")
 
 
-def _accepted(result: Submitted, repeated: bool) -> Response[str]:  # noqa: FBT001 - as `submit` has it
+def _accept(result: SubmissionOutcome, repeated: bool) -> Response[str]:  # noqa: FBT001 - as `submit` has it
     where = {"Location": f"/v1/jobs/{result.head.job_id}"}
     headers = where | (REPLAYED if repeated else {})
     return success(_view(result), _status(result), headers)
 
 
-def _status(result: Submitted) -> HTTPStatus:
+def _status(result: SubmissionOutcome) -> HTTPStatus:
     return HTTPStatus.OK if result.admission == "coalesced" else HTTPStatus.ACCEPTED
 
 
-def _view(result: Submitted) -> BaseModel:
+def _view(result: SubmissionOutcome) -> BaseModel:
     return submitted_view(result.head, result.admission, result.replaced)

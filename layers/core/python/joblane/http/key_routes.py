@@ -24,7 +24,9 @@ def key_routes(app: Application, reader: KeyReader, clear: KeyClear) -> None:
         query = app.parameters(KeyQuery)
         after = page_start(query, _is_hash)
         if query.segments is not None:
-            return listing(reader.find(app.tenant(), _named(scope, query.segments)), query, None)
+            return listing(
+                reader.find(app.tenant(), _parse_name(scope, query.segments)), query, None
+            )
         found, following = reader.page(app.tenant(), _scope(scope), limit=query.limit, after=after)
         return listing(found, query, following)
 
@@ -36,7 +38,7 @@ def key_routes(app: Application, reader: KeyReader, clear: KeyClear) -> None:
     def clear_queue(scope: str, key: str) -> Response[str]:
         tenant, at_ms = app.tenant(), app.now_ms()
         name = reader.require(tenant, _name(scope, key)).name
-        why = app.asked("cancelled with all that wait for the key", at_ms)
+        why = app.describe_request("cancelled with all that wait for the key", at_ms)
         try:
             done = clear.clear(tenant, name, why, at_ms)
         except TryAgain:
@@ -66,7 +68,7 @@ def _name(scope: str, key: str) -> KeyName:
     return KeyName(_scope(scope), key)
 
 
-def _named(scope: str, text: str) -> KeyName:
+def _parse_name(scope: str, text: str) -> KeyName:
     """Raises Problem 400 for segments that no key can have."""
     try:
         return KeyName.of(_scope(scope), parse_segments(text))

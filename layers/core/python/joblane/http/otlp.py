@@ -44,11 +44,11 @@ class Otlp:
 
     def encode(self, found: Sequence[Span]) -> bytes:
         """Encode an export request."""
-        of_scope = ScopeSpans(scope=self._scope, spans=map(_encoded, found))
+        of_scope = ScopeSpans(scope=self._scope, spans=map(_encode, found))
         of_resource = ResourceSpans(resource=self._resource, scope_spans=[of_scope])
         return ExportTraceServiceRequest(resource_spans=[of_resource]).SerializeToString()
 
-    def rejected(self, answer: bytes) -> tuple[int, str]:
+    def count_rejected(self, answer: bytes) -> tuple[int, str]:
         """How many spans an answer rejects, and why; the text may be a warning for none.
 
         An answer that is not in protobuf, as some endpoints give, rejects nothing.
@@ -60,7 +60,7 @@ class Otlp:
         return partial.rejected_spans, partial.error_message
 
 
-def _encoded(span: Span) -> Encoded:
+def _encode(span: Span) -> Encoded:
     flags = span.context.flags | SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK
     if span.remote:
         flags |= SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK

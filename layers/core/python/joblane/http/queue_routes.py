@@ -16,7 +16,7 @@ def queue_routes(app: Application, queues: Queues) -> None:
 
     @app.route("GET /v1/queues")
     def all_queues() -> Response[str]:
-        found = queues.all(app.tenant())
+        found = queues.show_all(app.tenant())
         return success(QueuePage(entries=found, limit=len(found), next=None))
 
     @app.route("GET /v1/queues/{queue}")
@@ -25,7 +25,7 @@ def queue_routes(app: Application, queues: Queues) -> None:
 
     @app.route("GET /v1/queues/{queue}/settings")
     def settings(queue: str) -> Response[str]:
-        return _tagged(queues.settings(app.tenant(), queue))
+        return _tag(queues.settings(app.tenant(), queue))
 
     @app.route("PUT /v1/queues/{queue}/settings")
     def change_settings(queue: str) -> Response[str]:
@@ -33,10 +33,10 @@ def queue_routes(app: Application, queues: Queues) -> None:
         wanted = app.read(SettingsInput)
         queues.require_change(by.tenant, queue)  # 403 and 404 come before the version's problems
         version = _version(app.header("if-match"))
-        return _tagged(queues.change_settings(by.tenant, str(by), queue, wanted, version))
+        return _tag(queues.change_settings(by.tenant, str(by), queue, wanted, version))
 
 
-def _tagged(settings: SettingsView) -> Response[str]:
+def _tag(settings: SettingsView) -> Response[str]:
     return success(settings, headers={"ETag": f'"{settings.version}"'})
 
 

@@ -29,11 +29,13 @@ def status_routes(
 
     @app.route("GET /v1/summary")
     def summary() -> Response[str]:
-        return success(summaries.of(app.principal()))
+        return success(summaries.summarize(app.principal()))
 
     @app.route("GET /v1/queues/{queue}/activity")
     def of_queue(queue: str) -> Response[str]:
-        return success(activity.of(app.tenant(), queue, app.parameters(ActivityQuery).span))
+        return success(
+            activity.read_activity(app.tenant(), queue, app.parameters(ActivityQuery).span)
+        )
 
     @app.route("GET /v1/fleets")
     def all_fleets() -> Response[str]:

@@ -22,7 +22,7 @@ def type_routes(app: Application, types: Types) -> None:
 
     @app.route("GET /v1/types")
     def all_types() -> Response[str]:
-        return success(types.all(app.tenant()))
+        return success(types.show_all(app.tenant()))
 
     @app.route("GET /v1/types/{type}")
     def one(type: str) -> Response[str]:

@@ -19,4 +19,4 @@ def why_routes(app: Application, reader: "Callable[[], WhyReader]") -> None:
     @app.route("GET /v1/jobs/{job_id}/why")
     def why(job_id: str) -> Response[str]:
         head = app.job(job_id)
-        return success(reader().of(head))
+        return success(reader().explain(head))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Self, get_args
 
-from joblane.job.output import Record, Stream
+from joblane.job.output import OutputRecord, Stream
 
 CHUNK_BYTES = 1024 * 1024
 """Maximum bytes of a chunk before compression. A record has at most 32 KB."""
@@ -53,7 +53,7 @@ class Chunk:
     """For each record a FRAME and its bytes."""
 
     @classmethod
-    def of(cls, records: Sequence[Record]) -> Self:
+    def of(cls, records: Sequence[OutputRecord]) -> Self:
         """Make a chunk of at least one record."""
         parts: list[bytes] = []
         for record in records:
@@ -61,12 +61,12 @@ class Chunk:
             parts += FRAME.pack(record.seq, stream, record.time_ms, len(record.data)), record.data
         return cls(records[0].seq, records[-1].seq, b"".join(parts))
 
-    def compressed(self) -> bytes:
+    def compress(self) -> bytes:
         """Compress it: about 30 ms for 1 MB. The same chunk gives the same bytes."""
         return zlib.compress(self.frames)
 
 
-def decode_chunk(data: bytes, first: int, last: int) -> list[Record]:
+def decode_chunk(data: bytes, first: int, last: int) -> list[OutputRecord]:
     """Decode a compressed chunk of the records `first` to `last`.
 
     Raises DamagedChunk if it has other records, or more than READ_MAX_BYTES: an agent that a job
@@ -79,7 +79,7 @@ def decode_chunk(data: bytes, first: int, last: int) -> list[Record]:
         raise DamagedChunk(str(error)) from None
     if not inflater.eof:
         raise DamagedChunk(f"it is cut, or has more than {READ_MAX_BYTES} bytes")
-    records: list[Record] = []
+    records: list[OutputRecord] = []
     at = 0
     while at < len(raw):
         if len(raw) - at < FRAME.size:
@@ -88,7 +88,7 @@ def decode_chunk(data: bytes, first: int, last: int) -> list[Record]:
         at += FRAME.size
         if seq != first + len(records) or stream >= len(STREAMS) or length > len(raw) - at:
             raise DamagedChunk(f"it has no record {first + len(records)}")
-        records.append(Record(seq, STREAMS[stream], time_ms, raw[at : at + length]))
+        records.append(OutputRecord(seq, STREAMS[stream], time_ms, raw[at : at + length]))
         at += length
     if not records or records[-1].seq != last:
         raise DamagedChunk(f"it does not end with record {last}")

@@ -15,7 +15,7 @@ from pydantic import (
     ValidationInfo,
 )
 
-from joblane.condition.names import requested
+from joblane.condition.names import check_requested
 from joblane.formats.text import one_line
 from joblane.formats.times import unix_ms
 from joblane.job.secret_names import parse as parse_secret
@@ -152,7 +152,7 @@ Cores = Annotated[
     StringConstraints(pattern=r"^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$"),
     AfterValidator(_cores),
 ]
-ConditionName = Annotated[str, AfterValidator(requested)]
+ConditionName = Annotated[str, AfterValidator(check_requested)]
 SecretReference = Annotated[str, AfterValidator(_reference)]
 """Such as `secretsmanager:joblane/main/db#password` or `ssm:/joblane/main/db-password`."""
 Moment = Annotated[str, AfterValidator(_moment)]

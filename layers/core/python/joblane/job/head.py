@@ -17,7 +17,7 @@ from joblane.job.fields import json_bytes
 from joblane.job.lifecycle import ENDED, Attempt, Outcome, State
 from joblane.job.result import ResultObject
 from joblane.job.spec import LISTED_CHARS, Submission
-from joblane.job.timeline import Step, extended
+from joblane.job.timeline import Step, extend
 from joblane.job.trace import TraceContext, job_trace, parse_trace, span_id
 from joblane.key.segments import KeyName
 from joblane.target.match import REPLY_TIMEOUT_S
@@ -165,13 +165,13 @@ class Head:
         """Whether the state is terminal."""
         return self.state in ENDED
 
-    def expired_row(self, now_s: float) -> bool:
+    def has_expired_row(self, now_s: float) -> bool:
         """Whether its row has expired; DynamoDB deletes it later, readers hide it already."""
         return self.expires_at is not None and self.expires_at <= now_s
 
     def visible_to(self, tenant: str, now_s: float) -> bool:
         """Whether a tenant can see it: not another tenant's job, and not an expired row."""
-        return self.tenant == tenant and not self.expired_row(now_s)
+        return self.tenant == tenant and not self.has_expired_row(now_s)
 
     @property
     def reason(self) -> str:
@@ -210,7 +210,7 @@ def version(head: Head) -> str:
     return hashlib.sha256(seen.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def submitted(
+def make_head(
     job_id: str,
     tenant: str,
     spec: Submission,
@@ -263,11 +263,11 @@ def waits_in_lane(spec: Submission) -> str:
 
 def with_step(head: Head, step: Step) -> Head:
     """Apply one transition to a head in memory, as the store does in the table."""
-    timeline = extended(head.timeline, step)
+    timeline = extend(head.timeline, step)
     return replace(head, state=step.state, attempt=step.attempt, timeline=timeline)
 
 
-def abridged(spec: Submission) -> Submission:
+def abridge(spec: Submission) -> Submission:
     """The submission with command, environment, params, stdin and files cut to `LISTED_CHARS`.
 
     The result is a valid submission: code that needs only queue, times and limits can use it as

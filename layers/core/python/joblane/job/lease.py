@@ -47,7 +47,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class JobProgress:
+class AttemptProgress:
     """The progress of one attempt in a heartbeat."""
 
     job_id: str
@@ -61,13 +61,13 @@ class JobProgress:
         return json.dumps(row, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
-    def decode(cls, text: str) -> "JobProgress":
+    def decode(cls, text: str) -> "AttemptProgress":
         """Inverse of `encode`."""
         job_id, epoch, percent, message, at_ms = json.loads(text)
         return cls(job_id, epoch, Progress(percent, message, at_ms))
 
 
-def bounded(progress: Iterable[JobProgress]) -> tuple[JobProgress, ...]:
+def bound_progress(progress: Iterable[AttemptProgress]) -> tuple[AttemptProgress, ...]:
     """The entries that fit a heartbeat, the latest first."""
     kept, left = [], PROGRESS_BYTES
     for entry in sorted(progress, key=lambda entry: -entry.progress.at_ms):
@@ -99,8 +99,8 @@ class Heartbeat:
     """Why it takes no jobs or cannot report outcomes; None without a problem."""
     lease_s: int = LEASE_S
     """How long the lease lasts from the heartbeat."""
-    progress: tuple[JobProgress, ...] = ()
-    """What its running jobs reported last (`bounded`)."""
+    progress: tuple[AttemptProgress, ...] = ()
+    """What its running jobs reported last (`bound_progress`)."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """By which targets select it."""
     mode: Mode | None = None

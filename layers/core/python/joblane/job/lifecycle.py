@@ -182,7 +182,7 @@ _DONE: Mapping[Event, str] = {
 }
 
 
-def done(event: Event) -> str:
+def name_done(event: Event) -> str:
     """What a job is after an event, for texts; the event's name for those that nobody asks for."""
     return _DONE.get(event, event.value)
 
@@ -288,14 +288,14 @@ _FINAL: Mapping[Outcome, State] = {
 }
 
 
-def backoff_s(retry: "Retry", attempt: int, dice: random.Random) -> float:
+def backoff_s(retry: "Retry", attempt: int, rng: random.Random) -> float:
     """Seconds to wait after a failed attempt: full jitter, uniform between 0 and the bound.
 
     Full jitter spreads the retries of jobs that failed together best (Brooker, "Exponential
     Backoff And Jitter", AWS Architecture Blog, 2015).
     """
     bound = retry.backoff_s[min(attempt, len(retry.backoff_s)) - 1]
-    return dice.uniform(0, bound)
+    return rng.uniform(0, bound)
 
 
 def outcome_of(*, exit_code: int | None, timed_out: bool, oom_killed: bool) -> Outcome:
@@ -313,7 +313,7 @@ def outcome_of(*, exit_code: int | None, timed_out: bool, oom_killed: bool) -> O
     return Outcome.FAILED
 
 
-def settle(outcome: Outcome, why: str, attempt: Attempt, dice: random.Random) -> Settlement:
+def settle(outcome: Outcome, why: str, attempt: Attempt, rng: random.Random) -> Settlement:
     """Decide the next state of a job after an attempt.
 
     `why` says what happened ("exit code 3 after 0.2 s"); the returned reason adds what follows.
@@ -331,15 +331,15 @@ def settle(outcome: Outcome, why: str, attempt: Attempt, dice: random.Random) ->
             return Settlement(State.BLOCKED, why, counted=False)
     elif outcome in (Outcome.INTERRUPTED, Outcome.BLOCKED, Outcome.LOST):
         return Settlement(State.FAILED, f"{why}; not restartable, so not started again")
-    return _again(outcome, why, attempt, dice)
+    return _retry_or_end(outcome, why, attempt, rng)
 
 
-def _again(outcome: Outcome, why: str, attempt: Attempt, dice: random.Random) -> Settlement:
+def _retry_or_end(outcome: Outcome, why: str, attempt: Attempt, rng: random.Random) -> Settlement:
     most = attempt.retry.max_attempts
     if not attempt.restartable:
         return Settlement(State.DEAD, f"{why}; not restartable, so not started again")
     reason = f"{why} (attempt {attempt.number} of {most})"
     if attempt.number >= most:
         return Settlement(State.DEAD, reason)
-    delay = 0.0 if outcome is Outcome.LOST else backoff_s(attempt.retry, attempt.number, dice)
+    delay = 0.0 if outcome is Outcome.LOST else backoff_s(attempt.retry, attempt.number, rng)
     return Settlement(State.RETRY, f"{reason}; next attempt in {delay:.0f} s", delay_s=delay)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from joblane.errors import Failure
 from joblane.job.head import Head, waits, with_step
 from joblane.job.lease import LEASE_S
-from joblane.job.lifecycle import ENDED, OF_GROUPS, TABLE, Event, Outcome, State, done
+from joblane.job.lifecycle import ENDED, OF_GROUPS, TABLE, Event, Outcome, State, name_done
 from joblane.job.result import ResultObject
 from joblane.job.spec import is_broadcast
-from joblane.job.timeline import SAME_ATTEMPT, Step, folded
+from joblane.job.timeline import SAME_ATTEMPT, Step, fold
 
 if TYPE_CHECKING:  # most jobs leave no files
     from joblane.files.models import OutputSummary
@@ -48,7 +48,7 @@ def plan(head: Head, event: Event, now_ms: int, why: str) -> Step:
     settlement ends it, so no event of this module moves it.
     """
     to = TABLE.get((head.state, event))
-    verb = done(event)
+    verb = name_done(event)
     if head.group is not None and event not in OF_GROUPS:
         raise NotAllowed(
             f"the job is a group of {head.group.members} jobs, which cannot be {verb} as one job; "
@@ -96,7 +96,7 @@ def apply(head: Head, event: Event, step: Step, expires_at: int | None = None) -
         head,
         state=step.state,
         attempt=attempt,
-        timeline=folded((*head.timeline, replace(step, attempt=attempt))),
+        timeline=fold((*head.timeline, replace(step, attempt=attempt))),
         next_at_ms=None,
         condition=None,
         expires_at=expires_at if step.state in ENDED else None,
@@ -222,7 +222,7 @@ def attempt_ended(head: Head, step: Step, facts: AttemptFacts, condition: str | 
     )
 
 
-def rearmed(head: Head, now_ms: int) -> Head:
+def rearm(head: Head, now_ms: int) -> Head:
     """The job with its next `wake_at`: the first of what is to come, none if nothing is.
 
     That is its deadline, the time by which its only agent must have claimed it (at once, if its

@@ -27,7 +27,7 @@ _CURSOR_MAX = 1 << 53
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class OutputRecord:
     """A piece of output: one line with its line end, or a part of a very long one."""
 
     seq: int
@@ -56,7 +56,7 @@ class LogRecord(BaseModel):
     """Bytes that are not UTF-8."""
 
     @classmethod
-    def of(cls, record: Record, attempt: int) -> "LogRecord":
+    def of(cls, record: OutputRecord, attempt: int) -> "LogRecord":
         """Show a record of an attempt."""
         text = encoded = None
         try:

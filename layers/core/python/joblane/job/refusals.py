@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from joblane.job.head import Head
-from joblane.job.lifecycle import ENDED, OF_GROUPS, OPERATORS, TABLE, Event, State, done
+from joblane.job.lifecycle import ENDED, OF_GROUPS, OPERATORS, TABLE, Event, State, name_done
 
 _STARTS: Final[Mapping[State, str]] = {
     State.SCHEDULED: "it starts at its run_at",
@@ -23,9 +23,9 @@ _STARTS: Final[Mapping[State, str]] = {
 def refusal(head: Head, event: Event) -> str:
     """Why a job's state does not allow an event, from which states it is possible, what to do."""
     if event not in (OPERATORS - OF_GROUPS) | {Event.CANCEL}:  # nobody asks for it
-        return f"a job that is {head.state} cannot be {done(event)}"
+        return f"a job that is {head.state} cannot be {name_done(event)}"
     allowed = (state for state, by in TABLE if by is event)
-    return _text(head, done(event), allowed, _instead(head, event))
+    return _text(head, name_done(event), allowed, _instead(head, event))
 
 
 def not_ended(head: Head, verb: str) -> str:

@@ -119,7 +119,7 @@ class SchemaPaths:
         for name in _HERE_LIST:
             if isinstance(given := schema.get(name), list):
                 yield from (_Part(each, f"{place}.{name}.{n}") for n, each in enumerate(given))
-        yield from _named(schema, place, "dependentSchemas")
+        yield from _list_named(schema, place, "dependentSchemas")
 
     def _target(self, text: str, place: str) -> _Part:
         """What a reference refers to."""
@@ -161,7 +161,7 @@ def _members(schema: Mapping[str, Any], place: str, names: tuple[str, ...]) -> I
             yield _Part(schema[name], f"{place}.{name}".lstrip("."))
 
 
-def _named(schema: Mapping[str, Any], place: str, name: str) -> Iterator[_Part]:
+def _list_named(schema: Mapping[str, Any], place: str, name: str) -> Iterator[_Part]:
     if isinstance(given := schema.get(name), Mapping):
         for key, each in given.items():
             yield _Part(each, f"{place}.{name}.{key}".lstrip("."))
@@ -172,7 +172,7 @@ def _all_below(part: _Part) -> Iterator[_Part]:
     schema, place = part
     yield from _members(schema, place, _BELOW_ONE)
     for name in _BELOW_MAP:
-        yield from _named(schema, place, name)
+        yield from _list_named(schema, place, name)
     if isinstance(given := schema.get("prefixItems"), list):
         yield from (_Part(each, f"{place}.prefixItems.{n}") for n, each in enumerate(given))
 

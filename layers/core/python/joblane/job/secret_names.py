@@ -55,7 +55,7 @@ def parse(reference: str) -> SecretName:
     )
 
 
-def allowed(deployment: str, tenant: str) -> str:
+def describe_allowed(deployment: str, tenant: str) -> str:
     """The names that a tenant may use, for messages."""
     return " or ".join(
         f"{store}:{_prefix(store, deployment, tenant)}NAME" for store in ("secretsmanager", "ssm")

@@ -41,7 +41,7 @@ _FINE: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class SpanEvent:
     """Something that happened during a span."""
 
     name: str
@@ -69,7 +69,7 @@ class Span:
     """Whether its parent is a caller's."""
     error: str | None = None
     """What went wrong; None if nothing did."""
-    events: tuple[Event, ...] = ()
+    events: tuple[SpanEvent, ...] = ()
 
 
 class Ended(BaseModel):
@@ -234,11 +234,11 @@ class _Job:
         )
 
 
-def _events(steps: list[Step]) -> Iterator[Event]:
+def _events(steps: list[Step]) -> Iterator[SpanEvent]:
     """Ends of attempts that were not the end of the job; one may be for several (`folded`)."""
     for before, step in pairwise(steps):
         if before.state is State.ACTIVE and step.state not in ENDED:
             found: dict[str, str | int | float] = {"joblane.reason": step.full_reason}
             if step.times > 1:
                 found["joblane.times"] = step.times
-            yield Event(f"joblane.{step.state}", step.at_ms, found)
+            yield SpanEvent(f"joblane.{step.state}", step.at_ms, found)

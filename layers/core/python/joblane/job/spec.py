@@ -82,14 +82,14 @@ def exec_bytes(words: Iterable[str], env: Mapping[str, str]) -> int:
     return sum(text_bytes(text) + 1 + 8 for text in strings)
 
 
-def parsed_target(target: str | None) -> Target | None:
+def parse_valid_target(target: str | None) -> Target | None:
     """The target of a valid submission; None for any agent."""
     return None if target is None else parse_target(target)
 
 
 def is_broadcast(target: str | None) -> bool:
     """Whether a job with this target becomes a group."""
-    parsed = parsed_target(target)
+    parsed = parse_valid_target(target)
     return parsed is not None and parsed.broadcast
 
 

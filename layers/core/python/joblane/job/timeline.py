@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass, replace
 
-from joblane.formats.text import shortened
+from joblane.formats.text import shorten
 from joblane.formats.times import rfc3339
 from joblane.job.lifecycle import ENDED, State
 
@@ -42,7 +42,7 @@ class Step:
     records: int | None = None
     """Number of log records of the attempt that ended here; a reader stops after the last."""
     times: int = 1
-    """Number of ends of attempts that it stands for, each with its claim (`folded`)."""
+    """Number of ends of attempts that it stands for, each with its claim (`fold`)."""
     first_ms: int | None = None
     """Time of the first of them, if it stands for several; the other fields are of the last."""
 
@@ -85,10 +85,10 @@ def first_start(steps: tuple[Step, ...]) -> Step | None:
 
 def short_reason(reason: str) -> str:
     """Cut a long reason at a word and end it with an ellipsis."""
-    return shortened(reason, STEP_REASON_CHARS)
+    return shorten(reason, STEP_REASON_CHARS)
 
 
-def extended(before: tuple[Step, ...], step: Step) -> tuple[Step, ...]:
+def extend(before: tuple[Step, ...], step: Step) -> tuple[Step, ...]:
     """Add a transition to a timeline.
 
     A job may block and be released many times. A block that follows such a round replaces the
@@ -108,10 +108,10 @@ def extended(before: tuple[Step, ...], step: Step) -> tuple[Step, ...]:
             times=earlier.times + 1,
             first_ms=earlier.began_ms,
         )
-    return folded((*before, step))
+    return fold((*before, step))
 
 
-def folded(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+def fold(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """Shorten a timeline of more than `TIMELINE_LINES`: a few lines stand for those in the middle.
 
         active, retry, active, retry, ... active, retry  ->  active, retry (the last of 40 times)

@@ -116,7 +116,7 @@ def job_trace(job_id: str, caller: TraceContext | None) -> TraceContext:
     """
     if caller is not None:
         return caller
-    return TraceContext(_made(job_id), span_id(job_id, 0), _SAMPLED)
+    return TraceContext(_make_id(job_id), span_id(job_id, 0), _SAMPLED)
 
 
 def in_sample(
@@ -129,12 +129,12 @@ def in_sample(
     on to this one (its group, or the job that it repeats): if that was made of an id, it has the
     flag in any case, and they decide as before.
     """
-    if caller is not None and caller.trace_id not in {_made(each) for each in earlier}:
+    if caller is not None and caller.trace_id not in {_make_id(each) for each in earlier}:
         return caller.sampled
     return int(job_trace(job_id, caller).trace_id[16:], 16) < round(ratio * 2**64)
 
 
-def _made(job_id: str) -> str:
+def _make_id(job_id: str) -> str:
     """The trace-id of a job without a caller."""
     return f"{number_of(job_id):032x}"
 

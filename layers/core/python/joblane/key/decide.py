@@ -75,7 +75,7 @@ class End(NamedTuple):
     """Unix time of the end in milliseconds; None where it is not known."""
 
 
-class Seen(NamedTuple):
+class SeenJob(NamedTuple):
     """A job of a key, as its row was read."""
 
     state: State
@@ -84,7 +84,7 @@ class Seen(NamedTuple):
     """Whether it has left the state in which a newer job may replace it."""
 
 
-def asked_about(state: KeyState, limits: KeyLimits) -> tuple[str, ...]:
+def find_blockers(state: KeyState, limits: KeyLimits) -> tuple[str, ...]:
     """Jobs whose rows a decision of `admit` depends on: those that keep a new job out.
 
     Not the one that it coalesces with, which its caller reads after the decision.
@@ -96,7 +96,7 @@ def asked_about(state: KeyState, limits: KeyLimits) -> tuple[str, ...]:
     return state.holders
 
 
-def ends_of(slots: Mapping[str, int | None], seen: Mapping[str, Seen]) -> list[End]:
+def ends_of(slots: Mapping[str, int | None], seen: Mapping[str, SeenJob]) -> list[End]:
     """Ends of those jobs that had ended, or were gone, when their rows were read.
 
     `slots` has the slots of the jobs asked about, None for one that waits; `seen` those that have a
@@ -117,27 +117,27 @@ def admit(
 ) -> Admission:
     """Decide on a new job.
 
-    `started` says of each holder in `asked_about` whether an agent has claimed it.
+    `started` says of each holder in `find_blockers` whether an agent has claimed it.
     """
     state = replace(state, limits=limits)
     if len(state.active) < limits.max_active and not state.queued:
-        return _granted(state, job_id)
+        return _grant(state, job_id)
     if not state.full:
-        return _queued(state, job_id)
+        return _queue(state, job_id)
     match limits.when_full:
         case "coalesce":
             return Coalesced((*state.queued, *state.holders)[0])
         case "replace-oldest":
             if state.queued:
                 rest = replace(state, queued=state.queued[1:], replaced=state.replaced + 1)
-                return Replaced(_queued(rest, job_id).state, state.queued[0], None)
+                return Replaced(_queue(rest, job_id).state, state.queued[0], None)
             # With lowered limits a key may have more holders than slots: then one that ends frees
             # none, and the new job waits.
             for holder in state.holders if len(state.active) <= limits.max_active else ():
                 if not started.get(holder, True):
                     left = {job: slot for job, slot in state.active.items() if job != holder}
                     rest = replace(state, active=left, replaced=state.replaced + 1)
-                    granted = _granted(rest, job_id)
+                    granted = _grant(rest, job_id)
                     return Replaced(granted.state, holder, granted.slot)
     return Rejected(_reason(state, started), state)
 
@@ -156,11 +156,11 @@ def readmit(
         so nothing is freed
     """
     if job_id in state.active:
-        return _granted(state, job_id)
+        return _grant(state, job_id)
     state = replace(state, limits=limits)
     if len(state.active) < limits.max_active and not state.queued:
-        return _granted(state, job_id)
-    return Rejected(_reason(state, started), state) if state.full else _queued(state, job_id)
+        return _grant(state, job_id)
+    return Rejected(_reason(state, started), state) if state.full else _queue(state, job_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ class Looked(NamedTuple):
 def look(
     state: KeyState,
     limits: KeyLimits,
-    read: Callable[[Mapping[str, int | None]], Mapping[str, Seen]],
+    read: Callable[[Mapping[str, int | None]], Mapping[str, SeenJob]],
     doubted: Collection[str] = (),
 ) -> Looked | None:
     """Take those out of a key that keep a new job out although they are over.
@@ -231,7 +231,7 @@ def look(
     started: dict[str, bool] = {}
     granted: tuple[Grant, ...] = ()
     for _ in range(LOOKS):
-        asked = [*asked_about(state, limits), *doubted]
+        asked = [*find_blockers(state, limits), *doubted]
         listed = {**dict.fromkeys(state.queued), **state.active}
         slots = {job: listed[job] for job in asked if job in listed and job not in started}
         if not slots:
@@ -249,12 +249,12 @@ def look(
     return None
 
 
-def _granted(state: KeyState, job_id: str) -> Granted:
+def _grant(state: KeyState, job_id: str) -> Granted:
     slot = state.grants + 1
     return Granted(replace(state, grants=slot, active={**state.active, job_id: slot}), slot)
 
 
-def _queued(state: KeyState, job_id: str) -> Queued:
+def _queue(state: KeyState, job_id: str) -> Queued:
     queued = (*state.queued, job_id)
     return Queued(replace(state, queued=queued, queued_total=state.queued_total + 1))
 

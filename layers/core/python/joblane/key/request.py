@@ -25,7 +25,7 @@ class KeyRequest:
         return cls(KeyName.of(scope, segments), tuple(segments), limits)
 
     @classmethod
-    def written_out(cls, concurrency: Concurrency) -> Self:
+    def from_submission(cls, concurrency: Concurrency) -> Self:
         """The key that a submission writes out."""
         return cls.of(COMMAND, concurrency.key, concurrency.limits)
 

@@ -38,7 +38,7 @@ def read_maxima(text: str) -> dict[str, tuple[Maxima, ...]]:
     return _BY_QUEUE.validate_json(text)
 
 
-def wanted(asked: Resources, field: str) -> float | None:
+def read_wanted(asked: Resources, field: str) -> float | None:
     """How much of a resource a job asks for; of `cores`, how many an instance must have for it."""
     if field != "cores":
         amount: float | None = getattr(asked, field)
@@ -64,7 +64,7 @@ def excess(asked: Resources, fleets: Iterable[Maxima]) -> tuple[str, float] | No
     """
     able = list(fleets)
     for field in Maxima.model_fields:
-        amount = wanted(asked, field)
+        amount = read_wanted(asked, field)
         if amount is None or not able:
             continue
         fitting = [m for m in able if (most := getattr(m, field)) is None or amount <= most]

@@ -80,7 +80,7 @@ Evaluate = Callable[[QueueFilter], bool | str]
 By = Literal["name", "filter", "default"]
 
 
-class Choice(NamedTuple):
+class ChosenQueue(NamedTuple):
     """The queue that takes a job, and why."""
 
     queue: str | None
@@ -97,25 +97,25 @@ def choose(
     default: str,
     filters: Sequence[QueueFilter],
     evaluate: Evaluate,
-) -> Choice:
+) -> ChosenQueue:
     """Choose the queue of a job among those that its tenant may use, `allowed`.
 
     `named` is the queue that the job names. `filters` are by falling order; the first true one
     wins, and those after it are not evaluated.
     """
     if named is not None:
-        return Choice(named, "name", {}) if named in allowed else Choice(None, None, {})
+        return ChosenQueue(named, "name", {}) if named in allowed else ChosenQueue(None, None, {})
     not_true: dict[str, str | None] = {}
     for each in filters:
         if each.queue not in allowed:
             continue
         result = evaluate(each)
         if result is True:
-            return Choice(each.queue, "filter", not_true)
+            return ChosenQueue(each.queue, "filter", not_true)
         not_true[each.queue] = result or None
     if default in allowed:
-        return Choice(default, "default", not_true)
-    return Choice(None, None, not_true)
+        return ChosenQueue(default, "default", not_true)
+    return ChosenQueue(None, None, not_true)
 
 
 Verdict = Literal["takes", "not_allowed", "false", "error", "not_reached", "no_filter"]
@@ -131,7 +131,7 @@ class Considered(NamedTuple):
 
 
 def explain(
-    choice: Choice,
+    choice: ChosenQueue,
     named: str | None,
     allowed: Sequence[str],
     default: str,
@@ -158,7 +158,7 @@ def explain(
 
 
 def _verdict(
-    choice: Choice, queue: str, named: str | None, default: str, has: QueueFilter | None
+    choice: ChosenQueue, queue: str, named: str | None, default: str, has: QueueFilter | None
 ) -> tuple[Verdict, str]:
     if queue == choice.queue:
         return "takes", _why(choice)
@@ -175,7 +175,7 @@ def _verdict(
     return "not_reached", f"queue {choice.queue} is before it, and its filter is true"
 
 
-def _why(choice: Choice) -> str:
+def _why(choice: ChosenQueue) -> str:
     match choice.by:
         case "name":
             return "the submission, or the job type, names it"

@@ -163,7 +163,7 @@ class Account(Generic[ATotal]):
             return self
         return type(self)(self.at_minute, self.present, self.present, self.at_minute)
 
-    def counted(self, minutes: Mapping[int, Use], now_minute: int) -> Self:
+    def count(self, minutes: Mapping[int, Use], now_minute: int) -> Self:
         """Count the minutes after `closed_minute`, and close those that are old enough."""
         closed, present = self.closed, self.closed
         closed_minute = max(self.closed_minute, now_minute - OPEN_MINUTES - 1)
@@ -245,14 +245,14 @@ class Accounts:
             return min(self.figures.closed_minute, self.jobs.closed_minute) + 1
         return settled.minute + 1
 
-    def counted(self, minutes: Mapping[int, Use], since: int, now_ms: int) -> "Accounts":
+    def count(self, minutes: Mapping[int, Use], since: int, now_ms: int) -> "Accounts":
         """Count the minutes from `since` on, as it was returned, at a time in Unix milliseconds."""
         now, settled = now_ms // 60_000, self.settled
         if settled is not None and since == settled.minute + 1:
             figures = replace(self.figures, present=_sum(settled.figures, minutes), at_minute=now)
             jobs = replace(self.jobs, present=_sum(settled.jobs, minutes), at_minute=now)
             return Accounts(figures, jobs, now_ms, settled)
-        figures, jobs = self.figures.counted(minutes, now), self.jobs.counted(minutes, now)
+        figures, jobs = self.figures.count(minutes, now), self.jobs.count(minutes, now)
         last = max(now - UNSETTLED, figures.closed_minute, jobs.closed_minute)
         settled = Settled(last, figures.until(last, minutes), jobs.until(last, minutes))
         return Accounts(figures, jobs, now_ms, settled)

@@ -34,7 +34,7 @@ class ActivityReader:
     pool: Callable[[int], Executor] = ThreadPoolExecutor
     """Makes an executor of that many workers."""
 
-    def of(self, tenant: str, queue: str, span: Span) -> QueueActivity:
+    def read_activity(self, tenant: str, queue: str, span: Span) -> QueueActivity:
         """Read the points of a tenant's jobs, or of all for the role platform.
 
         Raises NotFound for a queue that the tenant may not use.

@@ -8,9 +8,9 @@ from joblane.aws.payload_store import MAX_DATA_BYTES, is_large
 from joblane.contract.principal import Principal
 from joblane.contract.problems import FieldProblem, Invalid, wrong
 from joblane.contract.queues import QueueChoice
-from joblane.job.head import Head, submitted
+from joblane.job.head import Head, make_head
 from joblane.job.retention import PAYLOAD_START_DAYS
-from joblane.job.secret_names import allowed, parse
+from joblane.job.secret_names import describe_allowed, parse
 from joblane.job.spec import Submission, is_broadcast
 from joblane.job.trace import TraceContext
 from joblane.queue.access import open_queues
@@ -20,7 +20,7 @@ from joblane.service.queue_router import QueueRouter
 if TYPE_CHECKING:
     from joblane.notify.rules import NotifyRules
     from joblane.service.input_check import InputCheck
-    from joblane.service.typed import Typed, TypedAdmission
+    from joblane.service.typed import TypedAdmission, TypedSubmission
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Admission:
         `caller_trace` is for a submission without a trace context of its own. `resubmit_of` is the
         job whose submission it is.
         """
-        typed = self._typed(by.tenant, spec, now_ms, again=resubmit_of is not None)
+        typed = self._admit_type(by.tenant, spec, now_ms, again=resubmit_of is not None)
         spec = spec if typed is None else typed.spec
         self._check_secrets(by.tenant, spec)
         self._check_conditions(by.tenant, spec)
@@ -64,12 +64,12 @@ class Admission:
         self._check_resources(queue, spec)
         if spec.inputs or spec.stdin_file is not None:
             self.inputs().check(by.tenant, spec, now_ms)
-        spec = self._notified(by.tenant, spec.model_copy(update={"queue": queue}))
+        spec = self._add_notify(by.tenant, spec.model_copy(update={"queue": queue}))
         if resubmit_of is None and is_broadcast(spec.target) and not _sets_retry(spec, typed):
             retry = spec.retry.model_copy(update={"max_attempts": 1})
             spec = spec.model_copy(update={"retry": retry})
         head = replace(
-            submitted(job_id, by.tenant, spec, now_ms, by.who, caller_trace=caller_trace),
+            make_head(job_id, by.tenant, spec, now_ms, by.who, caller_trace=caller_trace),
             resubmit_of=resubmit_of,
             type_version=None if typed is None else typed.version,
         )
@@ -79,17 +79,19 @@ class Admission:
             raise wrong("run_at", f"{problem}one of more than {MAX_DATA_BYTES} bytes")
         return head
 
-    def _typed(self, tenant: str, spec: Submission, now_ms: int, *, again: bool) -> "Typed | None":
+    def _admit_type(
+        self, tenant: str, spec: Submission, now_ms: int, *, again: bool
+    ) -> "TypedSubmission | None":
         if spec.type is None:
             return None
         return self.types().admit(tenant, spec, now_ms, again=again)
 
     def explain(self, by: Principal, spec: Submission, now_ms: int) -> QueueChoice:
         """Say which queue would take a job, and why. Raises Invalid for its type or params."""
-        typed = self._typed(by.tenant, spec, now_ms, again=False)
+        typed = self._admit_type(by.tenant, spec, now_ms, again=False)
         return self.router.explain(by, spec if typed is None else typed.spec, now_ms)
 
-    def _notified(self, tenant: str, spec: Submission) -> Submission:
+    def _add_notify(self, tenant: str, spec: Submission) -> Submission:
         """The submission with the notification that its queue asks for, unless it has its own."""
         if self.notify is None and spec.notify is None:
             return spec
@@ -127,7 +129,7 @@ class Admission:
         return [fleet for fleet, queues in self.fleet_queues.items() if allowed & set(queues)]
 
     def _check_secrets(self, tenant: str, spec: Submission) -> None:
-        names = allowed(self.deployment, tenant)
+        names = describe_allowed(self.deployment, tenant)
         problem = f"is not a name that this tenant may use: {names}"
         foreign = [
             FieldProblem(field=f"secret_env.{variable}", problem=problem)
@@ -145,7 +147,7 @@ def _no_rules() -> "NotifyRules":
     return NotifyRules()
 
 
-def _sets_retry(spec: Submission, typed: "Typed | None") -> bool:
+def _sets_retry(spec: Submission, typed: "TypedSubmission | None") -> bool:
     """Whether the submission or its type says how often to try.
 
     Members of a group are tried once unless it does: docs/decisions/1431.

@@ -24,7 +24,7 @@ class AssignedJobs:
     operations: Operations
     retention: Retention
 
-    def ended(self, head: Head, now_ms: int) -> bool:
+    def settle_with_agent(self, head: Head, now_ms: int) -> bool:
         """Read a job's agent, and do what follows; whether that ended the job. As `settle`."""
         agent = self.agents.get(head.assigned or "")
         return self.settle(head, agent, now_ms) not in {Fate.WAIT, Fate.STOP}
@@ -48,13 +48,13 @@ class AssignedJobs:
             case Fate.EXPIRE:
                 self.operations.move(head, Event.EXPIRE, verdict.reason, now_ms)
             case Fate.LOST:
-                self.lost(head, verdict, now_ms)
+                self.end_lost(head, verdict, now_ms)
             case Fate.STOP:
                 with suppress(NotAllowed):  # requested before; its agent is asked again
                     self.operations.request_stop(head, verdict.reason)
         return verdict.fate
 
-    def lost(self, head: Head, verdict: Verdict, now_ms: int) -> None:
+    def end_lost(self, head: Head, verdict: Verdict, now_ms: int) -> None:
         """End the attempt of a job whose agent was lost.
 
         Conditional on the epoch, as every end of an attempt: if the agent comes back before this,

@@ -4,8 +4,8 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from joblane.audit.records import Record, Refusal, submission_record
-from joblane.aws.audit import AuditStore, Wanted
+from joblane.audit.records import AuditRecord, Refusal, submission_record
+from joblane.aws.audit import AuditStore, TrailQuery
 from joblane.formats.ids import new_id
 from joblane.job.head import Head
 from joblane.job.timeline import short_reason
@@ -23,11 +23,11 @@ class Trail:
         """Make the id of a record, which holds the time."""
         return new_id(int(self.clock() * 1000), secrets.randbits(80))
 
-    def begin(self, record: Record) -> None:
+    def begin(self, record: AuditRecord) -> None:
         """Record an action. If this raises Unavailable, do not do the action."""
         self.store.add(record, self._expires_at())
 
-    def refuse(self, record: Record, status: int, detail: str) -> None:
+    def refuse(self, record: AuditRecord, status: int, detail: str) -> None:
         """Record that an action was refused."""
         refusal = Refusal(status, short_reason(detail))
         self.store.add_refusal(record, refusal, self._expires_at())
@@ -39,13 +39,13 @@ class Trail:
         """
         self.begin(submission_record(head, head.tenant, head.submitted_by))
 
-    def of_tenant(self, tenant: str, wanted: Wanted) -> tuple[list[Record], str | None]:
+    def of_tenant(self, tenant: str, wanted: TrailQuery) -> tuple[list[AuditRecord], str | None]:
         """Read a page of a tenant's trail, newest first, and where to continue."""
         return self.store.of_tenant(tenant, wanted)
 
     def of_job(
-        self, tenant: str, job_id: str, wanted: Wanted, submitted: Record | None
-    ) -> tuple[list[Record], str | None]:
+        self, tenant: str, job_id: str, wanted: TrailQuery, submitted: AuditRecord | None
+    ) -> tuple[list[AuditRecord], str | None]:
         """Read a page of a job's trail; `submitted` is the record of its submission, if known."""
         found, following = self.store.of_job(tenant, job_id, wanted)
         if following is not None or submitted is None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from joblane.aws.condition_places import ConditionPlaces
 from joblane.aws.conditions import ConditionStore
 from joblane.aws.executions import Executions
-from joblane.condition.state import ConditionState, Phase, opened
+from joblane.condition.state import ConditionState, Phase, open_condition
 from joblane.condition.waiting import waiting_job
 from joblane.deployment.limits import Limits
 from joblane.job.head import Head
@@ -68,7 +68,7 @@ class ConditionSupervisor:
             if state is None or state.needs_opening(now_ms):
                 if not self._take_place(tenant, condition, now_ms):
                     return False
-                new = opened(condition, state, now_ms)
+                new = open_condition(condition, state, now_ms)
                 self.conditions.enter_directory(tenant, new, now_ms)
                 if self.conditions.write(state, new, tenant) is None:
                     continue
@@ -127,7 +127,7 @@ class ConditionSupervisor:
                 self._pass_on(tenant, state.condition, now_ms)
             if self.conditions.waiting(state.condition, 1):
                 return self._go_on(state)  # a job joined while places were passed on
-            closed = self.conditions.write(state, state.closed(now_ms))
+            closed = self.conditions.write(state, state.close(now_ms))
         if closed is None:
             return None
         if not self.conditions.waiting(state.condition, 1):
@@ -140,7 +140,7 @@ class ConditionSupervisor:
 
         Its tenants take their places again, over the limit if others have them now.
         """
-        reopened = self.conditions.write(state, state.reopened())
+        reopened = self.conditions.write(state, state.reopen())
         if reopened is not None:
             for tenant in sorted(state.tenants):
                 self.places.take(tenant, state.condition, None, state.since_ms)
@@ -148,7 +148,7 @@ class ConditionSupervisor:
 
     def renew(self, state: ConditionState, now_ms: int) -> None:
         """Let a new execution take over, if `state` is still current."""
-        successor = state.renewed(now_ms)
+        successor = state.renew(now_ms)
         if self.conditions.write(state, successor) is not None:
             self.start(successor)
 

@@ -24,7 +24,7 @@ class ConditionTests:
             raise BadParameters(str(error)) from None
         return self.testers[condition.kind].test(condition.parameter)
 
-    def first_blocking(self, names: Sequence[str]) -> Blocking | None:
+    def find_blocking(self, names: Sequence[str]) -> Blocking | None:
         """Return the first of a job's conditions that blocks its start.
 
         A condition that jobs wait for and that the last test found blocking is not tested

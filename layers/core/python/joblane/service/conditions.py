@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from joblane.aws.directory import AppStore, Directory, Listed
-from joblane.condition.names import MOST_S, parse, scoped, unscoped
+from joblane.condition.names import MOST_S, parse, scope_name, unscope_name
 from joblane.contract.conditions import AppView, ConditionView, Declaration
 from joblane.contract.problems import wrong
 from joblane.deployment.names import PLATFORM
@@ -37,7 +37,7 @@ class Conditions:
 
         For `PLATFORM` it is the application of that name of every tenant.
         """
-        app = parse(name if tenant == PLATFORM else scoped(name, tenant)).parameter
+        app = parse(name if tenant == PLATFORM else scope_name(name, tenant)).parameter
         why = f"{declared.reason} ({by})" if declared.reason else by
         if declared.state == "up":
             self.apps.declare_up(app)
@@ -51,7 +51,7 @@ class Conditions:
         kind = row.condition.partition(":")[0]
         policy = self.policy_of(kind)
         return ConditionView(
-            name=unscoped(row.condition),
+            name=unscope_name(row.condition),
             kind=kind,
             since_at=rfc3339(entry.first_ms),
             waiting=entry.waiting,
@@ -70,6 +70,6 @@ def require_application(name: str) -> None:
         kind = parse(name).kind
     except ValueError as error:
         raise wrong("condition", str(error)) from None
-    if kind != "app" or unscoped(name) != name:
+    if kind != "app" or unscope_name(name) != name:
         problem = "must be app: and the name of an application; the other kinds are tested"
         raise wrong("condition", problem)

@@ -86,6 +86,6 @@ class Counting:
             accounts = (stored or Accounts.new(now)).at(now)
             since = accounts.since(first, now)
             minutes = self.usage.minutes(tenant, since)
-            self.usage.store(tenant, accounts.counted(minutes, since, now_ms), version)
+            self.usage.store(tenant, accounts.count(minutes, since, now_ms), version)
 
         decide_again(once)

@@ -31,7 +31,7 @@ from joblane.job.retention import Retention
 from joblane.job.timeline import short_reason
 from joblane.job.trace import Traced, parse_trace
 from joblane.service.expired_records import Expired, read_expired
-from joblane.service.kick import given_up
+from joblane.service.kick import is_given_up
 from joblane.service.log import Log
 from joblane.service.operations import Gone, Operations
 
@@ -103,7 +103,7 @@ class DeadLetters:
 
     def _event(self, message_id: str, letter: DeadLetter) -> None:
         """Keep an event that could not be delivered, unless nobody has to know of it."""
-        if given_up(letter.body):
+        if is_given_up(letter.body):
             self.log.info("a kick that the scaler had no time for is discarded")
             return
         expired = read_expired(letter.body)
@@ -116,7 +116,7 @@ class DeadLetters:
     def _exhaust(self, head: Head, letter: DeadLetter) -> None:
         """Make a waiting job dead: its message was received too often or could not be read."""
         now_ms = int(self.clock() * 1000)
-        if not _died_of(head, letter.reason):
+        if not _has_died_of(head, letter.reason):
             if head.state in {State.PENDING, State.RETRY}:
                 self._put(head.job_id, letter, now_ms)
             try:
@@ -203,6 +203,6 @@ def _letter(record: Mapping[str, Any]) -> DeadLetter:
     )
 
 
-def _died_of(head: Head, reason: str) -> bool:
+def _has_died_of(head: Head, reason: str) -> bool:
     """Whether this letter already made the job dead, so only the notification may be missing."""
     return head.state is State.DEAD and head.timeline[-1].reason == reason

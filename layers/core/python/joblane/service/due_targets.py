@@ -54,7 +54,7 @@ class DueTargets:
             self.operations.move(head, Event.CHOOSE_NONE, f"{_DUE}its target {problem}", now_ms)
             return False
         if not choice.agents:
-            nobody = self.targets.nobody(head, now_ms)
+            nobody = self.targets.make_empty_group(head, now_ms)
             self.operations.move(head, Event.SKIP, f"{_DUE}{choice.reason}", now_ms, nobody)
             return False
         to = self.targets.group(head, choice.agents, now_ms)

@@ -5,8 +5,8 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
+from joblane.aws.auto_scaling_groups import AutoScalingGroups, ScalingActivity, Size
 from joblane.aws.fleet_records import FleetRecords
-from joblane.aws.groups import Groups, ScalingActivity, Size
 from joblane.contract.status import (
     DeclaredFleet,
     FleetDecision,
@@ -44,7 +44,7 @@ class FleetReader:
 
     fleets: Sequence[DeclaredFleet]
     deployment: str
-    groups: Callable[[], Groups]
+    groups: Callable[[], AutoScalingGroups]
     records: FleetRecords
     log: Log
     _: KW_ONLY

@@ -36,7 +36,7 @@ class FollowSender:
     failed_at: float = float("-inf")
     """When a command could not be sent: while SQS does not answer, no other reader waits for it."""
 
-    def at_end(self, head: Head) -> None:
+    def note_end(self, head: Head) -> None:
         """Note that a reader has everything that a job has shipped; send the command if due.
 
         A job that does not run has no agent to tell. Raises nothing: output is read without it.

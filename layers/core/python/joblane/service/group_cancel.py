@@ -25,10 +25,10 @@ from joblane.job.head import Head
 from joblane.job.lifecycle import State
 from joblane.job.moves import NotAllowed
 from joblane.service.decide_again import decide_again
-from joblane.service.group_progress import progressed
-from joblane.service.group_settlement import Place, Settlement
+from joblane.service.group_progress import advance
+from joblane.service.group_settlement import GroupSettlement, Place
 from joblane.service.operations import Gone, Operations
-from joblane.target.group import Group, Stop, stopped
+from joblane.target.group import Group, Stop, stop_group
 
 AT_ONCE = 8
 """Members that are cancelled at the same time; each waits for AWS most of the time."""
@@ -53,7 +53,7 @@ class GroupCancel:
     groups: GroupStore
     operations: Operations
     place: Place
-    settlement: Settlement
+    settlement: GroupSettlement
     _: KW_ONLY
     pool: Callable[[int], Executor] = ThreadPoolExecutor
     """Makes an executor of that many workers."""
@@ -90,10 +90,10 @@ class GroupCancel:
                     f"a group that is {seen.state} cannot be cancelled, only one that is "
                     f"{State.PROCESSING}; it has ended"
                 )
-            group = stopped(seen.group, Stop(State.CANCELLED, why))
+            group = stop_group(seen.group, Stop(State.CANCELLED, why))
             if group is seen.group:
                 return group
-            after = progressed(seen, group, now_ms, self.settlement.retention)
+            after = advance(seen, group, now_ms, self.settlement.retention)
             self.groups.write_group(seen, after)
             return group
 

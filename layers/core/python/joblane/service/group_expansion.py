@@ -23,7 +23,7 @@ from joblane.job.head import DATA_DAYS, Head
 from joblane.job.lifecycle import State
 from joblane.job.retention import Retention
 from joblane.service.group_members import Members
-from joblane.target.group import PAGE, Group, begin_page, placed, roll
+from joblane.target.group import PAGE, Group, begin_page, note_placed, roll
 
 INLINE_S = 5.0
 """Seconds for which a request places members; what is left then is placed by requeue."""
@@ -65,13 +65,13 @@ class Expansion:
             if group.placed < upto:
                 place = self.members.place if fresh else self.members.complete
                 place(head, range(group.placed, upto), now_ms)
-            after = placed(group, upto)
+            after = note_placed(group, upto)
             if after.placed == after.begun and left_s() > 0 and head.spec.max_concurrency is None:
                 after = begin_page(after)
             if after is group:
                 return head
             wake_at_ms = head.wake_at_ms  # a change of it costs two write units more
-            if not unfinished(head, after):
+            if not is_unfinished(head, after):
                 wake_at_ms = next_reply_ms(head, now_ms)
             elif wake_at_ms is None or wake_at_ms <= now_ms:
                 wake_at_ms = now_ms + SOON_MS
@@ -91,7 +91,7 @@ class Expansion:
         return head
 
 
-def unfinished(head: Head, group: Group) -> bool:
+def is_unfinished(head: Head, group: Group) -> bool:
     """Whether members are left that can be placed now."""
     begins = head.spec.max_concurrency is None and group.stop is None
     return group.placed < (group.members if begins else group.begun)

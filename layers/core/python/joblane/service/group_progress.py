@@ -10,7 +10,7 @@ from joblane.target.group import Group
 from joblane.target.states import SETTLES
 
 
-def progressed(head: Head, group: Group, now_ms: int, retention: Retention, why: str = "") -> Head:
+def advance(head: Head, group: Group, now_ms: int, retention: Retention, why: str = "") -> Head:
     """A group's job with its next progress, and the transition that follows from it.
 
     It ends with its last member, and is processing again when members are retried; `why` is the

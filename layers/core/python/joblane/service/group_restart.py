@@ -25,10 +25,10 @@ from joblane.job.lifecycle import Event, State
 from joblane.job.moves import NotAllowed, apply, plan
 from joblane.job.retention import Retention
 from joblane.service.decide_again import decide_again
-from joblane.service.group_progress import progressed
-from joblane.service.group_settlement import Send, Settlement
+from joblane.service.group_progress import advance
+from joblane.service.group_settlement import GroupSettlement, Send
 from joblane.service.operations import Gone
-from joblane.target.group import MOST_RESTARTS, Group, retried
+from joblane.target.group import MOST_RESTARTS, Group, retry_members
 
 RETRIED = frozenset({State.FAILED, State.DEAD})
 """States in which a retry of a group finds the members that it retries."""
@@ -48,7 +48,7 @@ class GroupRestart:
     """Retries members. Every method may be called again after a crash at any point."""
 
     groups: GroupStore
-    settlement: Settlement
+    settlement: GroupSettlement
     send: Send
     retention: Retention
 
@@ -62,14 +62,14 @@ class GroupRestart:
             raise ValueError(f"job {head.job_id} is no member of a group")
         plan(head, Event.RETRY, now_ms, why)  # refused as the caller has seen it
 
-        def wanted(found: Sequence[Head]) -> None:
+        def check_found(found: Sequence[Head]) -> None:
             if not found:
                 raise Gone
             if exact and version(found[0]) != version(head):
                 raise Refused(found[0])
             plan(found[0], Event.RETRY, now_ms, why)
 
-        self._restart(head.member_of.group_id, [head.job_id], why, now_ms, wanted)
+        self._restart(head.member_of.group_id, [head.job_id], why, now_ms, check_found)
         after = self.groups.get(head.job_id)
         if after is None:
             raise Gone
@@ -112,8 +112,8 @@ class GroupRestart:
                 return Restarts(0, refused)
             rolling = seen.spec.max_concurrency is not None
             indices = [m.member_of.index for m, _ in moves if m.member_of is not None]
-            group = retried(seen.group, indices, rolling=rolling)
-            after = progressed(seen, group, now_ms, self.retention, why)
+            group = retry_members(seen.group, indices, rolling=rolling)
+            after = advance(seen, group, now_ms, self.retention, why)
             if rolling:
                 self.groups.write_group(seen, after)
                 self.settlement.settle(group_id)

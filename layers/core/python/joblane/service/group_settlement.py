@@ -33,7 +33,7 @@ from joblane.job.lifecycle import ENDED, Event, State
 from joblane.job.moves import NotAllowed, apply, plan
 from joblane.job.retention import Retention
 from joblane.service.decide_again import decide_again
-from joblane.service.group_progress import progressed
+from joblane.service.group_progress import advance
 from joblane.service.log import Log
 from joblane.target.group import MOST_RESTARTS, PAGE, Group, page_done, roll
 from joblane.target.states import Tally
@@ -53,14 +53,14 @@ _ENDS_OF_ROLLING: Mapping[bool, State] = {True: State.FAILED, False: State.COMPL
 
 
 @dataclass(frozen=True)
-class Settlement:
+class GroupSettlement:
     """Settles groups. Every method may be called again after a crash at any point."""
 
     groups: GroupStore
     place: Place
     send: Send
     retention: Retention
-    dice: random.Random
+    rng: random.Random
     log: Log
     clock: Callable[[], float]
     """Returns Unix seconds."""
@@ -91,7 +91,7 @@ class Settlement:
         begin: Sequence[int] = ()
         rolling = seen.spec.max_concurrency is not None
         if rolling:
-            group, begin, moves = self._rolled(seen, group, ended, now_ms)
+            group, begin, moves = self._roll(seen, group, ended, now_ms)
             pages = group.open_pages
         else:
             pages = sorted({index // PAGE for index in ended} & set(group.open_pages))
@@ -99,7 +99,7 @@ class Settlement:
             tally = self._tally(group, page, set(ended), rolling=rolling)
             if tally is not None:
                 group = page_done(group, page, tally)
-        after = progressed(seen, group, now_ms, self.retention)
+        after = advance(seen, group, now_ms, self.retention)
         if moves:
             self.groups.write_group_with(seen, after, moves)
         elif group != seen.group:
@@ -108,13 +108,13 @@ class Settlement:
             self._note(after)
         for _, member in moves:
             self.send(member, now_ms)
-        begin = [*begin, *self._left_behind(seen.group, ended)]
+        begin = [*begin, *self._find_left_behind(seen.group, ended)]
         whole = self.groups.get(seen.job_id) if begin else None  # with its submission
         if whole is not None:
             self.place(whole, begin, now_ms)
         return after, len(moves) == MOST_RESTARTS
 
-    def _rolled(
+    def _roll(
         self, seen: Head, group: Group, ended: Collection[int], now_ms: int
     ) -> tuple[Group, Sequence[int], list[tuple[Head, Head]]]:
         """Take ended members out of a group with `max_concurrency`, and begin the next ones."""
@@ -161,7 +161,7 @@ class Settlement:
         numbers = [index for index in group.page(page) if index < group.begun]
         if rolling and not group.open.isdisjoint(numbers):
             return None
-        self.dice.shuffle(numbers)
+        self.rng.shuffle(numbers)
         numbers.sort(key=lambda index: index in ended)
         found: Counter[State] = Counter()
         size = PAGE if rolling else FIRST_LOOK
@@ -188,7 +188,7 @@ class Settlement:
             return _ENDS_OF_ROLLING[index in group.failed]
         return State.PENDING
 
-    def _left_behind(self, group: Group | None, ended: Collection[int]) -> list[int]:
+    def _find_left_behind(self, group: Group | None, ended: Collection[int]) -> list[int]:
         """Members that were begun or retried before and may not have been put or sent.
 
         Only if one of `ended` was taken out of the group before: then this event came again, maybe

@@ -62,7 +62,7 @@ class GroupReader:
 
 
 def _member(group: Group, index: int, agent: str, row: Head | None, now_ms: int) -> Member:
-    if row is None or row.expired_row(now_ms / 1000):
+    if row is None or row.has_expired_row(now_ms / 1000):
         return _without_row(group, index, agent)
     late = overdue(row, now_ms)
     start = first_start(row.timeline)

@@ -27,7 +27,7 @@ from joblane.job.lease import LEASE_S
 from joblane.job.lifecycle import State
 from joblane.job.moves import NotAllowed
 from joblane.service.assigned import AssignedJobs
-from joblane.service.group_expansion import SOON_MS, Expansion, unfinished
+from joblane.service.group_expansion import SOON_MS, Expansion, is_unfinished
 from joblane.service.operations import Gone
 from joblane.target.group import Group
 from joblane.target.judge import Fate
@@ -45,7 +45,7 @@ Settle = Callable[[str, Collection[int]], object]
 
 
 @dataclass
-class Seen:
+class SeenMembers:
     """What a look at members of a group found."""
 
     ended: set[int] = field(default_factory=set)
@@ -75,7 +75,7 @@ class GroupWatch:
         group = head.group
         if group is None or head.state is not State.PROCESSING:
             return
-        seen, pages = Seen(), _from_another(group.open_pages, now_ms)
+        seen, pages = SeenMembers(), _from_another(group.open_pages, now_ms)
         while pages and left_s() > 0:
             chunk, pages = pages[:PAGES_AT_ONCE], pages[PAGES_AT_ONCE:]
             with self.pool(PAGES_AT_ONCE) as pool:
@@ -89,7 +89,7 @@ class GroupWatch:
         at_ms = min([later_ms, *(at_ms for at_ms in seen.next_ms if at_ms > now_ms)])
         if head.spec.max_concurrency is not None:  # other members may have begun by then
             at_ms = min(at_ms, now_ms + max(SOON_MS, head.reply_timeout_ms))
-        if pages or unfinished(head, group):
+        if pages or is_unfinished(head, group):
             at_ms = now_ms + SOON_MS
         self.groups.rearm(head, now_ms, at_ms=at_ms)
 
@@ -98,18 +98,18 @@ class GroupWatch:
         if head.spec.max_concurrency is not None:
             ends = ended & group.open
         else:
-            whole = [set(_begun(group, page)) for page in pages]
+            whole = [set(_list_begun(group, page)) for page in pages]
             ends = {index for numbers in whole if numbers <= ended for index in numbers}
         if ends or group.again:  # a retry may have died before it let members go
             self.settle(head.job_id, ends)
 
-    def _page(self, group: Group, now_ms: int, page: int) -> Seen:
+    def _page(self, group: Group, now_ms: int, page: int) -> SeenMembers:
         """Look at the members of one page: at most a read of each, and of its agent."""
-        numbers = _begun(group, page)
+        numbers = _list_begun(group, page)
         jobs = self.groups.heads([group.id_of(index) for index in numbers], consistent=True)
         names = sorted({job.assigned or "" for job in jobs if _needs_agent(job, now_ms)})
         agents = {row.name: row for row in self.agents.many(names)} if names else {}
-        seen, there = Seen(), set()
+        seen, there = SeenMembers(), set()
         for job in jobs:
             if job.member_of is None:
                 continue
@@ -118,7 +118,7 @@ class GroupWatch:
                 seen.ended.add(job.member_of.index)
                 continue
             with suppress(Refused, Gone):  # its agent, or an operator, was first
-                if self._cancelled(group, job, now_ms):
+                if self._cancel(group, job, now_ms):
                     continue
                 if self.assigned.settle(job, agents.get(job.assigned or ""), now_ms) in _OVER:
                     seen.ended.add(job.member_of.index)
@@ -128,7 +128,7 @@ class GroupWatch:
         seen.ended |= {index for index in numbers if index < group.placed} - there
         return seen
 
-    def _cancelled(self, group: Group, job: Head, now_ms: int) -> bool:
+    def _cancel(self, group: Group, job: Head, now_ms: int) -> bool:
         """Cancel a member that was placed while its group was being cancelled."""
         stop = group.stop
         if stop is None or stop.state is not State.CANCELLED or job.cancel_requested is not None:
@@ -138,7 +138,7 @@ class GroupWatch:
         return True
 
 
-def _begun(group: Group, page: int) -> list[int]:
+def _list_begun(group: Group, page: int) -> list[int]:
     return [index for index in group.page(page) if index < group.begun]
 
 

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from joblane.aws.agents import AgentStore
-from joblane.aws.groups import Group, Groups
+from joblane.aws.auto_scaling_groups import AutoScalingGroup, AutoScalingGroups
 from joblane.aws.table import ConditionFailed
 from joblane.errors import Unavailable
 from joblane.fleet.absence import absent
@@ -61,7 +61,7 @@ class InstanceWatch:
     """Finds and replaces instances without an agent."""
 
     agents: AgentStore
-    groups: Groups
+    groups: AutoScalingGroups
     publish: Callable[[str, str], None]
     """Notifies operators: subject and text."""
     clock: Callable[[], float]
@@ -75,7 +75,7 @@ class InstanceWatch:
         """
         done = Counter[str]()
         now_ms = int(self.clock() * 1000)
-        for group in self.groups.every():
+        for group in self.groups.read_all():
             try:
                 self._group(group, now_ms, done)
             except Unavailable:
@@ -83,7 +83,7 @@ class InstanceWatch:
                 done["Failed"] += 1
         return done
 
-    def _group(self, group: Group, now_ms: int, done: Counter[str]) -> None:
+    def _group(self, group: AutoScalingGroup, now_ms: int, done: Counter[str]) -> None:
         rows = {row.name: row for row in self.agents.many(group.instances)}
         for instance in group.instances:
             if instance not in rows:

@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Submitted:
+class SubmissionOutcome:
     """What became of a submission."""
 
     head: Head
@@ -70,7 +70,7 @@ class KeyAdmission:
     """Sends a job's message."""
     retention: Retention
 
-    def named(self, head: Head) -> Head:
+    def name_key(self, head: Head) -> Head:
         """The head of a new job with the name of its key, if it has one.
 
         A job whose deadline has passed has none: it is not admitted. Raises Invalid as
@@ -79,7 +79,7 @@ class KeyAdmission:
         request = self.rules.of_new(head)
         return head if request is None or head.ended else replace(head, key=request.name)
 
-    def submit(self, head: Head, now_ms: int, keep: Callable[[Head], Head]) -> Submitted:
+    def submit(self, head: Head, now_ms: int, keep: Callable[[Head], Head]) -> SubmissionOutcome:
         """Accept a new job, or answer what stands in its way.
 
         `keep` stores a large submission; it is called once, and only if the key has room. If that
@@ -94,21 +94,21 @@ class KeyAdmission:
         sent = False
         doubted: set[str] = set()
 
-        def once() -> Submitted:
+        def once() -> SubmissionOutcome:
             nonlocal kept, sent
             seen = self._read(head, request, now_ms)
             if head.job_id in (*seen.state.active, *seen.state.queued):
                 there = self.jobs.get(head.job_id)
                 if there is not None:  # written by a concurrent request with the same key
-                    return Submitted(there)
+                    return SubmissionOutcome(there)
             looked = self._look(seen.state, request.limits, doubted)
             decision = decide.admit(looked.state, head.job_id, request.limits, looked.started)
             if isinstance(decision, Rejected):
                 raise refusal(request, decision)
             if isinstance(decision, Coalesced):
-                return Submitted(self._standing(decision, doubted), "coalesced")
+                return SubmissionOutcome(self._standing(decision, doubted), "coalesced")
             kept = kept or keep(head)
-            new = _placed(kept, decision, request)
+            new = _place(kept, decision, request)
             if new.state is State.PENDING and not sent:
                 self.send(new)
                 sent = True
@@ -116,8 +116,8 @@ class KeyAdmission:
             stored = self.jobs.put_keyed(new, KeyWrite(seen, decision.state, now_ms), skip)
             self._let_go(request, decision.state, looked.granted, now_ms)
             if skip is None:
-                return Submitted(stored)
-            return Submitted(stored, "replaced", skip.job_id)
+                return SubmissionOutcome(stored)
+            return SubmissionOutcome(stored, "replaced", skip.job_id)
 
         return _decided(request, once)
 
@@ -145,10 +145,10 @@ class KeyAdmission:
             due = "its run_at has come; "
             if _slot(decision) is not None:
                 why = f"{due}{waits_in_lane(head.spec)}"
-                after = _moved(head, Event.WAKE, why, decision, now_ms)
+                after = _move(head, Event.WAKE, why, decision, now_ms)
             else:
                 why = f"{due}{waits_for_slot(request, decision.state, head.job_id)}"
-                after = _moved(head, Event.QUEUE, why, decision, now_ms)
+                after = _move(head, Event.QUEUE, why, decision, now_ms)
             skip = self._skip(decision, head.job_id, request, now_ms)
             self.jobs.move_keyed(head, after, KeyWrite(seen, decision.state, now_ms), skip)
             self._let_go(request, decision.state, looked.granted, now_ms)
@@ -179,10 +179,10 @@ class KeyAdmission:
             if isinstance(decision, Rejected):
                 raise NotAllowed(full(request, decision.state))
             if isinstance(decision, Granted):
-                after = _moved(head, event, why, decision, now_ms)
+                after = _move(head, event, why, decision, now_ms)
             else:
                 waits = waits_for_slot(request, decision.state, head.job_id)
-                after = _moved(head, _QUEUED[event], f"{why}; {waits}", decision, now_ms)
+                after = _move(head, _QUEUED[event], f"{why}; {waits}", decision, now_ms)
                 after = replace(after, queued_after=decision.state.grants)
             self.jobs.move_keyed(head, after, KeyWrite(seen, decision.state, now_ms))
             self._let_go(request, decision.state, looked.granted, now_ms)
@@ -212,7 +212,7 @@ class KeyAdmission:
 
     def _look(self, state: KeyState, limits: KeyLimits, doubted: Collection[str] = ()) -> Looked:
         """Look at the jobs of a key. Raises Changed if they are not as the key says."""
-        looked = decide.look(state, limits, self.jobs.seen, doubted)
+        looked = decide.look(state, limits, self.jobs.read_seen, doubted)
         if looked is None:
             raise Changed("the jobs of the key have changed since it was read")
         return looked
@@ -269,7 +269,7 @@ def _slot(decision: Accepted) -> int | None:
     return None if isinstance(decision, Queued) else decision.slot
 
 
-def _placed(head: Head, decision: Accepted, request: KeyRequest) -> Head:
+def _place(head: Head, decision: Accepted, request: KeyRequest) -> Head:
     """A new job where the decision puts it: with a slot, or waiting for one."""
     if (slot := _slot(decision)) is not None:
         return replace(head, slot=slot)
@@ -279,6 +279,6 @@ def _placed(head: Head, decision: Accepted, request: KeyRequest) -> Head:
     return replace(head, state=State.WAITING, timeline=(waiting,))
 
 
-def _moved(head: Head, event: Event, why: str, decision: Accepted, now_ms: int) -> Head:
+def _move(head: Head, event: Event, why: str, decision: Accepted, now_ms: int) -> Head:
     after = apply(head, event, plan(head, event, now_ms, why))
     return replace(after, slot=_slot(decision), queued_after=None)

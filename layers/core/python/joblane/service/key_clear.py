@@ -29,7 +29,7 @@ PAGE = 50
 """Jobs that one call cancels, at most: each is a write, and a request has 29 s."""
 
 
-class Cleared(NamedTuple):
+class ClearResult(NamedTuple):
     """What a call has done."""
 
     cancelled: tuple[str, ...]
@@ -46,7 +46,7 @@ class KeyClear:
     operations: Operations
     releases: KeyRelease
 
-    def clear(self, tenant: str, key: KeyName, why: str, now_ms: int) -> Cleared:
+    def clear(self, tenant: str, key: KeyName, why: str, now_ms: int) -> ClearResult:
         """Cancel a page of the jobs that wait for a slot of a key, the first ones first.
 
         A job that gets its slot meanwhile is not cancelled. Raises as `KeyRelease.release`.
@@ -55,15 +55,15 @@ class KeyClear:
         page = state.queued[:PAGE]
         slots = dict.fromkeys(page) | dict(state.active)
         # Read after the key: a job that is in it and has no row was deleted.
-        ends = ends_of(slots, self.jobs.seen(slots))
+        ends = ends_of(slots, self.jobs.read_seen(slots))
         found = self.jobs.heads(page, consistent=True)
-        cancelled = tuple(h.job_id for h in found if self._cancelled(h, why, now_ms))
+        cancelled = tuple(h.job_id for h in found if self._cancel(h, why, now_ms))
         ends += [End(job_id, None) for job_id in cancelled]
         if ends:
             self.releases.release(tenant, key, ends)
-        return Cleared(cancelled, len(state.queued) - len(page))
+        return ClearResult(cancelled, len(state.queued) - len(page))
 
-    def _cancelled(self, head: Head, why: str, now_ms: int) -> bool:
+    def _cancel(self, head: Head, why: str, now_ms: int) -> bool:
         """Cancel a job if it waits. Returns whether this has cancelled it."""
         if head.state is not State.WAITING:
             return False

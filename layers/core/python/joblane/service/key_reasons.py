@@ -17,13 +17,13 @@ def waits_for_slot(request: KeyRequest, state: KeyState, job_id: str) -> str:
     """The reason of a waiting job: its key as it was when the job came, and where to look."""
     ahead = state.queued.index(job_id)
     taken = f"{len(state.active)} of {request.limits.max_active} were taken, {ahead} waited"
-    text = f"waits for a slot of key {shown(request)} ({taken})"
+    text = f"waits for a slot of key {show(request)} ({taken})"
     return _with_hint(text, request)
 
 
 def replaced_by(job_id: str, request: KeyRequest) -> str:
     """The reason of a job that was skipped for a newer one."""
-    return f"replaced by job {job_id}, submitted later with the same key {shown(request)}"
+    return f"replaced by job {job_id}, submitted later with the same key {show(request)}"
 
 
 def skipped_when_due(request: KeyRequest, decision: Coalesced | Rejected) -> str:
@@ -31,7 +31,7 @@ def skipped_when_due(request: KeyRequest, decision: Coalesced | Rejected) -> str
     if isinstance(decision, Coalesced):
         return (
             f"its run_at has come, and job {decision.job_id} of the same key "
-            f"{shown(request)} stands for it"
+            f"{show(request)} stands for it"
         )
     text = f"its run_at has come, and its {_full(request, decision.state)}"
     return _with_hint(text, request)
@@ -64,12 +64,12 @@ def refusal(request: KeyRequest, decision: Rejected) -> Problem:
 def _full(request: KeyRequest, state: KeyState) -> str:
     limits = request.limits
     return (
-        f"key {shown(request)} is full: {len(state.active)} of {limits.max_active} jobs active, "
+        f"key {show(request)} is full: {len(state.active)} of {limits.max_active} jobs active, "
         f"{len(state.queued)} of {limits.max_queued} queued"
     )
 
 
-def shown(request: KeyRequest) -> str:
+def show(request: KeyRequest) -> str:
     """The segments for a sentence, cut if they are long."""
     text = request.text
     return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 2]}\u2026]"

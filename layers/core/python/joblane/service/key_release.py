@@ -113,7 +113,7 @@ class KeyRelease:
             head = self.jobs.grant(grant.job_id, key, grant.slot, step)
         except Refused as refusal:
             # It has ended, so that its own end frees the slot; or this was done before.
-            if refusal.head is None or not _unclaimed(refusal.head, grant):
+            if refusal.head is None or not _is_unclaimed(refusal.head, grant):
                 return None
             head, moved = refusal.head, False
         send_wake_up(self.lanes, head)
@@ -137,7 +137,7 @@ class KeyRelease:
         for head in self.jobs.heads(sorted(by_job), consistent=True):
             grant = by_job[head.job_id]
             recent = head.timeline[-1].at_ms >= since_ms
-            if head.state is State.WAITING or (recent and _unclaimed(head, grant)):
+            if head.state is State.WAITING or (recent and _is_unclaimed(head, grant)):
                 gone.append(self.let_go(key, grant, now_ms))
         return gone
 
@@ -153,7 +153,7 @@ def _handovers(ends: Iterable[End], gone: Iterable[tuple[Head, int] | None]) -> 
     ]
 
 
-def _unclaimed(head: Head, grant: Grant) -> bool:
+def _is_unclaimed(head: Head, grant: Grant) -> bool:
     """Whether a job has only been let go since it got its slot: its message may be missing.
 
     A second one does no harm: who receives it finds the job claimed or ended.

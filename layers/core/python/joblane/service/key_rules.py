@@ -42,7 +42,7 @@ class KeyRules:
             case str() as name:
                 return self._of_policy(head, name)
             case written_out:
-                return KeyRequest.written_out(written_out)
+                return KeyRequest.from_submission(written_out)
 
     def of_stored(self, head: Head) -> KeyRequest:
         """The key of a job that was accepted before, and is admitted later or again.

@@ -10,7 +10,7 @@ A kick decides nothing: the scaler counts what waits. So one too many costs a ca
 a wait until the minute's call. One call of the scaler runs at a time, and takes seconds where there
 are thousands of agents; Lambda refuses others meanwhile, and gives up those that it has refused for
 a minute. So kicks are rare where they would tell nothing new, and one that was given up is nobody's
-concern (`given_up`).
+concern (`is_given_up`).
 """
 
 import json
@@ -49,7 +49,7 @@ def more_wait(changes: Iterable[Change]) -> bool:
     return any(count > 0 and count >= UNTAKEN * came[name] for name, count in more.items())
 
 
-def given_up(record: str) -> bool:
+def is_given_up(record: str) -> bool:
     """Whether this record of Lambda is a kick that was refused for so long that it expired.
 
     A record of a failed asynchronous call; a call of the scaler that failed is not meant.

@@ -47,7 +47,7 @@ class LimitCheck:
     log: Log
     _known: dict[str, _Known] = field(default_factory=dict)
 
-    def closed(self, tenant: str) -> Problem | None:
+    def explain_closed(self, tenant: str) -> Problem | None:
         """Return why not even one more job is accepted; None if one is. Counts nothing.
 
         Asked before a submission is looked at, which may take time of the function.
@@ -57,7 +57,7 @@ class LimitCheck:
             return None
         known = self._read(tenant, now_ms, FRESH_MS).expected
         reached = excess(limits, known, now_ms)
-        return None if reached is None else self._refused(tenant, reached, 1, now_ms)
+        return None if reached is None else self._refuse(tenant, reached, 1, now_ms)
 
     def admit(self, tenant: str, jobs: int = 1) -> tuple[int, Problem | None]:
         """Return how many of so many jobs are accepted, and the problem of the others.
@@ -73,7 +73,7 @@ class LimitCheck:
         reached = excess(limits, known.expected, now_ms) if accepted < jobs else None
         if reached is None:
             return accepted, None
-        return accepted, self._refused(tenant, reached, jobs - accepted, now_ms)
+        return accepted, self._refuse(tenant, reached, jobs - accepted, now_ms)
 
     def require(self, tenant: str, jobs: int = 1) -> None:
         """Raise LimitReached unless so many more jobs are accepted, all of them."""
@@ -81,14 +81,14 @@ class LimitCheck:
         if room(limits, self._read(tenant, now_ms, READ_AGAIN_MS).expected, now_ms) < jobs:
             known = self._read(tenant, now_ms, FRESH_MS).expected
             if (reached := excess(limits, known, now_ms, jobs)) is not None:
-                raise self._refused(tenant, reached, jobs, now_ms)
+                raise self._refuse(tenant, reached, jobs, now_ms)
         self._read(tenant, now_ms, READ_AGAIN_MS).accepted += jobs
 
     def note(self, tenant: str, jobs: int) -> None:
         """Count jobs that were accepted beside those that were asked for."""
         self._read(tenant, self.now_ms(), READ_AGAIN_MS).accepted += jobs
 
-    def _refused(self, tenant: str, reached: Excess, jobs: int, now_ms: int) -> Problem:
+    def _refuse(self, tenant: str, reached: Excess, jobs: int, now_ms: int) -> Problem:
         self.log.warning(
             "submission refused",
             tenant=tenant,

@@ -73,7 +73,7 @@ def log_page(
             cut = 0
         cursor = Cursor(cursor.epoch, cursor.seq, read.at)
         end = epoch_end(head, cursor.epoch)
-        if end is not None and _done(end, cursor.seq, now_ms, at_tail=not read.more):
+        if end is not None and _is_done(end, cursor.seq, now_ms, at_tail=not read.more):
             if cursor.epoch == head.epoch:
                 return LogPage(entries, cursor, complete=head.ended, full=False)
             cursor = Cursor(cursor.epoch + 1)
@@ -93,7 +93,7 @@ def _behind_silence(head: Head, cursor: Cursor) -> Cursor:
     return cursor
 
 
-def _done(end: EpochEnd, seq: int, now_ms: int, *, at_tail: bool) -> bool:
+def _is_done(end: EpochEnd, seq: int, now_ms: int, *, at_tail: bool) -> bool:
     if end.records is not None and seq >= end.records:
         return True
     return at_tail and now_ms - end.at_ms > SETTLE_MS

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from joblane.aws.output_store import OutputStore
 from joblane.job.head import Head
-from joblane.job.output import Cursor, Record, epoch_end, stream_name
+from joblane.job.output import Cursor, OutputRecord, epoch_end, stream_name
 from joblane.service.log_pages import PAGE_BYTES
 
 MOST_CHUNKS = 2000
@@ -64,7 +64,7 @@ def _epochs(head: Head) -> Iterator[int]:
             break
 
 
-def _breaks(record: Record, *, newest: bool) -> Iterator[int]:
+def _breaks(record: OutputRecord, *, newest: bool) -> Iterator[int]:
     """Where lines begin after a line break, the last one first; a break that ends all is none."""
     data = record.data
     end = len(data) - (newest and data.endswith(b"\n"))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from joblane.aws.job_items import from_row
-from joblane.aws.job_notifications import Change, read_change
+from joblane.aws.job_notifications import NotifiedChange, read_change
 from joblane.aws.job_table import JobTable
 from joblane.aws.notify_queue import NotifyQueue
 from joblane.contract.job_events import Delivery, job_event
@@ -79,7 +79,7 @@ class Notifications:
         since = self.mapping_since()
         return since is None or at < since
 
-    def _head(self, change: Change) -> Head:
+    def _head(self, change: NotifiedChange) -> Head:
         head = self.jobs.head_of_image(change.row)
         if head is not None:
             return head

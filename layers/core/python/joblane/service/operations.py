@@ -73,7 +73,7 @@ class Operations:
         `exact` makes it from the state of `head` or not at all. Raises NotAllowed and Gone,
         TryAgain if the job changed on every try, and Refused with `exact`.
         """
-        return _repeated(lambda seen: self.move(seen, event, why, now_ms), head, exact=exact)
+        return _repeat(lambda seen: self.move(seen, event, why, now_ms), head, exact=exact)
 
     def cancel(self, head: Head, why: str, now_ms: int, *, exact: bool = False) -> CancelResult:
         """Cancel a waiting job at once; ask the agent of a running one to stop it.
@@ -88,9 +88,9 @@ class Operations:
             if seen.state is State.ACTIVE:
                 return self.request_stop(seen, why, exact=exact)
             ended = self.move(seen, Event.CANCEL, why, now_ms)
-            return CancelResult(ended, _cancelled(seen))
+            return CancelResult(ended, _describe_cancelled(seen))
 
-        return _repeated(once, head, exact=exact)
+        return _repeat(once, head, exact=exact)
 
     def hide(self, head: Head, *, hidden: bool) -> Head:
         """Leave an ended job out of lists, or show it again. Safe to repeat.
@@ -174,7 +174,7 @@ class Operations:
             admit = self.keyed.restart
             return unless_gone(lambda: admit(seen, event, why, now_ms))
 
-        back = _repeated(once, head, exact=exact)
+        back = _repeat(once, head, exact=exact)
         if back.state is State.PENDING:
             self.send(back, now_ms)
         return back
@@ -189,7 +189,7 @@ class Operations:
         send_wake_up(self.lanes, head)
 
 
-def _cancelled(seen: Head) -> str:
+def _describe_cancelled(seen: Head) -> str:
     """When a job was cancelled that did not run at that time."""
     if seen.state is State.BLOCKED:
         return "cancelled while it was blocked"
@@ -208,7 +208,7 @@ def unless_gone(call: Callable[[], T]) -> T:
         raise
 
 
-def _repeated(call: Callable[[Head], T], head: Head, *, exact: bool) -> T:
+def _repeat(call: Callable[[Head], T], head: Head, *, exact: bool) -> T:
     """Call with the job as it was last seen, until it did not change before the write."""
 
     def once() -> T:

@@ -55,7 +55,7 @@ class SpansRefused(Failure):
 
 
 @dataclass
-class Endpoint:
+class OtlpEndpoint:
     """Where spans go."""
 
     url: str

@@ -145,7 +145,7 @@ def ask(connection: socket.socket, request: bytes, deadline: Deadline) -> int | 
     return None
 
 
-def secured(plain: socket.socket, host: str) -> ssl.SSLSocket:
+def secure_connection(plain: socket.socket, host: str) -> ssl.SSLSocket:
     """TLS over a connection, whose certificate must be valid for the host. Raises OSError."""
     return ssl.create_default_context().wrap_socket(plain, server_hostname=host)
 

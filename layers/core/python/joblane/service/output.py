@@ -85,19 +85,19 @@ class JobOutput:
     may_wait: Callable[[float], float]
     """Seconds for which a request may wait at a time of the clock: `WaitWindow.left_s`."""
     at_end: Callable[[Head], None]
-    """Called when a reader has all the output that is there: `FollowSender.at_end`."""
+    """Called when a reader has all the output that is there: `FollowSender.note_end`."""
     sleep: Callable[[float], None] = time.sleep
 
     def page(self, head: Head, start: Cursor | Tail, limit: int) -> LogPage:
         """Read a page of records, after a cursor or from the last so many lines on."""
-        found = self._found(head, start)
+        found = self._find_start(head, start)
         now_ms = int(self.clock() * 1000)
         page = log_page(self.store, head, found.cursor, limit=limit, now_ms=now_ms, cut=found.cut)
         if not page.full and not page.complete:
             self.at_end(head)
         return page
 
-    def _found(self, head: Head, start: Cursor | Tail) -> TailStart:
+    def _find_start(self, head: Head, start: Cursor | Tail) -> TailStart:
         if isinstance(start, Tail):
             return tail_start(self.store, head, start.lines)
         return TailStart(start)

@@ -13,7 +13,7 @@ from joblane.contract.problems import wrong
 from joblane.contract.queues import QueueChoice, QueueVerdict
 from joblane.job.spec import Submission
 from joblane.queue.access import open_queues
-from joblane.queue.routing import Choice, Evaluate, QueueFilter, attributes, choose, explain
+from joblane.queue.routing import ChosenQueue, Evaluate, QueueFilter, attributes, choose, explain
 from joblane.service.log import Log
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class QueueRouter:
         if queue not in open_queues(self.queues, tenant):
             raise wrong("queue", self._refusal(tenant, queue))
 
-    def _choose(self, by: Principal, spec: Submission, now_ms: int) -> Choice:
+    def _choose(self, by: Principal, spec: Submission, now_ms: int) -> ChosenQueue:
         allowed = open_queues(self.queues, by.tenant)
         evaluate = self._evaluator(by, spec, now_ms)
         return choose(spec.queue, allowed, self.default_queue, self.filters, evaluate)

@@ -112,7 +112,7 @@ class Queues:
     statistics: QueueStatistics
     now_ms: Callable[[], int]
 
-    def all(self, tenant: str) -> tuple[QueueView, ...]:
+    def show_all(self, tenant: str) -> tuple[QueueView, ...]:
         """Show the queues that a tenant may use."""
         return self._views(tenant, open_queues(self.tenants, tenant))
 

@@ -11,7 +11,7 @@ from joblane.aws.payload_store import PayloadLost, PayloadStore
 from joblane.aws.result_store import ResultStore
 from joblane.aws.settings import SettingsStore
 from joblane.contract.job import Job, Progress, job_view
-from joblane.contract.queues import explained
+from joblane.contract.queues import explain
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.job.lifecycle import State
@@ -32,7 +32,9 @@ class JobReader:
         visible = head is not None and head.visible_to(tenant, self.clock())
         return head if visible else None
 
-    def dead(self, tenant: str, limit: int, before: str | None) -> tuple[list[Head], str | None]:
+    def read_dead(
+        self, tenant: str, limit: int, before: str | None
+    ) -> tuple[list[Head], str | None]:
         """Read a page of dead jobs, newest first."""
         heads, following = self.jobs.attention_page(tenant, State.DEAD, limit=limit, before=before)
         now_s = self.clock()
@@ -50,7 +52,7 @@ class JobViews:
     clock: Callable[[], float]
     """Returns Unix seconds."""
 
-    def whole(self, head: Head) -> Job:
+    def show_whole(self, head: Head) -> Job:
         """Show a job with its whole submission, its result and its progress.
 
         The submission is abridged if it is lost, and beside a result in S3: an answer does not have
@@ -58,8 +60,8 @@ class JobViews:
         """
         if head.result_object is None:
             with suppress(PayloadLost):
-                head = self.payloads.whole(head)
-        (view,) = self.listed([head], whole=True)
+                head = self.payloads.read_whole(head)
+        (view,) = self.show_many([head], whole=True)
         return view.model_copy(
             update={"result": self._result(head), "progress": self._progress(head)}
         )
@@ -79,7 +81,7 @@ class JobViews:
             return None
         return Progress(percent=said.percent, message=said.message, at=rfc3339(said.at_ms))
 
-    def listed(self, heads: Sequence[Head], *, whole: bool = False) -> list[Job]:
+    def show_many(self, heads: Sequence[Head], *, whole: bool = False) -> list[Job]:
         """Show jobs, with abridged submissions unless `whole`.
 
         Reads once whether the queues of waiting ones are paused.
@@ -89,7 +91,7 @@ class JobViews:
         now_ms = int(self.clock() * 1000)
         shown = []
         for head in heads:
-            job = explained(job_view(head, whole=whole), found.get(head.queue, UNSET))
+            job = explain(job_view(head, whole=whole), found.get(head.queue, UNSET))
             why = None if head.reply_by_ms is None else _overdue(head, now_ms)
             shown.append(job if why is None else job.model_copy(update={"reason": why}))
         return shown

@@ -15,7 +15,7 @@ from joblane.aws.conditions import ConditionStore
 from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.lanes import Lanes
 from joblane.condition.blocking import encode
-from joblane.condition.names import unscoped
+from joblane.condition.names import unscope_name
 from joblane.condition.policies import DEFAULT_POLICY, AnyPolicy
 from joblane.condition.state import ConditionState, Phase
 from joblane.condition.waiting import WaitingJob
@@ -41,7 +41,7 @@ Step Functions ends an execution at 25,000 events. A step with all its retries m
 """
 
 
-class Progress(BaseModel):
+class ExecutionState(BaseModel):
     """The state of an execution of the state machine."""
 
     condition: str
@@ -84,10 +84,12 @@ class Recovery:
             self._replace_execution(failed["condition"], failed["generation"])
             return {}
         if event["do"] == "check":
-            return encode(self.tests.first_blocking(event["conditions"]))
-        return self._step(event["do"], Progress.model_validate(event["progress"])).model_dump()
+            return encode(self.tests.find_blocking(event["conditions"]))
+        return self._step(
+            event["do"], ExecutionState.model_validate(event["progress"])
+        ).model_dump()
 
-    def _step(self, name: str, progress: Progress) -> Progress:
+    def _step(self, name: str, progress: ExecutionState) -> ExecutionState:
         """Run one step of an execution, unless another generation has taken over."""
         steps = {
             "begin": self._begin,
@@ -101,7 +103,7 @@ class Recovery:
             if row is not None and row.phase is Phase.OPENING:
                 # The write of the successor and its start are two calls; repeat the second.
                 self.supervisor.start(row)
-            return _done(progress)
+            return _finish(progress)
         if row.phase is Phase.CLOSED:  # killed while closing
             return self._close(progress, row)
         after = steps[name](progress, row)
@@ -109,7 +111,7 @@ class Recovery:
             current = self.conditions.get(progress.condition)
             if current is not None and current.generation == progress.generation:
                 self.supervisor.renew(current, self.now_ms())
-            return _done(after)
+            return _finish(after)
         return after
 
     def _replace_execution(self, condition: str, generation: int) -> None:
@@ -124,10 +126,10 @@ class Recovery:
         if row.phase is not Phase.CLOSED or self.conditions.waiting(condition, 1):
             self.supervisor.renew(row, self.now_ms())
 
-    def _begin(self, progress: Progress, row: ConditionState) -> Progress:
+    def _begin(self, progress: ExecutionState, row: ConditionState) -> ExecutionState:
         return self._wait(progress, row, row, self._delay_s(row))
 
-    def _test(self, progress: Progress, row: ConditionState) -> Progress:
+    def _test(self, progress: ExecutionState, row: ConditionState) -> ExecutionState:
         if not self._any_waits(row):
             return self._close(progress, row)
         try:
@@ -146,7 +148,7 @@ class Recovery:
         found = replace(row, allow=finding.allow, why=finding.why)
         if finding.allow > 0:
             if self.conditions.write(row, found) is None:
-                return _done(progress)
+                return _finish(progress)
             return progress.model_copy(
                 update={"next": "resubmit", "allow": finding.allow, "fresh": False}
             )
@@ -180,7 +182,7 @@ class Recovery:
         before_ms = self.now_ms() - self._policy(row).most_s * 1000
         return self.conditions.overdue(row.condition, before_ms, limit)
 
-    def _resubmit(self, progress: Progress, row: ConditionState) -> Progress:
+    def _resubmit(self, progress: ExecutionState, row: ConditionState) -> ExecutionState:
         """Resubmit a page of jobs, of each tenant in turn, and of a tenant first come first served.
 
         The round ends after as many as the test allowed.
@@ -198,7 +200,7 @@ class Recovery:
         after = replace(row, tests=0 if fresh else row.tests + 1)
         return self._leave(progress, row, after)
 
-    def _give_up(self, progress: Progress, row: ConditionState) -> Progress:
+    def _give_up(self, progress: ExecutionState, row: ConditionState) -> ExecutionState:
         """Fail a page of jobs: those that waited too long, or all if it is untestable."""
         if progress.untestable is None:
             page = self._overdue(row, PAGE)
@@ -210,25 +212,27 @@ class Recovery:
             return progress.model_copy(update={"next": "give_up"})
         return self._leave(progress, row, row)
 
-    def _leave(self, progress: Progress, row: ConditionState, after: ConditionState) -> Progress:
+    def _leave(
+        self, progress: ExecutionState, row: ConditionState, after: ConditionState
+    ) -> ExecutionState:
         """End a round: wait for the next one, or close a condition that no job waits for."""
         if self.conditions.waiting(row.condition, 1):
             return self._wait(progress, row, after, self._delay_s(after))
         return self._close(progress, after)
 
     def _wait(
-        self, progress: Progress, old: ConditionState, new: ConditionState, delay_s: int
-    ) -> Progress:
+        self, progress: ExecutionState, old: ConditionState, new: ConditionState, delay_s: int
+    ) -> ExecutionState:
         """Store the finding and when the next test is due, and wait for it."""
         new = replace(new, phase=Phase.RUNNING, next_ms=self.now_ms() + delay_s * 1000)
         if self.conditions.write(old, new) is None:
-            return _done(progress)
+            return _finish(progress)
         return progress.model_copy(update={"next": "wait", "delay_s": delay_s, "untestable": None})
 
-    def _close(self, progress: Progress, row: ConditionState) -> Progress:
+    def _close(self, progress: ExecutionState, row: ConditionState) -> ExecutionState:
         reopened = self.supervisor.close(row, self.now_ms())
         if reopened is None:
-            return _done(progress)
+            return _finish(progress)
         return self._wait(progress, reopened, reopened, self._delay_s(reopened))
 
     def _resubmit_one(self, row: ConditionState, entry: WaitingJob) -> bool:
@@ -272,7 +276,9 @@ class Recovery:
             self._drop_outdated(row, entry, head)
             return
         waited = _span((now_ms - entry.first_ms) // 1000)
-        reason = f"gave up after {waited} of waiting: {why}; condition {unscoped(row.condition)}"
+        reason = (
+            f"gave up after {waited} of waiting: {why}; condition {unscope_name(row.condition)}"
+        )
         step = plan(head, Event.GIVE_UP, now_ms, reason)
         expires_at = self.retention.expires_at(
             step.state, now_ms, member=head.member_of is not None
@@ -297,7 +303,7 @@ class Recovery:
         return waited_ms >= self._policy(row).most_s * 1000
 
 
-def _done(progress: Progress) -> Progress:
+def _finish(progress: ExecutionState) -> ExecutionState:
     return progress.model_copy(update={"next": "done"})
 
 

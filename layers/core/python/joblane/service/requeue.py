@@ -147,7 +147,7 @@ class Requeue:
         try:
             what = due(head, now_ms)
             if what in (Due.CHOOSE, Due.WATCH):
-                return self._of_agents(head, what, now_ms, left_s)
+                return self._handle_targeted(head, what, now_ms, left_s)
             return self._do(head, what, now_ms)
         except (Gone, Changed, NotAllowed):
             return "Superseded"
@@ -190,7 +190,9 @@ class Requeue:
                 return self._rearm(head, what, now_ms)
         return "Superseded"
 
-    def _of_agents(self, head: Head, what: Due, now_ms: int, left_s: Callable[[], float]) -> str:
+    def _handle_targeted(
+        self, head: Head, what: Due, now_ms: int, left_s: Callable[[], float]
+    ) -> str:
         """Choose the agents of a job, or watch a group, for `GROUP_S` at most."""
         end_s = self.clock() + GROUP_S
 
@@ -204,7 +206,7 @@ class Requeue:
 
     def _rearm(self, head: Head, what: Due, now_ms: int) -> str:
         """Set when a job is looked at next; first end one whose only agent is silent or lost."""
-        if what is Due.JUDGE and self.assigned.ended(head, now_ms):
+        if what is Due.JUDGE and self.assigned.settle_with_agent(head, now_ms):
             return "Expired"
         self.jobs.rearm(head, now_ms)
         return "Rearmed"

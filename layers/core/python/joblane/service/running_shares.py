@@ -25,7 +25,7 @@ class RunningShares:
 
         Reads the settings, and every agent.
         """
-        sharing = [row for row in self.agents.every() if row.shares_limits(now_ms)]
+        sharing = [row for row in self.agents.read_all() if row.shares_limits(now_ms)]
         threads = ThreadShares(self.settings, self.agents)
         changed = threads.refresh(self.queues, sharing, now_ms)
         if not sharing:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, replace
 
-from joblane.aws.groups import ScalingActivity
+from joblane.aws.auto_scaling_groups import ScalingActivity
 from joblane.aws.metrics import Metrics
 from joblane.deployment.names import fleet_name
 from joblane.errors import Unavailable
@@ -29,8 +29,8 @@ from joblane.fleet.absence import BootFailure, absent
 from joblane.fleet.capacity import FleetLoad, FleetPlan, GroupState, fleet_load, queue_load
 from joblane.fleet.record import SHORT_AFTER_MS, STUCK_AFTER_MS, FleetRecord, to_write
 from joblane.fleet.surplus import roomy, surplus
-from joblane.fleet.wanted import Decision, QueueLoad, Wanted, wanted
-from joblane.service.fleet_sight import Blind, Blindness, Sight, Sources
+from joblane.fleet.wanted import Decision, QueueLoad, Wanted, decide_wanted
+from joblane.service.fleet_snapshot import Blind, Blindness, FleetSnapshot, Sources
 from joblane.service.log import Log
 
 EARLIER_MS = 60_000
@@ -73,13 +73,13 @@ class Scaler:
         now_ms = int(self.clock() * 1000)
         done: Counter[str] = Counter()
         try:
-            sight = self.sources.look(self.deployment, self.plans, self.pool)
+            snapshot = self.sources.look(self.deployment, self.plans, self.pool)
         except Blind as blind:
             done["Blind"] = len(self.plans)
             self._record_blindness(str(blind), now_ms)
             return done
         for plan in self.plans:
-            if plan.name not in sight.groups:
+            if plan.name not in snapshot.groups:
                 done["NoGroup"] += 1
                 name = fleet_name(self.deployment, plan.name)
                 self.log.info(
@@ -87,37 +87,39 @@ class Scaler:
                     fleet=plan.name,
                     group=name,
                 )
-        self._size(sight, now_ms, done, kicked=kicked)
+        self._size(snapshot, now_ms, done, kicked=kicked)
         return done
 
     # Deciding and writing.
 
-    def _size(self, sight: Sight, now_ms: int, done: Counter[str], *, kicked: bool) -> None:
-        plans = [plan for plan in self.plans if plan.name in sight.groups]
+    def _size(
+        self, snapshot: FleetSnapshot, now_ms: int, done: Counter[str], *, kicked: bool
+    ) -> None:
+        plans = [plan for plan in self.plans if plan.name in snapshot.groups]
         threads = {
-            name: declared if (own := sight.settings[name].threads) is None else own
+            name: declared if (own := snapshot.settings[name].threads) is None else own
             for name, declared in self.threads.items()
-            if name in sight.settings
+            if name in snapshot.settings
         }
-        queues = self._queues(sight, threads, now_ms)
-        shortages = {plan.name: self._short(sight, plan.name, now_ms) for plan in plans}
+        queues = self._queues(snapshot, threads, now_ms)
+        shortages = {plan.name: self._short(snapshot, plan.name, now_ms) for plan in plans}
         loads = {
             plan.name: fleet_load(
                 plan,
-                sight.groups[plan.name],
-                sight.rows,
+                snapshot.groups[plan.name],
+                snapshot.rows,
                 threads,
                 now_ms,
                 short=shortages[plan.name] is not None,
-                stuck=_stuck(sight.records.get(plan.name), now_ms),
+                stuck=_is_stuck(snapshot.records.get(plan.name), now_ms),
             )
             for plan in plans
         }
-        decided = wanted([load.state for load in loads.values()], queues)
+        decided = decide_wanted([load.state for load in loads.values()], queues)
         for plan in plans:
-            group, load = sight.groups[plan.name], loads[plan.name]
+            group, load = snapshot.groups[plan.name], loads[plan.name]
             decision = decided.fleets[plan.name]
-            before, blindness = sight.records.get(plan.name), sight.blindness(plan)
+            before, blindness = snapshot.records.get(plan.name), snapshot.blindness(plan)
             record = _record(plan, group, load, decided, before, shortages[plan.name], now_ms)
             if blindness is not None:
                 done["Blind"] += 1
@@ -139,31 +141,31 @@ class Scaler:
             self._measure(plan.name, load, decision, record, blindness)
 
     def _queues(
-        self, sight: Sight, threads: Mapping[str, int], now_ms: int
+        self, snapshot: FleetSnapshot, threads: Mapping[str, int], now_ms: int
     ) -> dict[str, QueueLoad]:
-        rows = list(sight.rows.values())
+        rows = list(snapshot.rows.values())
         in_groups = frozenset(
-            instance for group in sight.groups.values() for instance in group.instances
+            instance for group in snapshot.groups.values() for instance in group.instances
         )
         return {
             queue: queue_load(
                 queue,
                 settings,
-                sight.visible[queue],
+                snapshot.visible[queue],
                 rows=rows,
                 threads=threads[queue],
                 in_groups=in_groups,
                 now_ms=now_ms,
             )
-            for queue, settings in sight.settings.items()
+            for queue, settings in snapshot.settings.items()
         }
 
-    def _short(self, sight: Sight, fleet: str, now_ms: int) -> str | None:
+    def _short(self, snapshot: FleetSnapshot, fleet: str, now_ms: int) -> str | None:
         """Why Auto Scaling does not get the instances of a fleet; None: it does, or may yet."""
-        before = sight.records.get(fleet)
-        if fleet not in sight.activities or before is None or before.below_since_ms is None:
+        before = snapshot.records.get(fleet)
+        if fleet not in snapshot.activities or before is None or before.below_since_ms is None:
             return None
-        return shortage(sight.activities[fleet], before.below_since_ms, now_ms)
+        return shortage(snapshot.activities[fleet], before.below_since_ms, now_ms)
 
     def _write(
         self, plan: FleetPlan, record: FleetRecord, decision: Decision, done: Counter[str]
@@ -342,7 +344,7 @@ def boot_failure(old: FleetRecord, load: FleetLoad) -> BootFailure | None:
     return None if before is None or load.started_ms > before.booted_ms else before
 
 
-def _stuck(before: FleetRecord | None, now_ms: int) -> bool:
+def _is_stuck(before: FleetRecord | None, now_ms: int) -> bool:
     """Whether a group that was crowded at the last call has been so for long."""
     since_ms = None if before is None else before.crowded_since_ms
     return since_ms is not None and now_ms - since_ms >= STUCK_AFTER_MS

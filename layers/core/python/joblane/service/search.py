@@ -84,9 +84,7 @@ class JobSearch:
             return lambda limit, before: self.jobs.newest_ids(
                 tenant, limit=limit, before=before, since=since
             )
-        return merged(
-            [self._of_state(tenant, state, since) for state in dict.fromkeys(query.state)]
-        )
+        return merge([self._of_state(tenant, state, since) for state in dict.fromkeys(query.state)])
 
     def _of_state(self, tenant: str, state: State, since: str | None) -> Ids:
         if state is State.ACTIVE:
@@ -114,7 +112,7 @@ def among(ids: set[str]) -> Ids:
     return read
 
 
-def merged(sources: Sequence[Ids]) -> Ids:
+def merge(sources: Sequence[Ids]) -> Ids:
     """Read from several lists as from one; each is read for a whole page, which may be all its."""
 
     def read(limit: int, before: str | None) -> IdPage:

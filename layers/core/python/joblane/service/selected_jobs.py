@@ -97,15 +97,15 @@ class SelectedJobs:
             group = self.find(tenant, before)
             if group is None or group.group is None:
                 return BulkResult(0, 0, {}, before)
-            return _of_group(group, int(number), members, before)
+            return _change_group(group, int(number), members, before)
         heads, following = self.search.page(tenant, query, before or None, consistent=True)
         number_of_group = next((n for n, head in enumerate(heads) if head.group is not None), None)
         if number_of_group is None:
-            return self._of_jobs(heads, one, following)
+            return self._change_jobs(heads, one, following)
         group = heads[number_of_group]
-        jobs = self._of_jobs(heads[:number_of_group], one, following)
+        jobs = self._change_jobs(heads[:number_of_group], one, following)
         rest = following if group is heads[-1] else group.job_id
-        swept = _of_group(group, None, members, rest)
+        swept = _change_group(group, None, members, rest)
         return BulkResult(
             jobs.examined + swept.examined,
             jobs.done + swept.done,
@@ -113,7 +113,7 @@ class SelectedJobs:
             swept.following,
         )
 
-    def _of_jobs(self, heads: Sequence[Head], one: Change, following: str | None) -> BulkResult:
+    def _change_jobs(self, heads: Sequence[Head], one: Change, following: str | None) -> BulkResult:
         """Change jobs side by side; those with a key one by one, as several may have the same."""
         free = [head for head in heads if head.key is None]
         keyed = [head for head in heads if head.key is not None]
@@ -132,7 +132,7 @@ def _in_states(query: SelectJobs, states: frozenset[State]) -> SelectJobs:
     return query.model_copy(update={"state": chosen})
 
 
-def _of_group(
+def _change_group(
     head: Head, page: int | None, members: PageChange, following: str | None
 ) -> BulkResult:
     """Change a page of members; `following` is where to continue after the group."""

@@ -18,7 +18,7 @@ from joblane.aws.job_ends import KeyedEnd, read_end
 from joblane.errors import Failure
 from joblane.key.decide import End
 from joblane.key.segments import KeyName
-from joblane.service.group_settlement import Settlement
+from joblane.service.group_settlement import GroupSettlement
 from joblane.service.key_release import Handover, KeyRelease, PassedOn
 from joblane.service.log import Log
 from joblane.service.put_aside import PutAside
@@ -50,7 +50,7 @@ class Sequel:
     """Handles batches of the stream."""
 
     keys: KeyRelease
-    groups: Settlement
+    groups: GroupSettlement
     _: KW_ONLY
     notifications: "Callable[[], Notifications] | None" = None
     """Returns what sends notifications; None if no tenant may ask for any."""

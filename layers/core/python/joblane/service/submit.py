@@ -38,7 +38,7 @@ from joblane.aws.jobs import JobStore, Refused
 from joblane.aws.lanes import Lanes
 from joblane.aws.payload_store import PayloadLost, PayloadStore
 from joblane.contract.principal import Principal
-from joblane.contract.problems import Conflict, KeyReused, Problem, TryAgain, parsed, wrong
+from joblane.contract.problems import Conflict, KeyReused, Problem, TryAgain, parse_model, wrong
 from joblane.errors import Unavailable
 from joblane.formats.ids import block_of_ids, nth_id
 from joblane.formats.times import rfc3339
@@ -49,7 +49,7 @@ from joblane.job.moves import NotAllowed
 from joblane.job.spec import Batch, Submission, is_broadcast
 from joblane.job.trace import TraceContext
 from joblane.service.admit import Admission
-from joblane.service.key_admission import KeyAdmission, Submitted, is_admitted_now
+from joblane.service.key_admission import KeyAdmission, SubmissionOutcome, is_admitted_now
 from joblane.service.limit_check import LimitCheck
 from joblane.service.operations import Gone
 from joblane.service.wake_up import message_delay_s, send_wake_up, send_wake_ups
@@ -92,7 +92,7 @@ class Submitter:
         key: IdempotencyKey | None,
         trace: TraceContext | None = None,
         resubmit_of: str | None = None,
-    ) -> tuple[Submitted, bool]:
+    ) -> tuple[SubmissionOutcome, bool]:
         """Accept one job; returns it, and whether it had been accepted before.
 
         `trace` is the trace context of the request, for a submission without one of its own.
@@ -104,35 +104,35 @@ class Submitter:
         TryAgain if it changes on every try.
         """
         now_ms = self.now_ms()
-        if (closed := self.limits.closed(by.tenant)) is not None and not (
+        if (closed := self.limits.explain_closed(by.tenant)) is not None and not (
             key is not None and self.keys.is_known(key, now_ms // 1000)
         ):
             raise closed
         first_id = self._ids(now_ms)
-        head = self._admitted(by, spec, first_id, now_ms, trace, resubmit_of=resubmit_of)
+        head = self._make_head(by, spec, first_id, now_ms, trace, resubmit_of=resubmit_of)
         claim = self._claim(key, head.job_id)
         if key is not None and claim.repeated:
-            known = self._known(key, claim, [claim.first_id])
+            known = self._read_known(key, claim, [claim.first_id])
             if (found := known.get(claim.first_id)) is not None:
                 if isinstance(found, Problem):
                     raise found
-                return self._continued(found), True
+                return self._continue(found), True
         _check_deadline(head, now_ms)
         head = replace(head, job_id=claim.first_id, idempotency_row=key.row if key else None)
         if _is_group_now(head):
-            return Submitted(self._broadcast(head, now_ms)), claim.repeated
+            return SubmissionOutcome(self._broadcast(head, now_ms)), claim.repeated
         self.limits.require(by.tenant)
         if is_admitted_now(head):
             return self._admit(head, key, now_ms), claim.repeated
-        (head,) = self._assigned([head], now_ms)
+        (head,) = self._assign([head], now_ms)
         head = self.payloads.keep(head)
         if (delay_s := message_delay_s(head, now_ms)) is not None:
             send_wake_up(self.lanes, head, delay_s)
-        return Submitted(self._put(head)), claim.repeated
+        return SubmissionOutcome(self._put(head)), claim.repeated
 
     def resubmit(
         self, by: Principal, head: Head, key: IdempotencyKey | None
-    ) -> tuple[Submitted, bool]:
+    ) -> tuple[SubmissionOutcome, bool]:
         """Submit an ended job again under a new id, in the same trace; as `submit`.
 
         Of a group it makes another one, whose agents are chosen now.
@@ -152,7 +152,7 @@ class Submitter:
         if head.deadline_ms is not None and head.deadline_ms <= self.now_ms():
             raise NotAllowed("the job's deadline has passed; submit it with another one")
         try:
-            spec = self.payloads.whole(head).spec
+            spec = self.payloads.read_whole(head).spec
         except PayloadLost as lost:
             raise NotAllowed(f"the job's submission is lost: {lost}") from None
         try:
@@ -167,7 +167,7 @@ class Submitter:
         batch: Batch,
         key: IdempotencyKey | None,
         trace: TraceContext | None = None,
-    ) -> tuple[list[Submitted | Problem], bool]:
+    ) -> tuple[list[SubmissionOutcome | Problem], bool]:
         """Accept many jobs independently: answers and problems in the order of the batch.
 
         Also returns whether the batch had been accepted before. `trace` as in `submit`.
@@ -182,18 +182,18 @@ class Submitter:
         now_ms = self.now_ms()
         claim = self._claim(key, self._ids(now_ms))
         ids = [nth_id(claim.first_id, number) for number in range(len(batch.jobs))]
-        known = self._known(key, claim, ids) if key and claim.repeated else {}
-        if (closed := self.limits.closed(by.tenant)) is not None and not known:
+        known = self._read_known(key, claim, ids) if key and claim.repeated else {}
+        if (closed := self.limits.explain_closed(by.tenant)) is not None and not known:
             raise closed
         admitted = [
-            known.get(job_id) or closed or self._parsed(by, job, job_id, now_ms, trace)
+            known.get(job_id) or closed or self._parse(by, job, job_id, now_ms, trace)
             for job_id, job in zip(ids, batch.jobs, strict=True)
         ]
         admitted = [
-            self._kept(entry, key) if isinstance(entry, Head) else entry
+            self._keep(entry, key) if isinstance(entry, Head) else entry
             for entry in self._within_limits(by.tenant, admitted)
         ]
-        new = self._assigned([entry for entry in admitted if isinstance(entry, Head)], now_ms)
+        new = self._assign([entry for entry in admitted if isinstance(entry, Head)], now_ms)
         plain = [head for head in new if not is_admitted_now(head)]
         delays = [(head, message_delay_s(head, now_ms)) for head in plain]
         refused = send_wake_ups(
@@ -220,9 +220,9 @@ class Submitter:
             )
         return claim
 
-    def _known(
+    def _read_known(
         self, key: IdempotencyKey, claim: Claim, ids: Sequence[str]
-    ) -> dict[str, Submitted | Problem]:
+    ) -> dict[str, SubmissionOutcome | Problem]:
         """Read the jobs of a request that was sent before; those not yet created are absent.
 
         An entry that was coalesced is answered by the same job as then.
@@ -232,17 +232,17 @@ class Submitter:
         others = {head.job_id: head for head in self.jobs.heads(there)} if claim.coalesced else {}
         deleted = claim.deleted
         if len(heads) < len(ids):  # deleted since the claim was read, or never created
-            deleted = self.keys.deleted(key)
+            deleted = self.keys.read_deleted(key)
         gone = Conflict("the job that this key made has been deleted")
         lost = Conflict("the job that stood for this one has been deleted")
         coalesced = {
-            job_id: Submitted(others[other], "coalesced") if other in others else lost
+            job_id: SubmissionOutcome(others[other], "coalesced") if other in others else lost
             for job_id, other in claim.coalesced.items()
         }
-        made = {job_id: Submitted(head) for job_id, head in heads.items()}
+        made = {job_id: SubmissionOutcome(head) for job_id, head in heads.items()}
         return {**dict.fromkeys(deleted, gone), **coalesced, **made}
 
-    def _admitted(
+    def _make_head(
         self,
         by: Principal,
         spec: Submission,
@@ -253,9 +253,9 @@ class Submitter:
         resubmit_of: str | None = None,
     ) -> Head:
         head = self.admission.head(by, spec, job_id, now_ms, trace, resubmit_of=resubmit_of)
-        return self.keyed.named(head)
+        return self.keyed.name_key(head)
 
-    def _assigned(self, heads: list[Head], now_ms: int) -> list[Head]:
+    def _assign(self, heads: list[Head], now_ms: int) -> list[Head]:
         """Assign the jobs among these that name their agent."""
         if all(head.spec.target is None for head in heads):
             return heads
@@ -276,35 +276,37 @@ class Submitter:
         self.limits.require(head.tenant, max(1, len(choice.agents)))
         head = self.payloads.keep(head)
         if not choice.agents:
-            return self._put(targets.skipped(targets.nobody(head, now_ms), choice.reason, now_ms))
+            return self._put(
+                targets.skip(targets.make_empty_group(head, now_ms), choice.reason, now_ms)
+            )
         head = targets.processing(targets.group(head, choice.agents, now_ms), now_ms)
         stored = self._put(head)
         # Of concurrent requests with the same Idempotency-Key the first puts its group, and all go
         # on with that one.
         return targets.expand(stored, fresh=stored is head)
 
-    def _continued(self, found: Submitted) -> Submitted:
+    def _continue(self, found: SubmissionOutcome) -> SubmissionOutcome:
         """Place the members that an interrupted request has not placed."""
         if found.head.state is not State.PROCESSING:
             return found
         return replace(found, head=self.targets().expand(found.head, fresh=False))
 
-    def _parsed(
+    def _parse(
         self, by: Principal, job: object, job_id: str, now_ms: int, trace: TraceContext | None
     ) -> Head | Problem:
         try:
-            spec = parsed(Submission, json.dumps(job))
+            spec = parse_model(Submission, json.dumps(job))
             if is_broadcast(spec.target):
                 raise wrong("target", "must name one agent in a batch; submit a group by itself")
-            head = self._admitted(by, spec, job_id, now_ms, trace)
+            head = self._make_head(by, spec, job_id, now_ms, trace)
             _check_deadline(head, now_ms)
         except Problem as problem:
             return problem
         return head
 
     def _within_limits(
-        self, tenant: str, entries: Sequence[Head | Submitted | Problem]
-    ) -> list[Head | Submitted | Problem]:
+        self, tenant: str, entries: Sequence[Head | SubmissionOutcome | Problem]
+    ) -> list[Head | SubmissionOutcome | Problem]:
         """Put a problem in place of jobs that the tenant's limits leave no room for, the last ones.
 
         Raises that problem if nothing else is left of the batch.
@@ -318,7 +320,7 @@ class Submitter:
         refused = set(new[accepted:])
         return [problem if isinstance(e, Head) and e.job_id in refused else e for e in entries]
 
-    def _kept(self, head: Head, key: IdempotencyKey | None) -> Head | Problem:
+    def _keep(self, head: Head, key: IdempotencyKey | None) -> Head | Problem:
         head = replace(head, idempotency_row=key.row if key else None)
         try:
             return head if is_admitted_now(head) else self.payloads.keep(head)
@@ -327,10 +329,10 @@ class Submitter:
         except Unavailable:
             return _unavailable("was not accepted; submit it again")
 
-    def _put_all(self, heads: Sequence[Head]) -> dict[str, Submitted | Problem]:
-        def put(head: Head) -> Submitted | Problem:
+    def _put_all(self, heads: Sequence[Head]) -> dict[str, SubmissionOutcome | Problem]:
+        def put(head: Head) -> SubmissionOutcome | Problem:
             try:
-                return Submitted(self.jobs.put_new(head))
+                return SubmissionOutcome(self.jobs.put_new(head))
             except Unavailable:
                 return _unavailable(_UNKNOWN)
 
@@ -340,7 +342,7 @@ class Submitter:
                 for head, stored in zip(heads, pool.map(put, heads), strict=True)
             }
 
-    def _admit(self, head: Head, key: IdempotencyKey | None, now_ms: int) -> Submitted:
+    def _admit(self, head: Head, key: IdempotencyKey | None, now_ms: int) -> SubmissionOutcome:
         """Admit a job with a key. What stands for it is remembered for a repeated request."""
         result = self.keyed.submit(head, now_ms, self.payloads.keep)
         if key is not None and result.admission == "coalesced":
@@ -349,10 +351,10 @@ class Submitter:
 
     def _admit_all(
         self, heads: Sequence[Head], key: IdempotencyKey | None, now_ms: int
-    ) -> dict[str, Submitted | Problem]:
+    ) -> dict[str, SubmissionOutcome | Problem]:
         """Admit jobs with keys: those of one key in their order, and keys side by side."""
 
-        def admit(head: Head) -> Submitted | Problem:
+        def admit(head: Head) -> SubmissionOutcome | Problem:
             try:
                 return self._admit(head, key, now_ms)
             except Problem as problem:

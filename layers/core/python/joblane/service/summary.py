@@ -49,7 +49,7 @@ class Summaries:
     pool: Callable[[int], Executor] = ThreadPoolExecutor
     """Makes an executor of that many workers."""
 
-    def of(self, who: Principal) -> Summary:
+    def summarize(self, who: Principal) -> Summary:
         """Summarize what the caller may see."""
         now_ms = self.now_ms()
         tenant = None if who.tenant == PLATFORM else who.tenant

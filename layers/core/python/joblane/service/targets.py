@@ -13,10 +13,10 @@ from joblane.formats.ids import ids_from
 from joblane.job.head import Head, waits
 from joblane.job.lease import Heartbeat
 from joblane.job.lifecycle import State
-from joblane.job.spec import is_broadcast, parsed_target
+from joblane.job.spec import is_broadcast, parse_valid_target
 from joblane.job.timeline import Step
 from joblane.service.group_expansion import INLINE_S, Expansion
-from joblane.target.choose import Choice, choose, why_not
+from joblane.target.choose import TargetChoice, choose, why_not
 from joblane.target.group import MOST_MEMBERS, Group
 from joblane.target.match import Target, TooManyMembers
 
@@ -49,14 +49,14 @@ class Targets:
         names = sorted({_host(head) for head in heads if waits_for_host(head)})
         known = {row.name: row for row in self.agents.many(names)} if names else {}
         return [
-            self._assigned(head, known.get(_host(head)), now_ms) if waits_for_host(head) else head
+            self._assign(head, known.get(_host(head)), now_ms) if waits_for_host(head) else head
             for head in heads
         ]
 
-    def choose(self, head: Head, now_ms: int) -> Choice:
+    def choose(self, head: Head, now_ms: int) -> TargetChoice:
         """Choose the agents of a broadcast; reads all agents. Raises TooManyMembers."""
         with self.pool(READS_AT_ONCE) as pool:
-            rows = self.agents.every_at_once(pool)
+            rows = self.agents.read_all_at_once(pool)
         choice = choose(rows, _target(head), head.queue, now_ms)
         if len(choice.agents) > MOST_MEMBERS:
             raise TooManyMembers(
@@ -81,11 +81,11 @@ class Targets:
         end_ms = now_ms() + INLINE_S * 1000
         return self.expansion.expand(head, lambda: (end_ms - now_ms()) / 1000, fresh=fresh)
 
-    def nobody(self, head: Head, now_ms: int) -> Head:
+    def make_empty_group(self, head: Head, now_ms: int) -> Head:
         """Make the group of a broadcast that no agent matches; it is skipped by the caller."""
         return replace(head, group=Group(0, ids_from(now_ms, self.random_bits(80), 1)))
 
-    def skipped(self, head: Head, why: str, now_ms: int) -> Head:
+    def skip(self, head: Head, why: str, now_ms: int) -> Head:
         """A new job that no agent may run."""
         return replace(
             head,
@@ -95,11 +95,11 @@ class Targets:
             expires_at=self.expansion.retention.expires_at(State.SKIPPED, now_ms),
         )
 
-    def _assigned(self, head: Head, agent: Heartbeat | None, now_ms: int) -> Head:
+    def _assign(self, head: Head, agent: Heartbeat | None, now_ms: int) -> Head:
         name = _host(head)
         why = why_not(agent, name, head.queue, now_ms)
         if why is not None:
-            return self.skipped(head, why, now_ms)
+            return self.skip(head, why, now_ms)
         reply_by_ms = now_ms + head.reply_timeout_ms
         job = replace(
             head,
@@ -121,7 +121,7 @@ def broadcasts(head: Head) -> bool:
 
 
 def _target(head: Head) -> Target:
-    target = parsed_target(head.spec.target)
+    target = parse_valid_target(head.spec.target)
     if target is None:
         raise ValueError(f"job {head.job_id} has no target")
     return target

@@ -21,7 +21,7 @@ class ThreadShares:
         """Share out one queue's limit; reads every agent. None without a limit."""
         if cluster_threads is None:
             return None
-        sharing = [row for row in self.agents.every() if row.shares_limits(now_ms)]
+        sharing = [row for row in self.agents.read_all() if row.shares_limits(now_ms)]
         return _share_out(queue, cluster_threads, sharing, now_ms)
 
     def refresh(self, queues: Iterable[str], sharing: Sequence[Heartbeat], now_ms: int) -> int:

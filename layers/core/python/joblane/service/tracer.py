@@ -18,12 +18,12 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, Protocol
 
-from joblane.aws.trace_queue import Batch, TraceQueue
+from joblane.aws.trace_queue import SpanBatch, TraceQueue
 from joblane.errors import Unavailable
 from joblane.job.spans import Span, spans
 from joblane.notify.schedule import MAX_S, wait_s
 from joblane.service.log import Log
-from joblane.service.otlp_endpoint import Endpoint, NotExported, SpansRefused
+from joblane.service.otlp_endpoint import NotExported, OtlpEndpoint, SpansRefused
 
 AT_ONCE: Final = 10
 """Messages of a batch that are exported at the same time: all of them."""
@@ -39,7 +39,7 @@ class Encoding(Protocol):
     def encode(self, found: Sequence[Span]) -> bytes:
         """Encode an export request."""
 
-    def rejected(self, answer: bytes) -> tuple[int, str]:
+    def count_rejected(self, answer: bytes) -> tuple[int, str]:
         """How many spans an answer rejects, and why; the text may be a warning for none."""
 
 
@@ -48,7 +48,7 @@ class Tracer:
     """Exports spans."""
 
     queue: TraceQueue
-    endpoint: Endpoint
+    endpoint: OtlpEndpoint
     encoding: Callable[[], Encoding]
     """Returns the encoding; called for the first message, since it takes long to load."""
     bury: Callable[[str], None]
@@ -76,13 +76,13 @@ class Tracer:
         names: dict[str, object] = {"message_id": message_id, "attempt": attempt}
         after_s: int | None = None
         try:
-            batch = Batch.model_validate_json(record["body"])
+            batch = SpanBatch.model_validate_json(record["body"])
             found = [span for ended in batch.ended for span in spans(ended)]
             names["spans"] = len(found)
-            number, why = encoding.rejected(self.endpoint.post(encoding.encode(found)))
+            number, why = encoding.count_rejected(self.endpoint.post(encoding.encode(found)))
         except SpansRefused as refusal:
             self.log.warning("spans refused", problem=str(refusal), **names)
-            if self._buried(record["body"], names):
+            if self._bury(record["body"], names):
                 return None
         except NotExported as error:
             self.log.warning("spans not exported", problem=str(error), **names)
@@ -98,7 +98,7 @@ class Tracer:
         self._put_off(str(record.get("receiptHandle")), attempt, after_s, names)
         return message_id
 
-    def _buried(self, body: str, names: Mapping[str, object]) -> bool:
+    def _bury(self, body: str, names: Mapping[str, object]) -> bool:
         """Send a message to the dead letters; returns whether it is there."""
         try:
             self.bury(body)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from joblane.aws.types import TypeStore
-from joblane.contract.problems import Invalid, parsed, wrong
+from joblane.contract.problems import Invalid, parse_model, wrong
 from joblane.formats.pointer import PointsNowhere, parse_pointer, resolve
 from joblane.job.built_in import built_in_types
 from joblane.job.spec import Input, Submission
@@ -33,7 +33,7 @@ SHOWN_NAMES: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
+class TypedSubmission:
     """A submission that its type allows, with what the type adds."""
 
     spec: Submission
@@ -58,7 +58,9 @@ class TypedAdmission:
         self._request_ms = 0
         self._numbers: dict[tuple[str, str], int | None] = {}
 
-    def admit(self, tenant: str, spec: Submission, now_ms: int, *, again: bool = False) -> Typed:
+    def admit(
+        self, tenant: str, spec: Submission, now_ms: int, *, again: bool = False
+    ) -> TypedSubmission:
         """Apply a type to a submission.
 
         `now_ms` is the time of the request: its submissions have the same version of a type, which
@@ -91,7 +93,7 @@ class TypedAdmission:
             if not again and "items" in spec.model_fields_set and spec.items != counted:
                 raise wrong("items", f"must be left out: the type counts them in {contract.items}")
             changes["items"] = counted
-        return Typed(_changed(spec, changes), contract, number)
+        return TypedSubmission(_change(spec, changes), contract, number)
 
     def key(self, tenant: str, name: str, version: int) -> TypeKey | None:
         """Return the key of a version of a type; None for a type without one.
@@ -120,7 +122,7 @@ class TypedAdmission:
         else:
             version = None if number is None else self._store.version(tenant, name, number)
             if version is None:
-                raise wrong("type", f"is unknown; this tenant may use {self._known(tenant)}")
+                raise wrong("type", f"is unknown; this tenant may use {self._list_known(tenant)}")
             contract = version.definition
         made = _Kept(contract, self._compiled(contract.params_schema))
         self._kept[kept_as] = made
@@ -128,7 +130,7 @@ class TypedAdmission:
             self._kept.popitem(last=False)
         return made
 
-    def _known(self, tenant: str) -> str:
+    def _list_known(self, tenant: str) -> str:
         names = sorted([*built_in_types(), *self._store.names(tenant)])
         more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
         return ", ".join(names[:SHOWN_NAMES]) + more
@@ -156,13 +158,13 @@ def with_defaults(spec: Submission, contract: TypeContract) -> dict[str, Any]:
     return found
 
 
-def _changed(spec: Submission, changes: Mapping[str, Any]) -> Submission:
+def _change(spec: Submission, changes: Mapping[str, Any]) -> Submission:
     """Make the submission with these fields. Raises Invalid if they do not fit together."""
     if "env" not in changes:
         return spec.model_copy(update=dict(changes))
     env = {name: text for name, text in changes["env"].items() if name not in spec.secret_env}
     whole = spec.model_copy(update={**changes, "env": env})
-    return parsed(Submission, whole.model_dump_json(exclude_defaults=True))
+    return parse_model(Submission, whole.model_dump_json(exclude_defaults=True))
 
 
 def _count(contract: TypeContract, params: Mapping[str, Any]) -> int | None:

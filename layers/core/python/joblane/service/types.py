@@ -62,7 +62,7 @@ class Types:
     """Those of the deployment's fleets."""
     now_ms: Callable[[], int]
 
-    def all(self, tenant: str) -> TypePage:
+    def show_all(self, tenant: str) -> TypePage:
         """Show all types of a tenant."""
         versions = self.store.versions(tenant, self.store.names(tenant).items())
         views = [*built_in_views(), *map(type_view, versions)]
@@ -163,7 +163,7 @@ class Types:
         old = self.store.version(tenant, name, latest.version) if latest.version else None
         changed = () if old is None else changes(old.definition, definition)
         if latest.current is not None and not changed:
-            return _Decision(_pushed(name, latest.version, "unchanged"), None)
+            return _Decision(_answer_push(name, latest.version, "unchanged"), None)
         in_use = (
             old is not None
             and names_other_keys(old.definition, definition)
@@ -178,9 +178,9 @@ class Types:
         version = latest.version + 1
         if latest.current is None:
             self._require_room(tenant)
-            answer = _pushed(name, version, "created")
+            answer = _answer_push(name, version, "created")
         else:
-            answer = _pushed(name, version, "migrated" if in_use else "updated", changed)
+            answer = _answer_push(name, version, "migrated" if in_use else "updated", changed)
         return _Decision(answer, TypeVersion(name, version, definition, self.now_ms(), who))
 
     def _require_room(self, tenant: str) -> None:
@@ -199,7 +199,7 @@ class Types:
                 return False
 
 
-def _pushed(name: str, version: int, change: str, changed: tuple[str, ...] = ()) -> Pushed:
+def _answer_push(name: str, version: int, change: str, changed: tuple[str, ...] = ()) -> Pushed:
     return Pushed.model_validate(
         {"type": name, "version": version, "change": change, "changes": changed}
     )

@@ -15,7 +15,15 @@ from joblane.notify.addresses import WebhookUrl, parse_url
 from joblane.notify.rules import NotifyRules
 from joblane.notify.signature import lines, sign
 from joblane.service.notifier import NotDelivered
-from joblane.service.outbound import Deadline, Guard, HostForbidden, ask, connect, secured, trouble
+from joblane.service.outbound import (
+    Deadline,
+    Guard,
+    HostForbidden,
+    ask,
+    connect,
+    secure_connection,
+    trouble,
+)
 
 TIMEOUT_S = 10.0
 """Time limit of a request, from the connection to the status line."""
@@ -71,7 +79,7 @@ class Webhooks:
             with connect(self.guard, Address(url.host, url.port), deadline) as plain:
                 if url.scheme == "http":
                     return ask(plain, request, deadline)
-                with secured(plain, url.host) as secure:
+                with secure_connection(plain, url.host) as secure:
                     return ask(secure, request, deadline)
         except HostForbidden as refusal:
             raise NotDelivered(str(refusal)) from None

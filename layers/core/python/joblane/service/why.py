@@ -38,13 +38,13 @@ from joblane.queue.access import open_queues
 from joblane.queue.maxima import Maxima
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.tenant_shares import TenantShares
-from joblane.service.key_reasons import shown, to_show
+from joblane.service.key_reasons import show, to_show
 from joblane.service.log import Log
 from joblane.service.summary import PER_SHARD
-from joblane.why.capacity import Capacity
+from joblane.why.capacity import QueueCapacity
 from joblane.why.explain import explain, summary
 from joblane.why.situation import Agents, Counted, Fleet, Key, Members, Messages, Queue, Situation
-from joblane.why.situation import Limits as RunningLimit
+from joblane.why.situation import TenantLimit as RunningLimit
 
 if TYPE_CHECKING:
     from joblane.condition.policies import AnyPolicy
@@ -85,7 +85,7 @@ class WhyReader:
     pool: Callable[[int], Executor] = ThreadPoolExecutor
     """Makes an executor of that many workers."""
 
-    def of(self, head: Head) -> Why:
+    def explain(self, head: Head) -> Why:
         """Say why a job is where it is."""
         now_ms = self.now_ms()
         situation = self._situation(head, now_ms)
@@ -142,7 +142,7 @@ class WhyReader:
         open_here = {head.queue, *open_queues(self.tenants, head.tenant)}
         rows = [row for row in rows if not open_here.isdisjoint(row.queues)]
         agents = Agents(tuple(rows), more=more)
-        capacity = Capacity(head.tenant, queue, agents, limits)
+        capacity = QueueCapacity(head.tenant, queue, agents, limits)
         stopped = [row for row in rows if head.queue in row.queues and capacity.counts_jobs(row)]
         return Situation(
             head,
@@ -215,8 +215,8 @@ class WhyReader:
                 chosen.append(row)
                 left -= len(row.jobs)
         ids = [job_id for row in chosen for job_id in row.jobs]
-        places = self.places.of(ids) if ids else {}
-        return {row.name: _counted(head, row, places) for row in chosen}
+        places = self.places.read(ids) if ids else {}
+        return {row.name: _count(head, row, places) for row in chosen}
 
     def _active(self, head: Head, now_ms: int) -> Situation:
         agent = None if head.agent is None else self.agents.get(head.agent)
@@ -242,7 +242,7 @@ class WhyReader:
             for holder in (self.jobs.heads(first) if first else ())
             if holder.visible_to(head.tenant, now_ms / 1000)
         ]
-        return Key(stored.state, shown(request), to_show(request), tuple(holders))
+        return Key(stored.state, show(request), to_show(request), tuple(holders))
 
     def _blocked(self, head: Head, now_ms: int) -> Situation:
         if head.condition is None:
@@ -270,7 +270,7 @@ class WhyReader:
         return Members(len(rows), dict(states), waiting[0] if waiting else None)
 
 
-def _counted(head: Head, row: Heartbeat, places: Mapping[str, Place]) -> Counted:
+def _count(head: Head, row: Heartbeat, places: Mapping[str, Place]) -> Counted:
     own = [places[job_id] for job_id in row.jobs if job_id in places]
     return Counted(
         of_queue=sum(place.queue == head.queue for place in own),

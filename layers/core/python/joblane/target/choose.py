@@ -11,7 +11,7 @@ from joblane.job.lease import Heartbeat
 from joblane.target.match import Target
 
 
-class Choice(NamedTuple):
+class TargetChoice(NamedTuple):
     """The agents that a target selects."""
 
     agents: tuple[str, ...]
@@ -20,14 +20,16 @@ class Choice(NamedTuple):
     """Why there is none: a sentence; empty if there are some."""
 
 
-def choose(agents: Iterable[Heartbeat], target: Target, queue: str, now_ms: int) -> Choice:
+def choose(agents: Iterable[Heartbeat], target: Target, queue: str, now_ms: int) -> TargetChoice:
     """Choose the agents of a broadcast among all that there are."""
     serving = [row for row in agents if queue in row.queues and row.alive(now_ms)]
     matching = [row for row in serving if target.matches(row.name, row.labels)]
     chosen = sorted({row.name for row in matching if row.takes(queue, now_ms)})
     if chosen:
-        return Choice(tuple(chosen), "")
-    return Choice((), f"no agent matches {target}: {_nobody(serving, matching, target, queue)}")
+        return TargetChoice(tuple(chosen), "")
+    return TargetChoice(
+        (), f"no agent matches {target}: {_nobody(serving, matching, target, queue)}"
+    )
 
 
 def why_not(agent: Heartbeat | None, name: str, queue: str, now_ms: int) -> str | None:

@@ -75,7 +75,7 @@ def as_text(value: FactValue) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def merged(built_in: Facts, custom: Facts, failed: Iterable[str] = ()) -> dict[str, FactValue]:
+def merge(built_in: Facts, custom: Facts, failed: Iterable[str] = ()) -> dict[str, FactValue]:
     """Return the facts of an agent, `MAX_FACTS_BYTES` at most.
 
     Built-in facts come first and keep their order, custom ones follow by name; what does not fit,
@@ -88,7 +88,7 @@ def merged(built_in: Facts, custom: Facts, failed: Iterable[str] = ()) -> dict[s
     kept, left_out = _fit(wanted, MAX_FACTS_BYTES)
     if left_out or hidden:
         kept, left_out = _fit(wanted, MAX_FACTS_BYTES - _LEFT_OUT_ENTRY)
-        kept[LEFT_OUT] = _listed([*hidden, *(n for n in left_out if n not in hidden)])
+        kept[LEFT_OUT] = _join_names([*hidden, *(n for n in left_out if n not in hidden)])
     return kept
 
 
@@ -106,7 +106,7 @@ def _fit(facts: Facts, most: int) -> tuple[dict[str, FactValue], list[str]]:
     return kept, left_out
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     """Name as many as fit, and say how many more there are."""
     for count in range(len(names), 0, -1):
         more = len(names) - count

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from joblane.formats.ids import nth_id
 from joblane.job.lifecycle import State
-from joblane.target.states import Tally, added, sentence, state_of
+from joblane.target.states import Tally, add_up, sentence, state_of
 
 PAGE = 100
 """Members that are put, read and settled together: as many as a BatchGetItem reads."""
@@ -113,7 +113,7 @@ class Group:
         parts = list(self.done.values())
         if self.stop is not None and self.begun < self.members:
             parts.append({self.stop.state: self.members - self.begun})
-        return added(parts)
+        return add_up(parts)
 
     @property
     def state(self) -> State:
@@ -142,7 +142,7 @@ def begin_page(group: Group) -> Group:
     return group.next(begun=group.page(group.begun // PAGE).stop)
 
 
-def placed(group: Group, upto: int) -> Group:
+def note_placed(group: Group, upto: int) -> Group:
     """Note that the members below `upto` have their rows and messages."""
     return group if upto <= group.placed else group.next(placed=min(upto, group.begun))
 
@@ -207,12 +207,12 @@ _FAILURES = frozenset({State.FAILED, State.DEAD, State.EXPIRED, State.STALE})
 fail."""
 
 
-def stopped(group: Group, stop: Stop) -> Group:
+def stop_group(group: Group, stop: Stop) -> Group:
     """Begin no further members; those that run are not affected."""
     return group if group.stop is not None or group.settled else group.next(stop=stop, again=())
 
 
-def retried(group: Group, indices: Iterable[int], *, rolling: bool) -> Group:
+def retry_members(group: Group, indices: Iterable[int], *, rolling: bool) -> Group:
     """Let ended members run again, at once or, with `rolling`, when there is room.
 
     With `rolling`, members that were not begun because others failed are begun as well.

@@ -13,7 +13,7 @@ Tally = Mapping[State, int]
 """How many members ended in each state."""
 
 
-class Seen(NamedTuple):
+class SeenMemberStates(NamedTuple):
     """What the members of a group are, as far as its state depends on it."""
 
     open: bool
@@ -24,15 +24,15 @@ class Seen(NamedTuple):
     """Some ended in another state: failed, cancelled, not begun."""
 
 
-STATES: Mapping[Seen, State] = {
-    Seen(open=True, completed=False, other=False): State.PROCESSING,
-    Seen(open=True, completed=False, other=True): State.PROCESSING,
-    Seen(open=True, completed=True, other=False): State.PROCESSING,
-    Seen(open=True, completed=True, other=True): State.PROCESSING,
-    Seen(open=False, completed=False, other=False): State.SKIPPED,
-    Seen(open=False, completed=True, other=False): State.COMPLETED,
-    Seen(open=False, completed=False, other=True): State.FAILED,
-    Seen(open=False, completed=True, other=True): State.PARTIAL_FAILURE,
+STATES: Mapping[SeenMemberStates, State] = {
+    SeenMemberStates(open=True, completed=False, other=False): State.PROCESSING,
+    SeenMemberStates(open=True, completed=False, other=True): State.PROCESSING,
+    SeenMemberStates(open=True, completed=True, other=False): State.PROCESSING,
+    SeenMemberStates(open=True, completed=True, other=True): State.PROCESSING,
+    SeenMemberStates(open=False, completed=False, other=False): State.SKIPPED,
+    SeenMemberStates(open=False, completed=True, other=False): State.COMPLETED,
+    SeenMemberStates(open=False, completed=False, other=True): State.FAILED,
+    SeenMemberStates(open=False, completed=True, other=True): State.PARTIAL_FAILURE,
 }
 """The state of a group, for every possible combination."""
 
@@ -50,10 +50,10 @@ def state_of(ended: Tally, members: int) -> State:
     """The state of a group of so many members, of which those of `ended` have ended."""
     total = sum(ended.values())
     completed = ended.get(State.COMPLETED, 0)
-    return STATES[Seen(total < members, completed > 0, total > completed)]
+    return STATES[SeenMemberStates(total < members, completed > 0, total > completed)]
 
 
-def added(tallies: Iterable[Tally]) -> Tally:
+def add_up(tallies: Iterable[Tally]) -> Tally:
     """The sum of tallies, in the order of the states."""
     found: dict[State, int] = {}
     for tally in tallies:

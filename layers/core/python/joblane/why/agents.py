@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from joblane.formats.times import rfc3339
 from joblane.job.lease import Heartbeat
 from joblane.target.judge import SILENT_MS
-from joblane.why.capacity import Capacity, Obstacle
+from joblane.why.capacity import Obstacle, QueueCapacity
 from joblane.why.reason import Fact, Reason
 from joblane.why.situation import Agents, Queue, Situation
 from joblane.why.words import at, some, span, without_ids
@@ -47,7 +47,7 @@ class _Seen:
 
 def readiness(s: Situation, queue: Queue, agents: Agents) -> Readiness:
     """Say whether the agents of the queue can start the job, and why not."""
-    seen = _sorted(s, agents)
+    seen = _sort(s, agents)
     facts: dict[str, Fact] = {
         "alive": len(seen.alive),
         "more": agents.more,
@@ -58,7 +58,7 @@ def readiness(s: Situation, queue: Queue, agents: Agents) -> Readiness:
     found = _unready(s, seen, facts)
     if not seen.ready:
         return Readiness(tuple(found), 0, facts)
-    capacity = Capacity(s.head.tenant, queue, agents, s.limits)
+    capacity = QueueCapacity(s.head.tenant, queue, agents, s.limits)
     free = sum(map(capacity.room, seen.ready))
     if free:
         known = agents.counted or {}
@@ -67,7 +67,7 @@ def readiness(s: Situation, queue: Queue, agents: Agents) -> Readiness:
     return Readiness((*_full(s, capacity, seen.ready, facts), *found), 0, facts)
 
 
-def _sorted(s: Situation, agents: Agents) -> _Seen:
+def _sort(s: Situation, agents: Agents) -> _Seen:
     now_ms = s.now_ms
     serving = [row for row in agents.rows if s.head.queue in row.queues]
     alive = [row for row in serving if row.alive(now_ms)]
@@ -235,7 +235,7 @@ def _have(count: int) -> str:
 
 
 def _full(
-    s: Situation, capacity: Capacity, ready: Sequence[Heartbeat], facts: dict[str, Fact]
+    s: Situation, capacity: QueueCapacity, ready: Sequence[Heartbeat], facts: dict[str, Fact]
 ) -> list[Reason]:
     """Why agents that would take jobs take none of this queue.
 
@@ -273,11 +273,11 @@ def _full(
     return found
 
 
-def _reached(rows: Sequence[Heartbeat], running: int) -> str:
+def _describe(rows: Sequence[Heartbeat], running: int) -> str:
     return f"{some(len(rows), 'agent')} with free slots {_have(len(rows))} {running} running"
 
 
-def _new(capacity: Capacity, rows: Sequence[Heartbeat], kind: Obstacle) -> str:
+def _new(capacity: QueueCapacity, rows: Sequence[Heartbeat], kind: Obstacle) -> str:
     """What is said of agents that came after a limit was shared out."""
     count = sum(capacity.is_new(row, kind) for row in rows)
     if not count:
@@ -291,14 +291,14 @@ def _get(count: int) -> str:
 
 
 def _running_limit(
-    s: Situation, capacity: Capacity, rows: Sequence[Heartbeat], facts: dict[str, Fact]
+    s: Situation, capacity: QueueCapacity, rows: Sequence[Heartbeat], facts: dict[str, Fact]
 ) -> Reason:
     limit = 0 if s.limits is None else s.limits.jobs_running
-    running = sum(capacity.counted(row).of_tenant for row in rows)
+    running = sum(capacity.get_count(row).of_tenant for row in rows)
     return Reason(
         "running_limit",
         f"tenant {s.head.tenant} may run {some(limit, 'job')} at once (jobs_running), shared out "
-        f"among the agents, and {_reached(rows, running)}, which is their share: it starts when "
+        f"among the agents, and {_describe(rows, running)}, which is their share: it starts when "
         f"one of the tenant's jobs ends{_new(capacity, rows, Obstacle.TENANT)}",
         {"limit": limit, "agents": len(rows), "running": running, **facts},
         ("joblane ls --state active",),
@@ -306,15 +306,15 @@ def _running_limit(
 
 
 def _cluster_limit(
-    s: Situation, capacity: Capacity, rows: Sequence[Heartbeat], facts: dict[str, Fact]
+    s: Situation, capacity: QueueCapacity, rows: Sequence[Heartbeat], facts: dict[str, Fact]
 ) -> Reason:
     name, settings = s.head.queue, capacity.queue.settings
-    running = sum(capacity.counted(row).of_queue for row in rows)
+    running = sum(capacity.get_count(row).of_queue for row in rows)
     most = settings.cluster_threads or 0
     return Reason(
         "cluster_limit",
         f"the agents together may run {some(most, 'job')} of queue {name} at once "
-        f"(cluster_threads), shared out among them, and {_reached(rows, running)}, which is their "
+        f"(cluster_threads), shared out among them, and {_describe(rows, running)}, which is their "
         f"share{_new(capacity, rows, Obstacle.SHARE)}",
         {
             "queue": name,
@@ -329,14 +329,14 @@ def _cluster_limit(
 
 
 def _thread_limit(
-    s: Situation, capacity: Capacity, rows: Sequence[Heartbeat], facts: dict[str, Fact]
+    s: Situation, capacity: QueueCapacity, rows: Sequence[Heartbeat], facts: dict[str, Fact]
 ) -> Reason:
     name, most = s.head.queue, capacity.threads
-    running = sum(capacity.counted(row).of_queue for row in rows)
+    running = sum(capacity.get_count(row).of_queue for row in rows)
     return Reason(
         "thread_limit",
         f"an agent may run {some(most, 'job')} of queue {name} at once (threads), and "
-        f"{_reached(rows, running)}",
+        f"{_describe(rows, running)}",
         {"queue": name, "threads": most, "agents": len(rows), "running": running, **facts},
         (f"joblane queues set {name} --threads N",),
     )

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from joblane.job.lease import Heartbeat
-from joblane.why.situation import Agents, Counted, Limits, Queue
+from joblane.why.situation import Agents, Counted, Queue, TenantLimit
 
 _NONE = Counted(0, 0)
 
@@ -21,13 +21,13 @@ class Obstacle(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
+class QueueCapacity:
     """The limits that agents apply to the jobs of one queue and one tenant."""
 
     tenant: str
     queue: Queue
     agents: Agents
-    limits: Limits | None
+    limits: TenantLimit | None
 
     @property
     def threads(self) -> int:
@@ -35,7 +35,7 @@ class Capacity:
         own = self.queue.settings.threads
         return self.queue.threads if own is None else own
 
-    def counted(self, row: Heartbeat) -> Counted:
+    def get_count(self, row: Heartbeat) -> Counted:
         """The jobs of an agent; none if they were not counted, since no limit asks for it."""
         return (self.agents.counted or {}).get(row.name, _NONE)
 
@@ -44,9 +44,9 @@ class Capacity:
         if row.running >= row.threads:
             return Obstacle.SLOTS
         cap = self._cap(row)
-        if self.counted(row).of_queue >= cap:
+        if self.get_count(row).of_queue >= cap:
             return Obstacle.THREADS if cap == self.threads else Obstacle.SHARE
-        if self.counted(row).of_tenant >= self._share(row):
+        if self.get_count(row).of_tenant >= self._share(row):
             return Obstacle.TENANT
         return None
 
@@ -56,8 +56,8 @@ class Capacity:
             0,
             min(
                 row.threads - row.running,
-                self._cap(row) - self.counted(row).of_queue,
-                self._share(row) - self.counted(row).of_tenant,
+                self._cap(row) - self.get_count(row).of_queue,
+                self._share(row) - self.get_count(row).of_tenant,
             ),
         )
 

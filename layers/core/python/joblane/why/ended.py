@@ -35,7 +35,7 @@ _NEXT: Mapping[State, tuple[str, tuple[str, ...]]] = {
 """What follows each end, and the commands for it."""
 
 
-def ended(s: Situation) -> Iterator[Reason]:
+def explain_ended(s: Situation) -> Iterator[Reason]:
     """Reasons of a job that has ended."""
     head = s.head
     then, commands = _next(head)

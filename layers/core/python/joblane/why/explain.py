@@ -4,23 +4,23 @@ from collections.abc import Callable, Iterator, Mapping
 
 from joblane.formats.times import rfc3339
 from joblane.job.lifecycle import ENDED, State
-from joblane.why.ended import ended
-from joblane.why.held import blocked, processing, waiting
+from joblane.why.ended import explain_ended
+from joblane.why.pending import explain_pending, explain_retry, explain_scheduled
 from joblane.why.reason import Reason
-from joblane.why.running import active
+from joblane.why.running import explain_active
 from joblane.why.situation import Situation
-from joblane.why.waiting import pending, retry, scheduled
+from joblane.why.waiting import explain_blocked, explain_processing, explain_waiting
 from joblane.why.words import clock, span
 
 BY_STATE: Mapping[State, Callable[[Situation], Iterator[Reason]]] = {
-    State.SCHEDULED: scheduled,
-    State.WAITING: waiting,
-    State.PENDING: pending,
-    State.ACTIVE: active,
-    State.RETRY: retry,
-    State.BLOCKED: blocked,
-    State.PROCESSING: processing,
-    **dict.fromkeys(ENDED, ended),
+    State.SCHEDULED: explain_scheduled,
+    State.WAITING: explain_waiting,
+    State.PENDING: explain_pending,
+    State.ACTIVE: explain_active,
+    State.RETRY: explain_retry,
+    State.BLOCKED: explain_blocked,
+    State.PROCESSING: explain_processing,
+    **dict.fromkeys(ENDED, explain_ended),
 }
 """Every state has its function."""
 
@@ -28,10 +28,10 @@ BY_STATE: Mapping[State, Callable[[Situation], Iterator[Reason]]] = {
 def explain(situation: Situation) -> tuple[Reason, ...]:
     """The reasons of a job, the one that decides first; at least one."""
     found = tuple(BY_STATE[situation.head.state](situation))
-    return found or (_unexplained(situation),)
+    return found or (_repeat_reason(situation),)
 
 
-def _unexplained(s: Situation) -> Reason:
+def _repeat_reason(s: Situation) -> Reason:
     """What the job itself says, if nothing else is known."""
     return Reason("recorded", s.head.reason, {"since_at": rfc3339(s.head.timeline[-1].at_ms)})
 

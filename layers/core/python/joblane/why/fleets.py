@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from joblane.fleet.absence import BootFailure
-from joblane.fleet.launch_errors import LaunchError, launch_error, shown
+from joblane.fleet.launch_errors import LaunchError, launch_error, show_error
 from joblane.fleet.record import FleetRecord
 from joblane.formats.times import rfc3339
 from joblane.why.reason import Fact, Reason
@@ -118,7 +118,7 @@ def _blind(
 ) -> Reason:
     queues = record.blind_queues if queue is None else (queue,)
     of = f" for {'queue' if len(queues) == 1 else 'queues'} {', '.join(queues)}" if queues else ""
-    what = "" if record.blind_reason is None else f": {shown(record.blind_reason)}"
+    what = "" if record.blind_reason is None else f": {show_error(record.blind_reason)}"
     return Reason(
         "scaler_blind",
         f"the function scaler has not been able to read all that it decides by since "
@@ -126,7 +126,7 @@ def _blind(
         {
             **_facts(fleet, record),
             "since_at": rfc3339(since_ms),
-            "error": None if record.blind_reason is None else shown(record.blind_reason),
+            "error": None if record.blind_reason is None else show_error(record.blind_reason),
         },
         (LOOK,),
     )
@@ -159,7 +159,7 @@ def _short(fleet: Fleet, record: FleetRecord, since_ms: int, now_ms: int) -> Rea
             **_facts(fleet, record),
             "since_at": rfc3339(since_ms),
             "kind": error.kind,
-            "error": None if record.short_reason is None else shown(record.short_reason),
+            "error": None if record.short_reason is None else show_error(record.short_reason),
             "quotas": list(error.quotas),
             "request_vcpus": error.request_vcpus,
         },
@@ -173,7 +173,7 @@ def _error(fleet: Fleet, record: FleetRecord) -> LaunchError:
 
 
 def _boot_failed(fleet: Fleet, record: FleetRecord, failure: BootFailure, now_ms: int) -> Reason:
-    what = without_ids(shown(failure.reason))
+    what = without_ids(show_error(failure.reason))
     return Reason(
         "fleet_boot_failed",
         f"instance {failure.instance} {what}; it booted at {at(failure.booted_ms, now_ms)}, has no "

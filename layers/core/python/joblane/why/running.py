@@ -7,18 +7,18 @@ from joblane.job.fields import GRACE_S
 from joblane.job.lifecycle import State
 from joblane.target.judge import last_seen
 from joblane.why.agents import is_silent
+from joblane.why.pending import explain_expiry
 from joblane.why.reason import Reason
 from joblane.why.situation import Situation
-from joblane.why.waiting import at_deadline
 from joblane.why.words import at, span
 
 
-def active(s: Situation) -> Iterator[Reason]:
+def explain_active(s: Situation) -> Iterator[Reason]:
     """Reasons of a job that an agent runs."""
-    yield from _stopping(s)
-    yield from _lost(s)
-    yield _running(s)
-    yield from at_deadline(s)
+    yield from _explain_stopping(s)
+    yield from _explain_lost(s)
+    yield _explain_running(s)
+    yield from explain_expiry(s)
 
 
 def _claimed_ms(s: Situation) -> int:
@@ -28,7 +28,7 @@ def _claimed_ms(s: Situation) -> int:
     )
 
 
-def _stopping(s: Situation) -> Iterator[Reason]:
+def _explain_stopping(s: Situation) -> Iterator[Reason]:
     if s.head.cancel_requested is not None:
         yield Reason(
             "cancel_requested",
@@ -38,7 +38,7 @@ def _stopping(s: Situation) -> Iterator[Reason]:
         )
 
 
-def _lost(s: Situation) -> Iterator[Reason]:
+def _explain_lost(s: Situation) -> Iterator[Reason]:
     head, row = s.head, s.agent
     if row is None or not row.alive(s.now_ms):
         text = f"agent {head.agent} that runs it is gone: {last_seen(row)}"
@@ -69,7 +69,7 @@ def _lost(s: Situation) -> Iterator[Reason]:
     )
 
 
-def _running(s: Situation) -> Reason:
+def _explain_running(s: Situation) -> Reason:
     head, row = s.head, s.agent
     since_ms, most = _claimed_ms(s), head.spec.retry.max_attempts
     stops_ms = since_ms + round(head.spec.timeout_s * 1000)

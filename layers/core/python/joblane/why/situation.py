@@ -62,7 +62,7 @@ class Messages:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TenantLimit:
     """The limit of running jobs of the job's tenant."""
 
     jobs_running: int
@@ -120,7 +120,7 @@ class Situation:
     agents: Agents | None = None
     lanes: Mapping[Lane, Messages] | None = None
     """The job's lane and those that are served before it."""
-    limits: Limits | None = None
+    limits: TenantLimit | None = None
     fleets: tuple[Fleet, ...] | None = None
     """Those that serve the job's queue, in the order of joblane.toml; None: not read."""
     agent: Heartbeat | None = None

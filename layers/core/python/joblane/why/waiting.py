@@ -1,358 +1,212 @@
-"""Why a job does not start: those that a lane or an inbox holds, and those that wait for a time."""
+"""Why a job is held: by its key, by its condition, by the members of its group."""
 
 from collections.abc import Iterator
 
-from joblane.deployment.names import LANES
+from joblane.condition.names import unscope_name
+from joblane.condition.waiting import waiting_job
 from joblane.formats.times import rfc3339
 from joblane.job.lifecycle import State
-from joblane.queue.maxima import excess, wanted
-from joblane.target.judge import overdue, why_silent
-from joblane.why import fleets
-from joblane.why.agents import Readiness, is_silent, readiness, takes_none
-from joblane.why.reason import Fact, Reason
-from joblane.why.situation import Queue, Situation
-from joblane.why.words import at, clock, some, span, without_ids
+from joblane.target.group import Group
+from joblane.why.pending import SOON_S, explain_deadline, explain_passed_deadline, last_attempt
+from joblane.why.reason import Reason
+from joblane.why.situation import Key, Situation
+from joblane.why.words import at, clock, some, span
 
-SOON_S = 60
-"""A job that could start and has waited for longer should have started: messages are delivered
-within seconds."""
+SHOWN = 5
+"""Holders of a key that are named."""
 
-LATE_MS = 120_000
-"""The requeue function runs every minute and needs some seconds: after this it is late."""
+TEST_LATE_MS = 60_000
+"""A test that is overdue by more is named as late: an execution and its test take seconds."""
 
 
-def pending(s: Situation) -> Iterator[Reason]:
-    """Reasons of a job whose message is in its lane, or in the inbox of its agent."""
-    yield from passed(s)
-    yield from held_by_queue(s)
-    yield from _for_agents(s)
-    yield from last_attempt(s)
-    yield from deadline(s)
+def explain_waiting(s: Situation) -> Iterator[Reason]:
+    """Reasons of a job that waits for a slot of its key."""
+    yield from explain_passed_deadline(s)
+    if s.key is not None and s.head.key is not None:
+        yield from _by_key(s, s.key)
+    yield from explain_deadline(s)
 
 
-def retry(s: Situation) -> Iterator[Reason]:
-    """Reasons of a job between two attempts."""
-    head = s.head
-    if head.next_at_ms is None or head.next_at_ms <= s.now_ms:
-        yield from pending(s)
+def _by_key(s: Situation, key: Key) -> Iterator[Reason]:
+    head, state = s.head, key.state
+    name = head.key
+    scope, digits = ("", "") if name is None else (name.scope, name.hash)
+    commands = (key.command,) if key.command else ()
+    if head.job_id in state.active or head.job_id not in state.queued:
+        waits_s = max(0.0, (s.now_ms - head.timeline[-1].at_ms) / 1000)
+        has = "has" if head.job_id in state.active else "does not wait for"
+        late = waits_s >= SOON_S
+        yield Reason(
+            "key_queue",
+            f"it {has} a slot of key {key.shown} as the key's row says, and is about to be moved on"
+            + (
+                f"; that takes seconds, and {span(waits_s)} have passed: see the alarm and the log "
+                "of the function sequel"
+                if late
+                else ""
+            ),
+            {"type": scope, "key": digits, "position": None, "queued": len(state.queued)},
+            commands,
+        )
         return
-    yield from passed(s)
-    most = head.spec.retry.max_attempts
+    most, active = state.limits.max_active, len(state.active)
+    first = key.holders[0] if key.holders else None
+    text = f"{active} of {some(most, 'slot')} of key {key.shown} {'is' if active == 1 else 'are'} "
+    text += "taken"
+    if first is not None:
+        others = f" and {some(active - 1, 'other')}" if active > 1 else ""
+        since = clock(first.timeline[-1].at_ms)
+        text += f", by job {first.job_id}{others}, which is {first.state} since {since}"
+        if first.state is not State.ACTIVE:
+            text += f" ({first.reason})"
+    elif active < most:
+        text += ", so it is about to get one"
+    else:
+        text += f", by {some(active, 'job')}"
     yield Reason(
-        "backoff",
-        f"attempt {head.attempt} of {most} failed, and the next one starts at "
-        f"{at(head.next_at_ms, s.now_ms)}",
+        "key_held",
+        text,
         {
-            "next_at": rfc3339(head.next_at_ms),
-            "wait_s": (head.next_at_ms - s.now_ms) / 1000,
-            "attempt": head.attempt,
-            "max_attempts": most,
+            "type": scope,
+            "key": digits,
+            "active": active,
+            "max_active": most,
+            "holders": list(state.holders[:SHOWN]),
+            "holder_state": None if first is None else first.state,
+            "holder_reason": None if first is None else first.reason,
         },
+        (*((f"joblane why {first.job_id}",) if first is not None else ()), *commands),
     )
-    yield from last_attempt(s)
-    yield from held_by_queue(s)
-    yield from deadline(s)
-
-
-def scheduled(s: Situation) -> Iterator[Reason]:
-    """Reasons of a job whose `run_at` has not come."""
-    yield from passed(s)
-    due_ms = s.head.next_at_ms
-    if due_ms is not None:
-        if due_ms + LATE_MS <= s.now_ms:
-            yield requeue_late(s, due_ms, "its run_at came")
-        else:
-            then = "enters its lane" if s.head.spec.target is None else "is sent to its agents"
-            yield Reason(
-                "run_at",
-                f"its run_at is {at(due_ms, s.now_ms)}; it {then} within a minute after that",
-                {"run_at": rfc3339(due_ms), "wait_s": max(0, (due_ms - s.now_ms) / 1000)},
-            )
-    yield from held_by_queue(s)
-    yield from deadline(s)
-
-
-def passed(s: Situation) -> Iterator[Reason]:
-    """The deadline of a job that has not started, if it has passed: nothing else matters then."""
-    due_ms = s.head.deadline_ms
-    if due_ms is None or due_ms > s.now_ms:
-        return
-    if due_ms + LATE_MS <= s.now_ms:
-        yield requeue_late(s, due_ms, "its deadline passed")
-    else:
-        yield Reason(
-            "deadline",
-            f"its deadline passed at {at(due_ms, s.now_ms)}: it expires within a minute",
-            _deadline(due_ms, s.now_ms),
-        )
-
-
-def deadline(s: Situation) -> Iterator[Reason]:
-    """The deadline that is still to come."""
-    due_ms = s.head.deadline_ms
-    if due_ms is not None and due_ms > s.now_ms:
-        yield Reason(
-            "deadline",
-            f"it expires if it has not started by its deadline, {at(due_ms, s.now_ms)}",
-            _deadline(due_ms, s.now_ms),
-        )
-
-
-def at_deadline(s: Situation) -> Iterator[Reason]:
-    """The deadline of a job that runs."""
-    due_ms = s.head.deadline_ms
-    if due_ms is not None:
-        yield Reason(
-            "deadline",
-            f"it is stopped at its deadline, {at(due_ms, s.now_ms)}",
-            _deadline(due_ms, s.now_ms),
-        )
-
-
-def _deadline(due_ms: int, now_ms: int) -> dict[str, Fact]:
-    return {"deadline": rfc3339(due_ms), "left_s": (due_ms - now_ms) / 1000}
-
-
-def requeue_late(s: Situation, due_ms: int, what: str) -> Reason:
-    """The requeue function should have done something by now."""
-    return Reason(
-        "requeue_late",
-        f"{what} at {at(due_ms, s.now_ms)}, and the requeue function, which runs every minute, has "
-        "not moved the job: see the function's alarm and log",
-        {"due_at": rfc3339(due_ms), "late_s": (s.now_ms - due_ms) / 1000},
-    )
-
-
-def held_by_queue(s: Situation) -> Iterator[Reason]:
-    """A pause of the queue, and what no fleet of it gives."""
-    if s.queue is None:
-        return
-    settings, name = s.queue.settings, s.head.queue
-    if not settings.run_jobs:
-        since = "" if settings.changed_ms is None else f" since {at(settings.changed_ms, s.now_ms)}"
-        by = f" by {settings.changed_by}" if settings.changed_by else ""
-        who = "an operator" if s.queue.may_change else "the role platform"
-        yield Reason(
-            "paused",
-            f"queue {name} is paused{since}{by}: no agent starts its jobs until {who} resumes it",
-            {
-                "queue": name,
-                "since_at": None if settings.changed_ms is None else rfc3339(settings.changed_ms),
-                "changed_by": settings.changed_by or None,
-                "may_change": s.queue.may_change,
-            },
-            (f"joblane queues resume {name}",),
-        )
-    if s.head.assigned is None:
-        yield from _too_large(s, s.queue)
-
-
-def _too_large(s: Situation, queue: Queue) -> Iterator[Reason]:
-    resources = s.head.spec.resources
-    if (found := excess(resources, queue.maxima)) is None:
-        return
-    field, most = found
-    asked = wanted(resources, field)
+    position = state.queued.index(head.job_id) + 1
+    before = "it gets the next slot"
+    if position > 1:
+        before = f"{some(position - 1, 'job')} of the key {_get(position - 1)} a slot before it"
     yield Reason(
-        "too_large",
-        f"no fleet of queue {s.head.queue} gives a job more than {most:g} of {field}, and it asks "
-        f"for {asked:g}: cancel it, and submit it with less or to another queue",
-        {"queue": s.head.queue, "field": field, "asked": asked, "most": most},
-        (f"joblane cancel {s.head.job_id}",),
+        "key_queue",
+        f"{before}; {some(len(state.queued), 'job')} {_wait(len(state.queued))} for the key",
+        {"type": scope, "key": digits, "position": position, "queued": len(state.queued)},
+        commands,
     )
 
 
-def _for_agents(s: Situation) -> Iterator[Reason]:
-    if s.head.assigned is not None:
-        yield from _for_one(s)
-        return
-    if s.agents is None or s.queue is None:
-        return
-    able = readiness(s, s.queue, s.agents)
-    if any(held_by_queue(s)):
-        yield from able.reasons
-        yield from note(s)
-        yield from _ahead(s, able)
-        return
-    if not able.free:
-        yield from _without_slot(s, able)
-        yield from note(s)
-        yield from _ahead(s, able)
-        return
-    yield from note(s)
-    yield from _ahead(s, able)
-    yield from _could_start(s, able)
-    yield from able.reasons
+def _get(count: int) -> str:
+    return "gets" if count == 1 else "get"
 
 
-def _without_slot(s: Situation, able: Readiness) -> Iterator[Reason]:
-    """Why no agent has a slot for it, and why its fleets start none.
+def _wait(count: int) -> str:
+    return "waits" if count == 1 else "wait"
 
-    Without any agent the fleets decide; else a job that ends may be sooner. Limits of all agents
-    together hold with more agents, too.
-    """
-    found = {reason.code for reason in able.reasons}
-    if found & {"cluster_limit", "running_limit"}:
-        yield from able.reasons
-        return
-    why = fleets.of_queue(s)
-    if "no_agents" in found and s.fleets:
-        yield from why
-        yield from able.reasons
+
+def explain_blocked(s: Situation) -> Iterator[Reason]:
+    """Reasons of a job that waits for a condition."""
+    yield from explain_passed_deadline(s)
+    head = s.head
+    name = "a condition" if head.condition is None else unscope_name(head.condition)
+    entry = waiting_job(head)
+    gives_up_ms = None if s.most_s is None else entry.first_ms + s.most_s * 1000
+    state = s.condition
+    tested = state is not None and state.tests > 0
+    text = f"condition {name} blocks it since {at(entry.first_ms, s.now_ms)}"
+    if head.waits_for is not None:
+        text += f"; it is not tested yet: {head.waits_for}"
+    elif state is None or not state.blocks:
+        text += "; the last test let jobs go, one round after another, and this one follows"
+    elif tested:
+        text += f"; the last of {some(state.tests, 'test')} found: {state.why}"
     else:
-        yield from able.reasons
-        yield from why
-    yield from fleets.unread(s)
+        text += f"; it was not tested since; the job said: {head.timeline[-1].full_reason}"
+    if gives_up_ms is not None:
+        text += f"; the job fails if that is so at {at(gives_up_ms, s.now_ms)}"
+    commands = ["joblane conditions ls"]
+    if name.startswith("app:"):
+        commands.insert(0, f"joblane conditions up {name.removeprefix('app:')}")
+    yield Reason(
+        "condition",
+        text,
+        {
+            "condition": name,
+            "since_at": rfc3339(entry.first_ms),
+            "found": None if state is None else state.why,
+            "tests": None if state is None else state.tests,
+            "releases": None if state is None else state.allow,
+            "gives_up_at": None if gives_up_ms is None else rfc3339(gives_up_ms),
+        },
+        tuple(commands),
+    )
+    yield from _next_test(s, name)
+    yield from last_attempt(s)
+    yield from explain_deadline(s)
 
 
-def note(s: Situation) -> Iterator[Reason]:
-    """What an agent that had the message wrote into the job."""
+def _next_test(s: Situation, name: str) -> Iterator[Reason]:
     if s.head.waits_for is not None:
-        text = without_ids(s.head.waits_for)
-        yield Reason(
-            "agent_note",
-            f"an agent that had its message wrote: {text}; that was true then, and the note has "
-            "no time",
-            {"note": text},
-        )
-
-
-def _ahead(s: Situation, able: Readiness) -> Iterator[Reason]:
-    """How busy the lane is; nothing if no other message is visible."""
-    if s.lanes is None:
         return
-    lane, queue = s.head.lane, s.head.queue
-    own = s.lanes[lane].visible
-    higher = sum(s.lanes[name].visible for name in LANES[: LANES.index(lane)] if name in s.lanes)
-    if own <= 1 and not higher:
-        return
-    parts = [f"about {some(own, 'message')} in lane {lane} of queue {queue}"]
-    if higher:
-        parts.append(f"about {higher} in the lanes that agents serve before it")
-    yield Reason(
-        "jobs_ahead",
-        f"{' and '.join(parts)} wait, of all tenants (an estimate of SQS); tenants go in turn, and "
-        "the order is not strict, so how many start before this one is not known",
-        {
-            "queue": queue,
-            "lane": lane,
-            "in_lane": own,
-            "in_higher_lanes": higher,
-            "free": able.free,
-        },
-        (f"joblane queues show {queue}",),
-    )
-
-
-def _could_start(s: Situation, able: Readiness) -> Iterator[Reason]:
-    """The job could start: it is about to, or its message does not come."""
-    head = s.head
-    waits_s = _waits_s(s)
-    own = None if s.lanes is None else s.lanes.get(head.lane)
-    where = f"agents have {some(able.free, 'slot')} free"
-    if able.uncounted:
-        where += (
-            f", unless a limit of the queue or of the tenant stops {some(able.uncounted, 'agent')} "
-            "whose jobs were too many to count"
-        )
-    if waits_s < SOON_S:
-        yield Reason(
-            "about_to_start",
-            f"{where}, as of the last heartbeats: it should start within seconds",
-            {"queue": head.queue, "free": able.free, "waits_s": waits_s, **able.facts},
-        )
-        return
-    if any(True for _ in note(s)):
-        return  # that explains it
-    if own is None:
-        seen = "its message may be lost"
-    elif own.visible or own.in_flight:
-        seen = (
-            f"about {own.visible} messages are visible in its lane and {own.in_flight} in flight. "
-            "An agent may have given its message back, which hides it for up to 15 min, or have "
-            "too little free memory to fetch any"
-        )
+    due_ms = None if s.condition is None else s.condition.next_ms
+    if due_ms is None:
+        text, late_s = f"the next test of {name} has no time yet: its execution is starting", 0.0
+    elif due_ms + TEST_LATE_MS > s.now_ms:
+        text, late_s = f"{name} is tested next at {at(due_ms, s.now_ms)}", 0.0
     else:
-        seen = "SQS shows no message in its lane (an estimate), so its message may be lost"
+        late_s = (s.now_ms - due_ms) / 1000
+        text = (
+            f"the next test of {name} was due at {at(due_ms, s.now_ms)} and has not come: see the "
+            "execution of the state machine recovery"
+        )
     yield Reason(
-        "message_lost_hint",
-        f"nothing that can be seen here holds it up: {where}, and it has waited for "
-        f"{span(waits_s)}; {seen}: send messages again, which is safe at any time",
+        "condition_test",
+        text,
         {
-            "queue": head.queue,
-            "free": able.free,
-            "waits_s": waits_s,
-            "in_lane": None if own is None else own.visible,
-            "in_flight": None if own is None else own.in_flight,
-            **able.facts,
+            "condition": name,
+            "next_test_at": None if due_ms is None else rfc3339(due_ms),
+            "late_s": late_s,
         },
-        (f"joblane requeue {head.queue}",),
     )
 
 
-def _for_one(s: Situation) -> Iterator[Reason]:
-    """Reasons of a job that only one agent may run."""
-    head, row, now_ms = s.head, s.agent, s.now_ms
-    late = overdue(head, now_ms)
-    how = without_ids(why_silent(row, now_ms))
-    facts: dict[str, Fact] = {
-        "agent": head.assigned,
-        "alive": row is not None and row.alive(now_ms),
-        "mode": None if row is None else row.mode,
-        "trouble": None if row is None or row.trouble is None else without_ids(row.trouble),
-        "running": None if row is None else row.running,
-        "slots": None if row is None else row.threads,
-        "last_seen_at": None if row is None or not row.beat_ms else rfc3339(row.beat_ms),
-        "reply_by_at": None if head.reply_by_ms is None else rfc3339(head.reply_by_ms),
-    }
-    if late is not None:
-        first, _, rest = late.partition(";")
-        yield Reason("assigned_agent", f"{first}: {how};{rest}", facts)
-        return
-    text = f"only agent {head.assigned} may run it: {how}"
-    if head.reply_by_ms is not None:
-        text += f"; it fails unless it has started by {at(head.reply_by_ms, now_ms)}"
-    yield Reason("assigned_agent", text, facts, (f"joblane agents get {head.assigned}",))
-    yield from note(s)
-    if row is None or is_silent(row, now_ms) or row.mode is not None or takes_none(row):
-        return
-    waits_s = _waits_s(s)
-    free = row.threads - row.running
-    if free > 0 and waits_s >= SOON_S and head.waits_for is None and not any(held_by_queue(s)):
-        yield Reason(
-            "message_lost_hint",
-            f"it has waited for {span(waits_s)} although its agent has {some(free, 'slot')} free: "
-            "its message may be lost; send messages again, which is safe at any time",
-            {"queue": head.queue, "free": free, "waits_s": waits_s},
-            (f"joblane requeue {head.queue}",),
-        )
-
-
-def _waits_s(s: Situation) -> float:
-    """Seconds for which the job could have started, if nothing held it up."""
-    since_ms = max(s.head.timeline[-1].at_ms, s.head.next_at_ms or 0)
-    return max(0.0, (s.now_ms - since_ms) / 1000)
-
-
-def last_attempt(s: Situation) -> Iterator[Reason]:
-    """How the attempt before ended, of a job that was started before."""
+def explain_processing(s: Situation) -> Iterator[Reason]:
+    """Reasons of a group of which members have not ended."""
     head = s.head
-    ends = [
-        step
-        for before, step in zip(head.timeline, head.timeline[1:], strict=False)
-        if before.state is State.ACTIVE and step.state is not State.ACTIVE
-    ]
-    if not ends:
-        return
-    step, most = ends[-1], head.spec.retry.max_attempts
-    yield Reason(
-        "last_attempt",
-        f"the attempt before ended at {clock(step.at_ms)}: {step.full_reason}",
+    if head.group is not None:
+        yield _members(s, head.group)
+    yield from explain_deadline(s)
+
+
+def _members(s: Situation, group: Group) -> Reason:
+    head, seen = s.head, s.members
+    ended, done = sum(group.ended.values()), group.ended.get(State.COMPLETED, 0)
+    left = group.members - ended
+    text = f"at most {left} of {some(group.members, 'member')} have not ended"
+    if seen is not None and not seen.states and group.begun == group.members:
+        text = f"none of {seen.looked_at} members that were looked at is open"
+    if not left or (seen is None and group.begun == group.members):
+        text = f"all {some(group.members, 'member')} have ended, and its state is about to follow"
+    if group.stop is not None:
+        text += f"; no further ones are begun: {group.stop.why}"
+    elif group.begun < group.members:
+        text += f"; {group.members - group.begun} are not begun yet"
+        if head.spec.max_concurrency is not None:
+            text += f", at most {head.spec.max_concurrency} at once (max_concurrency)"
+    commands = [f"joblane get {head.job_id}"]
+    if seen is not None and seen.states:
+        states = ", ".join(f"{count} {state}" for state, count in seen.states.items())
+        text += f"; of {seen.looked_at} that were looked at: {states}"
+        if seen.first is not None:
+            commands.insert(0, f"joblane why {seen.first.job_id}")
+            text += f"; the first of them, on agent {seen.first.assigned}: {seen.first.reason}"
+    return Reason(
+        "group_members",
+        text,
         {
-            "attempt": step.attempt,
-            "max_attempts": most,
-            "outcome": head.outcome,
-            "exit_code": head.exit_code,
+            "members": group.members,
+            "begun": group.begun,
+            "ended": ended,
+            "completed": done,
+            "open": left,
+            "looked_at": None if seen is None else seen.looked_at,
+            "open_states": []
+            if seen is None
+            else [f"{count} {state}" for state, count in seen.states.items()],
+            "first": None if seen is None or seen.first is None else seen.first.job_id,
         },
-        (f"joblane logs {head.job_id}",),
+        tuple(commands),
     )

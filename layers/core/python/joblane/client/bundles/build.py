@@ -28,7 +28,7 @@ def build_bundles(package: str, architectures: Iterable[str], into: Path) -> tup
     """
     project = find_project(package)
     uv = wheels.find_uv()
-    constraints = wheels.locked_versions(uv, project)
+    constraints = wheels.read_locked(uv, project)
     built = []
     for architecture in architectures:
         if architecture not in wheels.PLATFORMS:

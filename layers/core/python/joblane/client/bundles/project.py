@@ -40,11 +40,11 @@ def find_project(package: str) -> Project:
     top = package.partition(".")[0]
     source = _source(top)
     if "site-packages" in source.parts:
-        return Project(source, Path.cwd(), tuple(_ours(_installed(top))), locked=False)
+        return Project(source, Path.cwd(), tuple(_ours(_list_installed(top))), locked=False)
     for folder in source.parents:
         if (folder / "pyproject.toml").is_file():
             locked = (folder / "uv.lock").is_file()
-            found = tuple(_ours(_declared(folder / "pyproject.toml")))
+            found = tuple(_ours(_read_declared(folder / "pyproject.toml")))
             return Project(source, folder, found, locked)
     folder = source.parent
     listed = folder / "requirements.txt"
@@ -66,7 +66,7 @@ def _source(top: str) -> Path:
     return Path(spec.origin).resolve()
 
 
-def _declared(pyproject: Path) -> list[str]:
+def _read_declared(pyproject: Path) -> list[str]:
     try:
         project = tomllib.loads(pyproject.read_text(encoding="utf-8")).get("project", {})
     except (OSError, ValueError) as error:
@@ -78,7 +78,7 @@ def _declared(pyproject: Path) -> list[str]:
     return [str(line) for line in project.get("dependencies", [])]
 
 
-def _installed(top: str) -> Iterator[str]:
+def _list_installed(top: str) -> Iterator[str]:
     """The requirements of the distribution that brought an installed package."""
     try:
         for name in packages_distributions().get(top, []):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _NAME: TypeAdapter[str] = TypeAdapter(TypeName)
 
 
-def collected(package: str) -> tuple[Collected, ...]:
+def collect_types(package: str) -> tuple[Collected, ...]:
     """Import a package from the current directory, or an installed one, and find its types.
 
     What its modules print goes to stderr. Raises `BundleError`.
@@ -104,7 +104,7 @@ def push(
     A type that the API refuses does not keep others from being written. Raises `BundleError`
     before anything was sent, and what the client raises.
     """
-    found = collected(package)
+    found = collect_types(package)
     placeholder = Bundle("x86_64", Path(), "0" * 64, 0)
     for each in found:
         definition(each, [placeholder])  # what is wrong is found before bundles are built

@@ -38,7 +38,7 @@ def find_uv() -> str:
     return found
 
 
-def locked_versions(uv: str, project: Project) -> str:
+def read_locked(uv: str, project: Project) -> str:
     """Return the versions in a project's uv.lock, as constraints. Raises `BundleError`."""
     if not project.locked:
         return ""

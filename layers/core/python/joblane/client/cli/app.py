@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class CliSettings:
     """The global options."""
 
     url: str | None
@@ -137,7 +137,7 @@ def options(
     `joblane run -- CMD` submits a job, follows its output and exits with its exit code.
     Most commands have --json for programs; each has --help.
     """
-    ctx.obj = Settings(url, token, profile)
+    ctx.obj = CliSettings(url, token, profile)
 
 
 def call(args: Sequence[str]) -> int:

@@ -53,12 +53,12 @@ def points(answer: Fields) -> list[Point]:
     queues = entries(answer, "queues")
     now = parse_time(summary.get("now")) or datetime.now(UTC)
     return [
-        *_stuck(queues, answer),
+        *_find_stuck(queues, answer),
         *_fleets(entries(answer, "fleets")),
         *_agents(entries(answer, "agents"), summary),
         *_jobs(summary),
         *_conditions(entries(answer, "conditions"), now),
-        *_paused(queues),
+        *_find_paused(queues),
         *_limits(summary),
     ]
 
@@ -90,7 +90,7 @@ def obstacle(fleet: Fields) -> Fields | None:
     return next((reason for reason in reasons if reason.get("code") != "fleet_booting"), None)
 
 
-def _stuck(queues: Iterable[Fields], answer: Fields) -> Iterator[Point]:
+def _find_stuck(queues: Iterable[Fields], answer: Fields) -> Iterator[Point]:
     for queue in queues:
         count = total(queue, "visible")
         if not count or state(queue) == "paused":
@@ -167,7 +167,7 @@ def _conditions(conditions: Iterable[Fields], now: datetime) -> Iterator[Point]:
         yield Point("condition", f"{text}: {condition.get('reason')}", "joblane conditions ls")
 
 
-def _paused(queues: Iterable[Fields]) -> Iterator[Point]:
+def _find_paused(queues: Iterable[Fields]) -> Iterator[Point]:
     for queue in queues:
         if state(queue) == "paused":
             name, count = _word(queue.get("name")), total(queue, "visible")

@@ -50,12 +50,12 @@ def states(incomplete: str) -> list[str]:
 
 def queues(ctx: typer.Context, incomplete: str) -> Found:
     """Queues that the caller may use."""
-    return _asked(ctx, incomplete, lambda api: ((q["name"], "") for q in api.queues()["entries"]))
+    return _ask(ctx, incomplete, lambda api: ((q["name"], "") for q in api.queues()["entries"]))
 
 
 def types(ctx: typer.Context, incomplete: str) -> Found:
     """Job types."""
-    return _asked(ctx, incomplete, lambda api: ((t["type"], "") for t in api.types()["entries"]))
+    return _ask(ctx, incomplete, lambda api: ((t["type"], "") for t in api.types()["entries"]))
 
 
 def labels(ctx: typer.Context, incomplete: str) -> Found:
@@ -67,7 +67,7 @@ def labels(ctx: typer.Context, incomplete: str) -> Found:
             for key, value in given.items() if isinstance(given, dict) else ():
                 yield f"{key}={value}", ""
 
-    return _asked(ctx, incomplete, ask)
+    return _ask(ctx, incomplete, ask)
 
 
 def job_ids(ctx: typer.Context, incomplete: str) -> Found:
@@ -79,10 +79,10 @@ def job_ids(ctx: typer.Context, incomplete: str) -> Found:
             if HARMLESS.fullmatch(job["state"]):
                 yield job["id"], f"{job['state']} {age(job.get('created_at'), now)}"
 
-    return _asked(ctx, incomplete.upper(), ask)
+    return _ask(ctx, incomplete.upper(), ask)
 
 
-def _asked(
+def _ask(
     ctx: typer.Context, incomplete: str, ask: Callable[["Client"], Iterable[tuple[str, str]]]
 ) -> Found:
     """Ask the API in a thread, which is left behind when time is up."""

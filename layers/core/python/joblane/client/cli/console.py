@@ -8,7 +8,7 @@ import typer
 from joblane.client.cli import terminal
 
 if TYPE_CHECKING:
-    from joblane.client.cli.app import Settings
+    from joblane.client.cli.app import CliSettings
 
 commands = typer.Typer()
 
@@ -28,7 +28,7 @@ def console(
     """
     from joblane.contract.access import CONSOLE_PATH  # help needs no models
 
-    settings: Settings = ctx.obj
+    settings: CliSettings = ctx.obj
     endpoint = settings.endpoint()
     endpoint.require_login()
     address = f"{endpoint.url}{CONSOLE_PATH}"

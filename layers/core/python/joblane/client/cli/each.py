@@ -37,7 +37,7 @@ _QUOTED = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*\"""")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class JobLine:
     """A job of the file."""
 
     number: int
@@ -46,7 +46,7 @@ class Line:
     size: int
     """Bytes as JSON."""
 
-    def with_files(self, fields: Mapping[str, Any]) -> "Line":
+    def with_files(self, fields: Mapping[str, Any]) -> "JobLine":
         """Add files that all lines have; what the line has itself counts."""
         has_input = any(self.submission.get(name) is not None for name in STANDARD_INPUT)
         added = {
@@ -74,7 +74,7 @@ class Common:
     """With a type, lines are its params."""
 
 
-def read_jobs(file: Path, common: Common) -> list[Line]:
+def read_jobs(file: Path, common: Common) -> list[JobLine]:
     """Read and check all jobs.
 
     Raises `InputError` after all wrong lines were shown, and `typer.BadParameter` for a file that
@@ -83,7 +83,7 @@ def read_jobs(file: Path, common: Common) -> list[Line]:
     lines, wrong = [], list[str]()
     for number, text in _texts(file):
         try:
-            lines.append(_checked(number, _submission(text, common)))
+            lines.append(_check(number, _submission(text, common)))
         except WrongLineError as error:
             wrong.append(f"{file} line {number}: {error}")
     if wrong:
@@ -175,7 +175,7 @@ def _words(text: str) -> list[str]:
     return words
 
 
-def _checked(number: int, submission: Mapping[str, Any]) -> Line:
+def _check(number: int, submission: Mapping[str, Any]) -> JobLine:
     """Check a submission as the API does, but for what it alone knows."""
     from pydantic import ValidationError  # pydantic takes 0.2 s
 
@@ -198,7 +198,7 @@ def _checked(number: int, submission: Mapping[str, Any]) -> Line:
     size = len(text.encode())
     if size + 100 > MAX_BODY_BYTES:
         raise WrongLineError(f"has {size:,} bytes; a submission has {MAX_BODY_BYTES:,} at most")
-    return Line(number, submission, size)
+    return JobLine(number, submission, size)
 
 
 def _is_text(text: str) -> bool:

@@ -16,7 +16,7 @@ import typer
 from joblane.client.answers import JobJson
 from joblane.client.batches import BATCH_BYTES, may_succeed
 from joblane.client.cli import exit_codes, many, terminal
-from joblane.client.cli.each import SHOWN, Line
+from joblane.client.cli.each import SHOWN, JobLine
 from joblane.client.cli.formats import printable
 from joblane.client.cli.status_line import StatusLine
 from joblane.client.errors import AnswerError, JoblaneError, RequestError
@@ -37,7 +37,7 @@ class EachSubmission:
     """Submits the jobs of a file in their order."""
 
     client: "Client"
-    lines: Sequence[Line]
+    lines: Sequence[JobLine]
     key: str
     _: KW_ONLY
     again: str
@@ -54,19 +54,19 @@ class EachSubmission:
         try:
             for number, batch in enumerate(_batches(self.lines), 1):
                 line.show(f"{many.bar(self.accepted + self.refused, len(self.lines))} {self._said}")
-                entries = self._sent(batch, f"{self.key}-{number}")
+                entries = self._send(batch, f"{self.key}-{number}")
                 line.clear()
                 for job, entry in zip(batch, entries, strict=True):
                     self._note(job, entry, prints_ids=prints_ids)
         except KeyboardInterrupt:
             line.clear()
-            self._interrupted()
+            self._note_interrupt()
             raise typer.Exit(exit_codes.INTERRUPTED) from None
         except JoblaneError as error:
             line.clear()
             terminal.explain(error)
             if error.retryable:
-                self._interrupted()
+                self._note_interrupt()
             elif self.accepted:
                 terminal.note(self._said)
             raise typer.Exit(exit_codes.of_error(error)) from error
@@ -81,13 +81,13 @@ class EachSubmission:
     def _said(self) -> str:
         return f"{self.accepted:,} of {len(self.lines):,} jobs submitted"
 
-    def _interrupted(self) -> None:
+    def _note_interrupt(self) -> None:
         terminal.note(
             f"{self._said}; submit the others, and none twice, by the same command with "
             f"{self.again}"
         )
 
-    def _sent(self, batch: Sequence[Line], key: str) -> list[dict[str, Any]]:
+    def _send(self, batch: Sequence[JobLine], key: str) -> list[dict[str, Any]]:
         """Send a request until all of its jobs are answered for good, a few times at most."""
         submissions = [cast("Submission", line.submission) for line in batch]
         for pause_s in (*PAUSES_S, None):
@@ -99,7 +99,7 @@ class EachSubmission:
             time.sleep(pause_s)
         return entries
 
-    def _note(self, line: Line, entry: dict[str, Any], *, prints_ids: bool) -> None:
+    def _note(self, line: JobLine, entry: dict[str, Any], *, prints_ids: bool) -> None:
         job = entry.get("job")
         if isinstance(job, dict) and isinstance(job.get("id"), str):
             self.accepted += 1
@@ -116,9 +116,9 @@ class EachSubmission:
             terminal.note(f"line {line.number}: {_problem(entry)}")
 
 
-def _batches(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
+def _batches(lines: Sequence[JobLine]) -> Iterator[Sequence[JobLine]]:
     """Split the jobs into requests, always in the same way."""
-    batch: list[Line] = []
+    batch: list[JobLine] = []
     size = 0
     for line in lines:
         if batch and (len(batch) == BATCH or size + line.size + 2 > BATCH_BYTES):
@@ -170,7 +170,7 @@ def run_each(submission: EachSubmission, give_up_s: float) -> None:
     try:
         many.follow(submission.client, list(submission.jobs), on_end, policy=policy)
     except KeyboardInterrupt as error:
-        _stopped(submission, list(left))
+        _stop(submission, list(left))
         raise typer.Exit(exit_codes.INTERRUPTED) from error
     except JoblaneError as error:
         terminal.explain(error)
@@ -183,7 +183,7 @@ def run_each(submission: EachSubmission, give_up_s: float) -> None:
         raise typer.Exit(exit_codes.NOT_ALL)
 
 
-def _stopped(submission: EachSubmission, left: Sequence[str]) -> None:
+def _stop(submission: EachSubmission, left: Sequence[str]) -> None:
     """Cancel the jobs that are left if the person confirms; a second Ctrl-C leaves them."""
     cancelled = 0
     try:

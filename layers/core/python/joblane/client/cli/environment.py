@@ -26,14 +26,14 @@ def variables(texts: Sequence[str] | None, files: Sequence[Path] | None) -> dict
     """
     found: dict[str, str] = {}
     for file in files or ():
-        found |= dict(_of_file(file))
+        found |= dict(_read_file(file))
     for text in texts or ():
         name, value = _pair("--env", text)
         found[name] = value
     return found or None
 
 
-def _of_file(file: Path) -> Iterator[tuple[str, str]]:
+def _read_file(file: Path) -> Iterator[tuple[str, str]]:
     try:
         with file.open("rb") as opened:
             data = opened.read(MAX_FILE_BYTES + 1)

@@ -45,15 +45,15 @@ class TerminalText:
         text = self._rest + self._decoder.decode(data)
         unfinished = _UNFINISHED.search(text)
         self._rest = unfinished[0] if unfinished else ""
-        return self._escaped(text.removesuffix(self._rest))
+        return self._escape(text.removesuffix(self._rest))
 
     def end(self) -> bytes:
         """Escape what still waits."""
         text = self._rest + self._decoder.decode(b"", final=True)
         self._rest = ""
-        return self._escaped(text)
+        return self._escape(text)
 
-    def _escaped(self, text: str) -> bytes:
+    def _escape(self, text: str) -> bytes:
         if not text:
             return b""
         before = "".join(self._styles)
@@ -64,7 +64,7 @@ class TerminalText:
     def _part(self, found: re.Match[str]) -> str:
         if (unsafe := found["unsafe"]) is not None:
             code = ord(unsafe)
-            return f"\\x{code - 0xDC00:02x}" if code >= 0xDC80 else escaped(unsafe)
+            return f"\\x{code - 0xDC00:02x}" if code >= 0xDC80 else escape_character(unsafe)
         if (style := found["sgr"]) is not None:
             # An empty or zero parameter resets; a sequence that resets and sets is kept whole.
             resets = re.match(r"\x1b\[0*[;m]", style)
@@ -73,6 +73,6 @@ class TerminalText:
         return found[0]
 
 
-def escaped(character: str) -> str:
+def escape_character(character: str) -> str:
     """Write a character as Python does in a literal."""
     return character.encode("unicode_escape").decode()

@@ -11,7 +11,7 @@ from joblane.client.cli import terminal
 
 if TYPE_CHECKING:
     from joblane.client.clients import Client
-    from joblane.client.files.models import Input, Progress, Uploaded
+    from joblane.client.files.models import Input, TransferProgress, Uploaded
 
 QUIET_S = 2.0
 """After so long without a byte on standard input, a line on stderr says what is waited for."""
@@ -57,7 +57,7 @@ class FileOptions:
 
         `read_stdin` is the default of --stdin. Raises `JoblaneError` and `typer.BadParameter`.
         """
-        named: list[Input] = [_named(text) for text in self.inputs or ()]
+        named: list[Input] = [_split_name(text) for text in self.inputs or ()]
         fields: dict[str, Any] = {}
         if self.outputs:
             fields["outputs"] = _globs(self.outputs)
@@ -75,7 +75,7 @@ class FileOptions:
         return fields
 
 
-def upload(client: "Client", named: "list[Input]", progress: "Progress") -> "Uploaded":
+def upload(client: "Client", named: "list[Input]", progress: "TransferProgress") -> "Uploaded":
     """Upload files, and say which directories are empty. Raises `JoblaneError`."""
     uploaded = client.files.put(named, progress=progress)
     for name in uploaded.empty:
@@ -83,7 +83,7 @@ def upload(client: "Client", named: "list[Input]", progress: "Progress") -> "Upl
     return uploaded
 
 
-def _named(text: str) -> str | tuple[str, str]:
+def _split_name(text: str) -> str | tuple[str, str]:
     """Split LOCAL:REMOTE at the last colon, unless the whole is a path that exists."""
     if ":" not in text or os.path.lexists(text):
         return text

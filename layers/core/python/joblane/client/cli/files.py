@@ -90,7 +90,7 @@ def download(
     client = connect(ctx)
     found = _download(client, full_id(client, job_id), to, paths or (), replace=replace)
     if json:
-        terminal.document(_written(found))
+        terminal.document(_document_written(found))
     else:
         terminal.text(_summary(found, to))
         _note_missing(found)
@@ -119,7 +119,7 @@ def take_home(
         return  # no attempt came so far
     found = _download(client, job.id, to, (), submitted, replace=replace)
     if as_json:
-        terminal.json_line(_written(found))
+        terminal.json_line(_document_written(found))
     _note_missing(found)
 
 
@@ -148,7 +148,7 @@ def _document(found: "Outputs") -> dict[str, Any]:
     }
 
 
-def _written(found: "Outputs") -> dict[str, Any]:
+def _document_written(found: "Outputs") -> dict[str, Any]:
     kept = [{"path": path, "why": why} for path, why in found.kept]
     return {**_document(found), "kept": kept}
 

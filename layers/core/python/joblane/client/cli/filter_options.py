@@ -75,13 +75,13 @@ class FilterOptions:
 
         Raises `BadParameter` for a time, and `InputError` for a state of another tool.
         """
-        filters = self._given()
-        filters["state"] = [foreign.known_state(state) for state in self.state or ()] or None
+        filters = self._collect()
+        filters["state"] = [foreign.check_state(state) for state in self.state or ()] or None
         filters["since"] = times.utc_time("--since", self.since, "back")
         filters["until"] = times.utc_time("--until", self.until, "back")
         return filters
 
-    def _given(self) -> "Filters":
+    def _collect(self) -> "Filters":
         return {
             "name": self.name,
             "state": self.state or None,
@@ -97,7 +97,7 @@ class FilterOptions:
     @property
     def selects(self) -> bool:
         """Whether they select some of the jobs and not nearly all."""
-        given = {name for name, value in self._given().items() if value}
+        given = {name for name, value in self._collect().items() if value}
         return not given <= {"until", "hidden"}
 
     def __str__(self) -> str:
@@ -151,7 +151,7 @@ class BulkOptions(FilterOptions):
                 raise typer.BadParameter(
                     "give the id of a job, or filters such as --state, --label or --since"
                 )
-        elif any(self._given().values()) or self.dry_run or self.yes:
+        elif any(self._collect().values()) or self.dry_run or self.yes:
             raise typer.BadParameter("give the id of a job or filters, not both")
         return self.job_id
 

@@ -91,7 +91,7 @@ def explain_verb(group: str, word: str, commands: Container[str]) -> None:
         raise InputError(f"there is no command {group} {word}; use: {group} {verb}")
 
 
-def known_state(word: str) -> str:
+def check_state(word: str) -> str:
     """Return a state. Raises `InputError` for one of another tool; the API knows all others."""
     low = word.lower()
     if (here := STATES.get(low)) is not None:

@@ -55,7 +55,7 @@ class _Stream:
         *whole, rest = data.split(b"\n")
         found = []
         for line in whole:
-            found.append(self._shown(b"".join([*self._parts, line, b"\n"])))
+            found.append(self._show(b"".join([*self._parts, line, b"\n"])))
             self._parts, self._waiting = [], 0
         if rest:
             self._parts.append(rest)
@@ -67,5 +67,5 @@ class _Stream:
     def rest(self) -> list[bytes]:
         return self.lines(b"\n") if self._parts else []
 
-    def _shown(self, line: bytes) -> bytes:
+    def _show(self, line: bytes) -> bytes:
         return line if self._text is None else self._text.feed(line)

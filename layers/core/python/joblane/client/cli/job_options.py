@@ -333,9 +333,9 @@ class JobOptions(FileOptions):
         }
         limits = {name: own.pop(name) for name in LIMITS}
         own |= {
-            "concurrency": _concurrency(self.concurrency, own.pop("key"), _given(limits)),
-            "resources": _given(resources) or None,
-            "retry": _given(retry) or None,
+            "concurrency": _concurrency(self.concurrency, own.pop("key"), _drop_none(limits)),
+            "resources": _drop_none(resources) or None,
+            "retry": _drop_none(retry) or None,
             "env": variables(self.env, own.pop("env_file")),
             "secret_env": _pairs("--secret-env", self.secret_env),
             "labels": _pairs("--label", own.pop("label")),
@@ -346,7 +346,7 @@ class JobOptions(FileOptions):
             "run_at": times.utc_time("--run-at", self.run_at, "ahead"),
             "deadline": times.utc_time("--deadline", self.deadline, "ahead", in_future=True),
         }
-        return _given(own)
+        return _drop_none(own)
 
 
 def json_object(option: str, file: Path) -> dict[str, Any]:
@@ -363,7 +363,7 @@ def json_object(option: str, file: Path) -> dict[str, Any]:
     return found
 
 
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_none(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -145,10 +145,10 @@ def usage(value: object) -> str:
     """Resources that an attempt used, with units."""
     if not isinstance(value, Mapping):
         return "-"
-    return ", ".join(_used(str(name), amount) for name, amount in value.items() if amount)
+    return ", ".join(_show_use(str(name), amount) for name, amount in value.items() if amount)
 
 
-def _used(name: str, amount: object) -> str:
+def _show_use(name: str, amount: object) -> str:
     if isinstance(amount, int | float) and not isinstance(amount, bool):
         if name.endswith("_bytes"):
             return f"{name.removesuffix('_bytes').replace('_', ' ')} {size(amount)}"

@@ -54,7 +54,7 @@ def get(ctx: typer.Context, scope: Type, segments: Segments, *, json: Json = Fal
     A segment that is a number in JSON is a number, a JSON string in double quotes is that string,
     and anything else is a string as it stands. Write -- before a segment that begins with a dash.
     """
-    answer = connect(ctx).key(scope, *_parsed(segments))
+    answer = connect(ctx).key(scope, *_parse(segments))
     terminal.show(answer, lambda: _key(answer), as_json=json)
 
 
@@ -72,14 +72,14 @@ def clear(
     Segments are written as for joblane keys get. Slots whose jobs have ended are freed as well.
     """
     cancelled: list[str] = []
-    for answer in connect(ctx).clear_key(scope, *_parsed(segments), reason=reason):
+    for answer in connect(ctx).clear_key(scope, *_parse(segments), reason=reason):
         cancelled += answer.get("cancelled", [])
     jobs = "1 job was" if len(cancelled) == 1 else f"{len(cancelled)} jobs were"
     answer = {"cancelled": cancelled}
     terminal.show(answer, lambda: f"{jobs} cancelled", as_json=json)
 
 
-def _parsed(segments: list[str]) -> list[str | float]:
+def _parse(segments: list[str]) -> list[str | float]:
     # Imported here: pydantic takes 0.2 s, and help and usage errors need none.
     from joblane.key.segments import from_argument
 

@@ -179,7 +179,7 @@ def _keys() -> Iterator[Callable[[], str]]:
     before = termios.tcgetattr(stdin)
     try:
         tty.setcbreak(stdin)
-        yield lambda: _pressed(stdin)
+        yield lambda: _read_key(stdin)
     finally:
         termios.tcsetattr(stdin, termios.TCSADRAIN, before)
 
@@ -189,7 +189,7 @@ def _no_key() -> str:
     return ""
 
 
-def _pressed(stdin: int) -> str:
+def _read_key(stdin: int) -> str:
     import os  # beside `termios`
 
     ready, _, _ = select.select([stdin], [], [], LOOK_S)

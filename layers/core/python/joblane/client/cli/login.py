@@ -11,7 +11,7 @@ from joblane.client.cli import terminal
 from joblane.client.errors import ConfigError, JoblaneError
 
 if TYPE_CHECKING:
-    from joblane.client.cli.app import Settings
+    from joblane.client.cli.app import CliSettings
     from joblane.client.loopback import Loopback
     from joblane.client.oauth import LoginAttempt
 
@@ -50,7 +50,7 @@ def login(
     from joblane.client.credentials import MachineLogin
     from joblane.client.loopback import Loopback
 
-    settings: Settings = ctx.obj
+    settings: CliSettings = ctx.obj
     profile = settings.profile or (profiles.DEFAULT if settings.url else settings.profile)
     endpoint = profiles.find_endpoint(settings.url, settings.token, profile, terminal.note)
     endpoint.require_login()
@@ -80,7 +80,7 @@ def logout(ctx: typer.Context) -> None:
     """Delete the login and revoke it at its issuer."""
     from joblane.client import oauth  # help needs no HTTP
 
-    settings: Settings = ctx.obj
+    settings: CliSettings = ctx.obj
     endpoint = settings.endpoint()
     try:
         kept = endpoint.token_file.read()

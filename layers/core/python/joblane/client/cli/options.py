@@ -13,7 +13,7 @@ from joblane.client.cli import completion
 from joblane.client.cli.foreign import explain_verb
 
 if TYPE_CHECKING:
-    from joblane.client.cli.app import Settings
+    from joblane.client.cli.app import CliSettings
     from joblane.client.clients import Client
 
 JobId = Annotated[
@@ -74,7 +74,7 @@ def connect(ctx: typer.Context) -> "Client":
     """Make the client for a command, closed at the command's end. Raises `ConfigError`."""
     from joblane.client.clients import Client  # help and usage errors need no HTTP
 
-    settings: Settings = ctx.obj
+    settings: CliSettings = ctx.obj
     return ctx.with_resource(Client.from_endpoint(settings.endpoint()))
 
 

@@ -14,7 +14,7 @@ EVERY_S = 0.1
 
 
 class ProgressBar:
-    """A `joblane.client.files.models.Progress` on stderr; silent unless that is a terminal."""
+    """A `TransferProgress` on stderr; silent unless that is a terminal."""
 
     def __init__(self) -> None:
         self._line = StatusLine()

@@ -72,7 +72,7 @@ def run(
     if each is not None:
         from joblane.client.cli.each_submit import run_each  # few use it
 
-        run_each(_each(ctx, options, each, attempts=1, as_json=json), give_up_s)
+        run_each(_read_each(ctx, options, each, attempts=1, as_json=json), give_up_s)
         return
     client = connect(ctx)
     try:
@@ -85,7 +85,7 @@ def run(
         follow = _follow_group if is_group(job.data) else _follow
         follow(client, job, raw=raw, as_json=json, give_up_s=give_up_s)
     except KeyboardInterrupt as error:
-        _interrupted(client, job)
+        _handle_interrupt(client, job)
         raise typer.Exit(exit_codes.INTERRUPTED) from error
     except JoblaneError as error:
         terminal.explain(error)
@@ -123,11 +123,11 @@ def _note_admission(job: "JobRef") -> None:
             terminal.note(f"job {job.data.get('replaced')} of the same key is skipped for this one")
 
 
-def _interrupted(client: "Client", job: "JobRef") -> None:
+def _handle_interrupt(client: "Client", job: "JobRef") -> None:
     """Cancel the job if the person confirms; a second Ctrl-C leaves it running."""
     try:
         if _confirms_cancel(job):
-            terminal.note(f"{_what(job)}: {_cancelled(client, job)}")
+            terminal.note(f"{_what(job)}: {_cancel(client, job)}")
             return
     except KeyboardInterrupt:
         terminal.write(b"\n", stderr=True)  # ends the line of the question
@@ -139,7 +139,7 @@ def _interrupted(client: "Client", job: "JobRef") -> None:
     )
 
 
-def _cancelled(client: "Client", job: "JobRef") -> str:
+def _cancel(client: "Client", job: "JobRef") -> str:
     """Cancel the job, or all members of the group. Returns what was done."""
     if not is_group(job.data):
         return str(client.cancel(job.id).data.get("note") or "cancelled")
@@ -211,14 +211,14 @@ def submit(
     if each is not None:
         from joblane.client.cli.each_submit import submit_each  # few use it
 
-        submit_each(_each(ctx, options, each, attempts=None, as_json=json))
+        submit_each(_read_each(ctx, options, each, attempts=None, as_json=json))
         return
     job, _ = options.submit(connect(ctx))
     _note_admission(job)
     terminal.show(job.data, lambda: job.id, as_json=json)
 
 
-def _each(
+def _read_each(
     ctx: typer.Context, options: JobOptions, file: Path, *, attempts: int | None, as_json: bool
 ) -> "EachSubmission":
     """Read and check the jobs of a file. Raises `typer.BadParameter` and `InputError`."""

@@ -110,7 +110,7 @@ def moment(text: str, now: datetime, way: Way) -> datetime:
         return _away(low, now, way)
     if (iso := _ISO.fullmatch(wanted.upper())) is not None:
         return _iso(*iso.groups())
-    return _named(wanted, now, way)
+    return _parse_named(wanted, now, way)
 
 
 def _is_duration(text: str) -> bool:
@@ -144,7 +144,7 @@ def _iso(day: str, clock: str, zone: str | None) -> datetime:
         raise NotATime(str(error) if isinstance(error, NotATime) else "does not exist") from None
 
 
-def _named(text: str, now: datetime, way: Way) -> datetime:
+def _parse_named(text: str, now: datetime, way: Way) -> datetime:
     """A day, a time of day, and a zone; each may be missing, the first two not both."""
     words = text.split(" ")
     day = words.pop(0) if _is_day(words[0]) else None

@@ -42,9 +42,9 @@ def overview(
 ) -> str:
     """Show everything, in at most `height` lines as far as possible; None: no limit."""
     summary = answer["summary"]
-    queues = _sorted(entries(answer, "queues"), sort)
+    queues = _sort(entries(answer, "queues"), sort)
     fleets, agents = entries(answer, "fleets"), entries(answer, "agents")
-    head = [*(line for text in _head(answer) for line in _wrapped(text, screen)), ""]
+    head = [*(line for text in _head(answer) for line in _wrap(text, screen)), ""]
     wanted = [len(points), len(queues), len(fleets), len(agents)]
     rooms = _rooms(wanted, None if height is None else height - len(head))
     sections = [
@@ -68,7 +68,7 @@ def _head(answer: Fields) -> Iterator[str]:
         yield f"jobs    {', '.join(states) or 'none'}"
     rates = [_total(entries(answer, "queues"), kind) for kind in RATES]
     if None not in rates:
-        shown = [f"{_shown(rate)} {kind}" for kind, rate in zip(RATES, rates, strict=True)]
+        shown = [f"{_show_rate(rate)} {kind}" for kind, rate in zip(RATES, rates, strict=True)]
         yield f"rates   {', '.join(shown)} a minute"
     more = " or more" if agents.get("more") else ""
     parts = [
@@ -92,7 +92,7 @@ def _head(answer: Fields) -> Iterator[str]:
         yield f"{'old' if old else 'hidden':8}{' and '.join(names)}: {why}"
 
 
-def _wrapped(text: str, screen: Screen) -> list[str]:
+def _wrap(text: str, screen: Screen) -> list[str]:
     """Lines of a text; those after the first one begin below its second word."""
     line = printable(text)
     if screen.width is None or len(line) <= screen.width:
@@ -159,7 +159,7 @@ POINTS = (
 )
 
 
-def _sorted(queues: Sequence[Fields], sort: str) -> list[Fields]:
+def _sort(queues: Sequence[Fields], sort: str) -> list[Fields]:
     if sort == "waiting":
         return sorted(queues, key=_waiting, reverse=True)
     if sort == "failed":
@@ -176,10 +176,10 @@ QUEUES = (
     Column("STATE", state, 6),
     Column("WAITING", _waiting, 0),
     Column("RUNNING", lambda queue: total(queue, "in_flight"), 3),
-    Column("IN/MIN", lambda queue: _shown(_rate(queue, "submitted")), 5),
-    Column("START/MIN", lambda queue: _shown(_rate(queue, "started")), 2),
-    Column("DONE/MIN", lambda queue: _shown(_rate(queue, "completed")), 4),
-    Column("FAIL/MIN", lambda queue: _shown(_rate(queue, "failed")), 1),
+    Column("IN/MIN", lambda queue: _show_rate(_rate(queue, "submitted")), 5),
+    Column("START/MIN", lambda queue: _show_rate(_rate(queue, "started")), 2),
+    Column("DONE/MIN", lambda queue: _show_rate(_rate(queue, "completed")), 4),
+    Column("FAIL/MIN", lambda queue: _show_rate(_rate(queue, "failed")), 1),
     Column("WAIT", lambda queue: seconds(window(queue, 1).get("mean_wait_s")), 7),
     Column("OLDEST", lambda queue: seconds(oldest(queue)), 1),
     Column("DELAYED", lambda queue: total(queue, "delayed"), 8),
@@ -200,7 +200,7 @@ def _total(queues: Sequence[Fields], kind: str) -> float | None:
     return sum(rates) if queues and len(rates) == len(queues) else None
 
 
-def _shown(rate: float | None) -> str | None:
+def _show_rate(rate: float | None) -> str | None:
     if rate is None:
         return None
     return "0" if rate == 0 else f"{rate:.0f}" if rate >= 10 else f"{rate:.1f}"

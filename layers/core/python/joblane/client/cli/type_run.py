@@ -53,7 +53,7 @@ def run(
     if not module or not function:
         raise BundleError(f"{entry} is not a handler: write PACKAGE:FUNCTION")
     text = sys.stdin.read() if str(params) == "-" else _read(params)
-    types = {found.entry: found for found in pushing.collected(module)}
+    types = {found.entry: found for found in pushing.collect_types(module)}
     if entry not in types:
         raise BundleError(f"{entry} is not a job type; there are: {', '.join(sorted(types))}")
     machine = os.uname().machine

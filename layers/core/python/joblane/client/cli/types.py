@@ -86,7 +86,7 @@ def ls(ctx: typer.Context, *, json: Json = False) -> None:
 def get(ctx: typer.Context, name: Name, *, json: Json = False) -> None:
     """Show the current version of a job type."""
     found = connect(ctx).type(name)
-    terminal.show(found, lambda: formats.record(_shown(found)), as_json=json)
+    terminal.show(found, lambda: formats.record(_pick_fields(found)), as_json=json)
 
 
 @commands.command("rm")
@@ -101,7 +101,7 @@ def _outcome(entry: dict[str, Any]) -> str:
     return f"{entry.get('type')} {entry.get('change')}, version {entry.get('version')}{what}"
 
 
-def _shown(entry: dict[str, Any]) -> dict[str, Any]:
+def _pick_fields(entry: dict[str, Any]) -> dict[str, Any]:
     """Fields for people; --json prints the schemas as well, which take a page each."""
     params = entry.get("params_schema") or {}
     required = set(params.get("required") or ())

@@ -34,12 +34,12 @@ def why(ctx: typer.Context, job_id: JobId, *, raw: Raw = False, json: Json = Fal
 def _lines(answer: Mapping[str, Any], show: Show, width: int | None) -> Iterator[str]:
     """The summary, which has the first reason, and then the others."""
     first, *others = _reasons(answer)
-    yield from _wrapped(show(answer.get("summary")), "", width)
+    yield from _wrap(show(answer.get("summary")), "", width)
     yield from _commands(first, "  ", show)
     if others:
         yield "also:"
     for reason in others:
-        yield from _wrapped(show(reason.get("text")), "* ", width)
+        yield from _wrap(show(reason.get("text")), "* ", width)
         yield from _commands(reason, "    ", show)
 
 
@@ -55,7 +55,7 @@ def _commands(reason: Mapping[str, Any], indent: str, show: Show) -> Iterator[st
         yield f"{indent}{show(command)}"
 
 
-def _wrapped(text: str, mark: str, width: int | None) -> list[str]:
+def _wrap(text: str, mark: str, width: int | None) -> list[str]:
     """Wrap a sentence to the screen; into a pipe it goes as one line."""
     if width is None:
         return [f"{mark}{text}"]

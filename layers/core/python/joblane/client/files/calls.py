@@ -13,8 +13,8 @@ from joblane.client.files.models import (
     InputFile,
     NoProgress,
     Outputs,
-    Progress,
     StandardInput,
+    TransferProgress,
     Uploaded,
 )
 
@@ -29,18 +29,20 @@ class Files(Caller[C]):
         self._connection = connection
 
     @ApiCall
-    def put(self, inputs: Sequence[Input], *, progress: Progress | None = None) -> Call[Uploaded]:
+    def put(
+        self, inputs: Sequence[Input], *, progress: TransferProgress | None = None
+    ) -> Call[Uploaded]:
         """Upload the files that are not there yet.
 
         `inputs` as in `submit`. The `files` of the result may be the `inputs` of many
         submissions, which then read and send nothing. An upload that was interrupted continues
         with the files that are missing. Raises `FileError`, which names the file.
         """
-        return _uploaded(inputs, progress or NoProgress())
+        return _upload(inputs, progress or NoProgress())
 
     @ApiCall
     def standard_input(
-        self, given: StandardInput, *, progress: Progress | None = None
+        self, given: StandardInput, *, progress: TransferProgress | None = None
     ) -> Call[dict[str, str]]:
         """Read a standard input as `submit` does, and upload it if it must be a file.
 
@@ -59,9 +61,9 @@ class FileCalls:
 
         Raises `NotFoundError`.
         """
-        from joblane.client.files.download import listed  # most calls have no files
+        from joblane.client.files.download import list_outputs  # most calls have no files
 
-        return listed(job_id)
+        return list_outputs(job_id)
 
     @ApiCall
     def download(
@@ -72,7 +74,7 @@ class FileCalls:
         *,
         replace: bool = False,
         submitted: Mapping[str, Any] | None = None,
-        progress: Progress | None = None,
+        progress: TransferProgress | None = None,
     ) -> Call[Outputs]:
         """Write output files of a job below the directory `to`, and return their list.
 
@@ -92,8 +94,8 @@ class FileCalls:
 
         if isinstance(paths, str):
             raise InputError("paths must be a list of paths")
-        outputs = yield from files.listed(job_id)
-        chosen = files.selected(outputs.files, paths)
+        outputs = yield from files.list_outputs(job_id)
+        chosen = files.select(outputs.files, paths)
         told, stop = progress or NoProgress(), threading.Event()
         care, kept = files.Care.of(paths, submitted or {}, replace=replace), dict[str, str]()
 
@@ -122,14 +124,14 @@ def with_uploads(fields: Mapping[str, Any]) -> Call[dict[str, Any]]:
         raise InputError("outputs must be a list of globs")
     inputs: Sequence[Input] = fields.get("inputs") or ()
     if inputs:
-        uploaded = yield from _uploaded(inputs, NoProgress())
+        uploaded = yield from _upload(inputs, NoProgress())
         given["inputs"] = [file.field() for file in uploaded.files]
     if fields.get("stdin") is not None:
         given |= yield from stdin_fields(fields["stdin"], NoProgress())
     return given
 
 
-def stdin_fields(given: StandardInput, progress: Progress) -> Call[dict[str, str]]:
+def stdin_fields(given: StandardInput, progress: TransferProgress) -> Call[dict[str, str]]:
     """Read a standard input, and upload it if it must be a file. Returns the field that it is."""
     from joblane.client.files.standard_input import standard_input
     from joblane.client.files.upload import digests, upload
@@ -154,7 +156,7 @@ def stdin_fields(given: StandardInput, progress: Progress) -> Call[dict[str, str
     return fields
 
 
-def _uploaded(inputs: Sequence[Input], progress: Progress) -> Call[Uploaded]:
+def _upload(inputs: Sequence[Input], progress: TransferProgress) -> Call[Uploaded]:
     from joblane.client.files.scan import Named, scan
     from joblane.client.files.upload import digests, upload
 
@@ -166,7 +168,7 @@ def _uploaded(inputs: Sequence[Input], progress: Progress) -> Call[Uploaded]:
         if isinstance(each, InputFile):
             there.append(each)
         elif isinstance(each, Mapping):
-            there.append(_stored(each))
+            there.append(_parse_stored(each))
         else:
             named.append(each)
     if not named:
@@ -191,7 +193,7 @@ def _uploaded(inputs: Sequence[Input], progress: Progress) -> Call[Uploaded]:
     return uploaded
 
 
-def _stored(entry: Mapping[str, Any]) -> InputFile:
+def _parse_stored(entry: Mapping[str, Any]) -> InputFile:
     with suppress(KeyError):
         mode = entry.get("mode") or "0644"
         return InputFile(str(entry["path"]), str(entry["sha256"]), str(mode), 0)

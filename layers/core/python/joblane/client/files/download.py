@@ -13,7 +13,7 @@ from joblane.client.answers import as_object, rows
 from joblane.client.calls import LIST_MAX, Call, Request, Send, get
 from joblane.client.errors import AnswerError, FileError
 from joblane.client.files.destination import Destination, InTheWay
-from joblane.client.files.models import IS_HERE, OutputFile, Outputs, Progress
+from joblane.client.files.models import IS_HERE, OutputFile, Outputs, TransferProgress
 from joblane.client.files.storage import SignatureExpired, Storage
 from joblane.client.files.threads import for_each
 from joblane.client.log_calls import job_path
@@ -27,7 +27,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MODE = re.compile(r"0?[0-7]{3}")
 
 
-def listed(job_id: str) -> Call[Outputs]:
+def list_outputs(job_id: str) -> Call[Outputs]:
     """Read all of the list of a job's outputs. Raises `NotFoundError`, `AnswerError`."""
     files: list[OutputFile] = []
     cursor: str | None = None
@@ -53,7 +53,7 @@ class Links:
         self._more = all_files
         self._cursor: str | None = None
 
-    def first(self, file: OutputFile) -> str:
+    def get_first(self, file: OutputFile) -> str:
         """Give a URL that was not given before: from the list, which is read as far as needed.
 
         Every URL ends some minutes after its page was read, so pages are not read ahead.
@@ -66,7 +66,7 @@ class Links:
 
     def another(self, file: OutputFile) -> str:
         """Get one signed URL."""
-        path = f"{self._path}/{_quoted(file.path)}"
+        path = f"{self._path}/{_quote(file.path)}"
         return str(self._send(Request("GET", path, redirect=True)))
 
     def _read_page(self) -> None:
@@ -119,7 +119,7 @@ def download(
     to: str | os.PathLike[str],
     links: Links,
     stop: threading.Event,
-    progress: Progress,
+    progress: TransferProgress,
     care: Care,
 ) -> dict[str, str]:
     """Write files of a job below `to`. Raises `FileError`, `AnswerError`, `UnreachableError`.
@@ -140,7 +140,7 @@ def download(
             progress.add(file.size, 1)
             return
         begin = destination.begin(file.path, int(file.mode, 8), replace=there is not None)
-        url = links.first(file)
+        url = links.get_first(file)
         for left in reversed(range(SIGNED)):
             try:
                 storage.fetch(url, file, begin)
@@ -169,13 +169,13 @@ def _spells(text: str, path: str) -> bool:
     return False
 
 
-def _quoted(path: str) -> str:
+def _quote(path: str) -> str:
     """Quote a path for a URL; one with a question mark twice, as API Gateway unquotes it once."""
     quoted = quote(path)
     return quote(quoted) if "?" in path else quoted
 
 
-def selected(files: Sequence[OutputFile], paths: Sequence[str]) -> list[OutputFile]:
+def select(files: Sequence[OutputFile], paths: Sequence[str]) -> list[OutputFile]:
     """Return the files that paths or globs select; all without any.
 
     Raises `FileError` for one that is not allowed, or selects none.

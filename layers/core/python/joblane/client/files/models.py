@@ -95,7 +95,7 @@ class Uploaded:
     """Directories without files, which are left out."""
 
 
-class Progress(Protocol):
+class TransferProgress(Protocol):
     """Is told how a transfer goes on; its methods are called by several threads."""
 
     def start(self, what: str, files: int, size: int) -> None:

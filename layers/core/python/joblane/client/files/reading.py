@@ -15,7 +15,7 @@ CHUNK = 1024 * 1024
 """Bytes that a thread holds in memory."""
 
 
-class Source(Protocol):
+class ContentSource(Protocol):
     """Content of a known size that can be read several times."""
 
     @property

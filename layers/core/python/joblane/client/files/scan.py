@@ -41,7 +41,7 @@ def scan(named: Iterable[Named]) -> Scan:
             other = found.setdefault(file.remote, file)
             if other is not file and other.path != file.path:
                 raise FileError(
-                    f"{shown(other.name)} and {shown(file.name)} would both be {file.remote}"
+                    f"{show(other.name)} and {show(file.name)} would both be {file.remote}"
                     " of the job"
                 )
             if len(found) > MAX_INPUTS:
@@ -53,7 +53,7 @@ def scan(named: Iterable[Named]) -> Scan:
     return Scan(list(found.values()), empty)
 
 
-def shown(name: str) -> str:
+def show(name: str) -> str:
     """Show a name in a message; one with control characters, or that is no text, quoted."""
     return name if name.isprintable() else repr(name)
 
@@ -65,7 +65,7 @@ def _below(local: str, remote: str | None, empty: list[str]) -> Iterator[LocalFi
         root = os.path.realpath(local, strict=True)
         found = os.stat(local)  # noqa: PTH116 - of a path as it is, with its slash
     except OSError as error:
-        raise FileError(f"cannot read {shown(local)}: {error.strerror}") from error
+        raise FileError(f"cannot read {show(local)}: {error.strerror}") from error
     place = _default_place(local) if remote is None else _place(remote)
     if not stat.S_ISDIR(found.st_mode):
         if remote is not None and (place == "" or remote.endswith("/")):
@@ -77,7 +77,7 @@ def _below(local: str, remote: str | None, empty: list[str]) -> Iterator[LocalFi
     try:
         descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise FileError(f"cannot read {shown(local)}: {error.strerror}") from error
+        raise FileError(f"cannot read {show(local)}: {error.strerror}") from error
     yield from _Directory(root, empty).files(descriptor, root, local, place)
 
 
@@ -105,48 +105,48 @@ class _Directory:
                 found = os.stat(entry, dir_fd=descriptor, follow_symlinks=False)
                 if stat.S_ISDIR(found.st_mode):
                     if there.count("/") >= MAX_DEPTH:
-                        raise FileError(f"{shown(named)[:200]}: more than {MAX_DEPTH} directories")
+                        raise FileError(f"{show(named)[:200]}: more than {MAX_DEPTH} directories")
                     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
                     below = os.open(entry, flags, dir_fd=descriptor)
                     yield from self.files(below, here, named, there)
                 elif stat.S_ISLNK(found.st_mode):
-                    yield self._linked(here, named, there)
+                    yield self._follow_link(here, named, there)
                 else:
                     yield _file(here, named, there, found)
         except OSError as error:
-            raise FileError(f"cannot read {shown(name)}: {error.strerror}") from error
+            raise FileError(f"cannot read {show(name)}: {error.strerror}") from error
         finally:
             os.close(descriptor)
 
-    def _linked(self, here: str, name: str, place: str) -> LocalFile:
+    def _follow_link(self, here: str, name: str, place: str) -> LocalFile:
         try:
             target = os.path.realpath(here, strict=True)
             found = os.stat(target, follow_symlinks=False)  # noqa: PTH116
         except OSError as error:
-            raise FileError(f"the link {shown(name)} leads nowhere: {error.strerror}") from error
+            raise FileError(f"the link {show(name)} leads nowhere: {error.strerror}") from error
         if not PurePosixPath(target).is_relative_to(self.root):
             raise FileError(
-                f"the link {shown(name)} leads out of the directory, to {shown(target)}; name that"
+                f"the link {show(name)} leads out of the directory, to {show(target)}; name that"
                 " file itself, as LOCAL:REMOTE"
             )
         if not stat.S_ISREG(found.st_mode):
-            raise FileError(f"the link {shown(name)} leads to what is not a regular file")
+            raise FileError(f"the link {show(name)} leads to what is not a regular file")
         return _file(target, name, place, found)
 
 
 def _file(path: str, name: str, place: str, found: os.stat_result) -> LocalFile:
     if not stat.S_ISREG(found.st_mode):
-        raise FileError(f"{shown(name)} is not a regular file or a directory")
+        raise FileError(f"{show(name)} is not a regular file or a directory")
     try:
         check_path(place)
     except ValueError as error:
-        raise FileError(f"{shown(name)} cannot be a file of a job: {error}") from error
+        raise FileError(f"{show(name)} cannot be a file of a job: {error}") from error
     if found.st_size > MAX_FILE_BYTES:
         raise FileError(
-            f"{shown(name)} has {found.st_size:,} bytes; a file has {MAX_FILE_BYTES:,} at most"
+            f"{show(name)} has {found.st_size:,} bytes; a file has {MAX_FILE_BYTES:,} at most"
         )
     mode = f"{stat.S_IMODE(found.st_mode) & 0o777:04o}"
-    return LocalFile(path, shown(name), place, mode, found.st_size, identity(found))
+    return LocalFile(path, show(name), place, mode, found.st_size, identity(found))
 
 
 def _default_place(local: str) -> str:
@@ -160,7 +160,7 @@ def _default_place(local: str) -> str:
 def _last(local: str) -> str:
     last = local.rstrip("/").rpartition("/")[2]
     if last in {"", ".", ".."}:
-        raise FileError(f"{shown(local)} needs a path in the job: {shown(local)}:REMOTE")
+        raise FileError(f"{show(local)} needs a path in the job: {show(local)}:REMOTE")
     return last
 
 
@@ -174,7 +174,7 @@ def _place(remote: str) -> str:
     try:
         check_path(place)
     except ValueError as error:
-        raise FileError(f"{shown(remote)} cannot be a path of a job: {error}") from error
+        raise FileError(f"{show(remote)} cannot be a path of a job: {error}") from error
     return place
 
 

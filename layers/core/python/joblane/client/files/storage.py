@@ -10,8 +10,8 @@ from typing import Protocol, TypeAlias
 import httpx
 
 from joblane.client.errors import AnswerError, FileError, UnreachableError
-from joblane.client.files.models import OutputFile, Progress
-from joblane.client.files.reading import CHUNK, Source
+from joblane.client.files.models import OutputFile, TransferProgress
+from joblane.client.files.reading import CHUNK, ContentSource
 from joblane.client.files.threads import Stopped, raise_if
 from joblane.client.transport import HEADERS, transport
 
@@ -32,7 +32,7 @@ class _Failed(httpx.HTTPError):
     """S3 answered 5xx."""
 
 
-class Target(Protocol):
+class FileTarget(Protocol):
     """A file that is being written."""
 
     def write(self, piece: bytes) -> None:
@@ -42,13 +42,13 @@ class Target(Protocol):
         """Give it its name. Raises `FileError`."""
 
 
-Writing: TypeAlias = AbstractContextManager[Target]
+Writing: TypeAlias = AbstractContextManager[FileTarget]
 
 
 class Storage:
     """S3, by signed URLs; its methods are called by several threads."""
 
-    def __init__(self, stop: threading.Event, progress: Progress) -> None:
+    def __init__(self, stop: threading.Event, progress: TransferProgress) -> None:
         self._stop, self._progress = stop, progress
         self._lock = threading.Lock()
         self._clients: dict[str, httpx.Client] = {}
@@ -59,7 +59,7 @@ class Storage:
             for client in self._clients.values():
                 client.close()
 
-    def put(self, source: Source, url: str, headers: Mapping[str, str]) -> None:
+    def put(self, source: ContentSource, url: str, headers: Mapping[str, str]) -> None:
         """Send a file. Raises `SignatureExpired`, `FileError`, `UnreachableError`, `AnswerError`.
 
         S3 compares the content with the digest that the URL was signed for.
@@ -82,14 +82,14 @@ class Storage:
                 return
             sent.take_back()
             if answer.status_code == HTTPStatus.FORBIDDEN:
-                raise SignatureExpired(_said(answer))
+                raise SignatureExpired(_describe(answer))
             if b"BadDigest" in answer.content or b"XAmzContentChecksumMismatch" in answer.content:
                 raise FileError(
                     f"{source.name} changed while it was read: S3 has refused it, because it is not"
                     " what was hashed; try again when nothing writes it"
                 )
             if not answer.is_server_error or not left:
-                raise AnswerError(f"{source.name} was not taken: {_said(answer)}")
+                raise AnswerError(f"{source.name} was not taken: {_describe(answer)}")
 
     def fetch(self, url: str, file: OutputFile, begin: Callable[[], Writing]) -> None:
         """Write a file where `begin` says. Raises like `put`, and `AnswerError` for other content.
@@ -107,7 +107,7 @@ class Storage:
             else:
                 return
 
-    def _receive(self, url: str, file: OutputFile, target: Target) -> None:
+    def _receive(self, url: str, file: OutputFile, target: FileTarget) -> None:
         done = 0
         digest = hashlib.sha256()
         headers = {"Accept-Encoding": "identity"}
@@ -133,10 +133,10 @@ class Storage:
             return
         answer.read()
         if answer.is_server_error:
-            raise _Failed(_said(answer))
+            raise _Failed(_describe(answer))
         if answer.status_code == HTTPStatus.FORBIDDEN:
-            raise SignatureExpired(_said(answer))
-        raise AnswerError(f"cannot download {file.path}: {_said(answer)}")
+            raise SignatureExpired(_describe(answer))
+        raise AnswerError(f"cannot download {file.path}: {_describe(answer)}")
 
     def _client(self, url: str) -> httpx.Client:
         """Return the client of an origin, which is https except on this machine."""
@@ -167,7 +167,9 @@ class Storage:
 class _Sent:
     """Content that is being sent, and how much of it."""
 
-    def __init__(self, source: Source, stop: threading.Event, progress: Progress) -> None:
+    def __init__(
+        self, source: ContentSource, stop: threading.Event, progress: TransferProgress
+    ) -> None:
         self._source, self._stop, self._progress = source, stop, progress
         self._done = 0
 
@@ -194,5 +196,5 @@ def _unreachable(what: str, error: httpx.HTTPError) -> UnreachableError:
     return UnreachableError(f"{what}: {str(error) or type(error).__name__}")
 
 
-def _said(answer: httpx.Response) -> str:
+def _describe(answer: httpx.Response) -> str:
     return f"{answer.status_code} {answer.text[:200]}".strip()

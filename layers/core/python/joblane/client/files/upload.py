@@ -10,8 +10,8 @@ from typing import Any
 from joblane.client.answers import as_object
 from joblane.client.calls import Request, Retries, Send
 from joblane.client.errors import AnswerError
-from joblane.client.files.models import BATCH, Progress
-from joblane.client.files.reading import Source
+from joblane.client.files.models import BATCH, TransferProgress
+from joblane.client.files.reading import ContentSource
 from joblane.client.files.storage import SignatureExpired, Storage
 from joblane.client.files.threads import for_each
 
@@ -21,7 +21,7 @@ ago."""
 
 
 def digests(
-    sources: Sequence[Source], stop: threading.Event, progress: Progress
+    sources: Sequence[ContentSource], stop: threading.Event, progress: TransferProgress
 ) -> Mapping[int, str]:
     """Hash files, several at once. Returns the digest of each by its index. Raises `FileError`."""
     found: dict[int, str] = {}
@@ -40,7 +40,10 @@ def digests(
 
 
 def upload(
-    sources: Mapping[str, Source], send: Send, stop: threading.Event, progress: Progress
+    sources: Mapping[str, ContentSource],
+    send: Send,
+    stop: threading.Event,
+    progress: TransferProgress,
 ) -> int:
     """Send the files, by digest, that are not there. Returns how many these were.
 

@@ -15,12 +15,12 @@ from joblane.service.outbound import (
     IpNetwork,
     ask,
     connect,
-    secured,
+    secure_connection,
     trouble,
 )
 from joblane.service.testers import BATCH, BadParameters, Finding, Tester
 
-__all__ = ["Guard", "HttpTester", "IpNetwork", "TcpTester"]
+__all__ = ["ConditionGuard", "HttpTester", "IpNetwork", "TcpTester"]
 
 TIMEOUT_S = 4.0
 """Timeout of one test, without name resolution. A tester has five seconds."""
@@ -29,7 +29,7 @@ _WELL = range(200, 400)
 
 
 @dataclass(frozen=True)
-class Guard(outbound.Guard):
+class ConditionGuard(outbound.Guard):
     """Decides what conditions may reach."""
 
     def addresses(self, address: Address) -> list[str]:
@@ -49,7 +49,7 @@ class Guard(outbound.Guard):
 class TcpTester(Tester):
     """Passes if the address accepts a connection."""
 
-    guard: Guard
+    guard: ConditionGuard
 
     def test(self, parameter: str) -> Finding:
         """Connect and close the connection."""
@@ -64,7 +64,7 @@ class TcpTester(Tester):
 class HttpTester(Tester):
     """Passes if a GET returns 2xx or 3xx. Redirects are not followed."""
 
-    guard: Guard
+    guard: ConditionGuard
     timeout_s: float = TIMEOUT_S
 
     def test(self, parameter: str) -> Finding:
@@ -74,7 +74,7 @@ class HttpTester(Tester):
         try:
             with connect(self.guard, address, deadline) as plain:
                 if parameter.startswith("https:"):
-                    with secured(plain, address.host) as secure:
+                    with secure_connection(plain, address.host) as secure:
                         status = ask(secure, request, deadline)
                 else:
                     status = ask(plain, request, deadline)

@@ -15,12 +15,12 @@ class Slots:
     agents: AgentStore
     clock: Callable[[], float]
 
-    def free(self, queues: Collection[str]) -> Finding:
+    def count_free(self, queues: Collection[str]) -> Finding:
         """Count the jobs that agents serving one of `queues` could start now."""
         now_ms = int(self.clock() * 1000)
         serving = [
             row
-            for row in self.agents.every()
+            for row in self.agents.read_all()
             if row.state(now_ms) == "ready" and not set(queues).isdisjoint(row.queues)
         ]
         free = sum(max(0, row.threads - row.running) for row in serving)
@@ -45,7 +45,7 @@ class SlotsTester(Tester):
         if not queues:
             # Not which there are: the reason is shown to the job's tenant, and they are others'.
             raise BadParameters(f"there is no {self.what} of this name with a queue")
-        return self.slots.free(queues)
+        return self.slots.count_free(queues)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from joblane.aws.agents import AgentStore
+from joblane.aws.auto_scaling_groups import AutoScalingGroups, ScalingActivity
 from joblane.aws.fleet_records import FleetRecords
-from joblane.aws.groups import Groups, ScalingActivity
 from joblane.aws.lanes import Lanes
 from joblane.aws.settings import SettingsStore
 from joblane.deployment.names import LANES, Lane, fleet_name
@@ -51,7 +51,7 @@ class Blindness:
 
 
 @dataclass(frozen=True)
-class Sight:
+class FleetSnapshot:
     """All that one call has read."""
 
     records: Mapping[str, FleetRecord]
@@ -85,7 +85,7 @@ class Sight:
 class Sources:
     """What the scaler reads, and writes."""
 
-    groups: Groups
+    groups: AutoScalingGroups
     agents: AgentStore
     lanes: Lanes
     settings: SettingsStore
@@ -93,7 +93,7 @@ class Sources:
 
     def look(
         self, deployment: str, plans: Sequence[FleetPlan], pool: Callable[[int], Executor]
-    ) -> Sight:
+    ) -> FleetSnapshot:
         """Read everything. Raises Blind."""
         queues = sorted({queue for plan in plans for queue in plan.queues})
         fleets = [plan.name for plan in plans]
@@ -103,7 +103,7 @@ class Sources:
                 "DynamoDB (table settings)", lambda: self.records.read_all(fleets, consistent=True)
             )
             settings = _read("DynamoDB (table settings)", lambda: self.settings.get_all(queues))
-            rows = _read("DynamoDB (table agents)", lambda: self.agents.every_at_once(executor))
+            rows = _read("DynamoDB (table agents)", lambda: self.agents.read_all_at_once(executor))
             lanes = [(queue, lane) for queue in queues for lane in LANES]
             lengths = list(executor.map(self._visible, lanes))
         visible: Counter[str] = Counter()
@@ -125,7 +125,7 @@ class Sources:
                     activities[fleet] = self._activities(fleet_name(deployment, fleet))
                 except Blind as blind:
                     unread_fleets[fleet] = str(blind)
-        return Sight(
+        return FleetSnapshot(
             records,
             groups,
             {row.name: row for row in rows},

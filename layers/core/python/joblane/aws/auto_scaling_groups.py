@@ -14,7 +14,7 @@ _MOST_NAMES = 100  # of a request
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class AutoScalingGroup:
     """An Auto Scaling group of a fleet."""
 
     name: str
@@ -45,14 +45,14 @@ class ScalingActivity:
     """Why; of one that failed, the error."""
 
 
-class Groups:
+class AutoScalingGroups:
     """The groups of one deployment's fleets."""
 
     def __init__(self, client: "AutoScalingClient", deployment: str) -> None:
         self._client = client
         self._deployment = deployment
 
-    def every(self) -> Iterator[Group]:
+    def read_all(self) -> Iterator[AutoScalingGroup]:
         """Read all groups, a request for every hundred of the account's Joblane groups."""
         pages = self._client.get_paginator("describe_auto_scaling_groups").paginate(
             Filters=[{"Name": "tag-key", "Values": [FLEET_TAG]}],
@@ -62,7 +62,7 @@ class Groups:
             for group in page["AutoScalingGroups"]:
                 tags = {tag.get("Key"): tag.get("Value") for tag in group.get("Tags", [])}
                 if tags.get(DEPLOYMENT_TAG) == self._deployment:
-                    yield Group(
+                    yield AutoScalingGroup(
                         group["AutoScalingGroupName"],
                         tuple(
                             instance["InstanceId"]

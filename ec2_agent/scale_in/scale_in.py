@@ -26,14 +26,14 @@ from ec2_agent.logging import events
 from ec2_agent.outcomes.journal import Journal
 from ec2_agent.presence.lease import Lease
 from ec2_agent.presence.standing import Standing
-from ec2_agent.scale_in.group import Group, InstanceKept
+from ec2_agent.scale_in.group import AutoScalingInstance, InstanceKept
 from ec2_agent.serving.desk import Desk
 from joblane.fleet.idle import (
     Idleness,
+    IdleSituation,
+    LeaveReason,
     LeavingPolicy,
     Look,
-    Reason,
-    Situation,
     decrements,
     why_leave,
 )
@@ -54,11 +54,11 @@ begun to end the instance."""
 
 
 @dataclass(eq=False)
-class Departure:
+class ScaleIn:
     """Decides when this agent leaves, and has its group end the instance."""
 
     policy: LeavingPolicy
-    group: Group
+    group: AutoScalingInstance
     standing: Standing
     lease: Lease
     intake: Intake
@@ -87,7 +87,7 @@ class Departure:
                 on_end()
                 await asyncio.Event().wait()  # the drain that `on_end` began ends this
 
-    async def end_instance(self, reason: Reason) -> bool:
+    async def end_instance(self, reason: LeaveReason) -> bool:
         """Have the group end the instance, for an agent that has drained. Returns whether it does.
 
         A request without an answer counts as refused.
@@ -100,7 +100,7 @@ class Departure:
         events.instance_ends(reason.value)
         return True
 
-    def _look(self) -> Reason | None:
+    def _look(self) -> LeaveReason | None:
         """Decide whether to leave now, and why."""
         now, standing = self.boottime(), self.standing
         look = Look(
@@ -111,7 +111,7 @@ class Departure:
             stalled=self.intake.stalled,
         )
         self._idle = self._idle.after(look, now)
-        situation = Situation(
+        situation = IdleSituation(
             age_s=now,
             idle_for_s=now - self._idle.since,
             surplus=self.lease.surplus_ms is not None,
@@ -120,7 +120,7 @@ class Departure:
         )
         return why_leave(self.policy, situation)
 
-    async def _leave(self, reason: Reason) -> bool:
+    async def _leave(self, reason: LeaveReason) -> bool:
         """Close, empty, and ask the group. Returns whether it ends the instance.
 
         Otherwise the agent takes jobs again, unless it drains or was cordoned meanwhile.
@@ -136,14 +136,14 @@ class Departure:
                 self.standing.stay()
         return ends
 
-    async def _ready(self, reason: Reason) -> bool:
+    async def _ready(self, reason: LeaveReason) -> bool:
         """Wait until nothing is left here, and say so. False if the agent stays after all."""
-        before = self._seen()
+        before = self._read_activity()
 
         def came() -> bool:
-            return self._seen() != before
+            return self._read_activity() != before
 
-        if not await self._emptied(reason, came):
+        if not await self._wait_empty(reason, came):
             return False
         try:
             await self.lease.announce()
@@ -154,9 +154,9 @@ class Departure:
             self._refused = self.boottime()
             return False
         await asyncio.sleep(SETTLE_S)
-        return await self._emptied(reason, came)
+        return await self._wait_empty(reason, came)
 
-    async def _emptied(self, reason: Reason, came: Callable[[], bool]) -> bool:
+    async def _wait_empty(self, reason: LeaveReason, came: Callable[[], bool]) -> bool:
         """Wait until nothing is left. False if the agent drains, is cordoned, or has work again."""
         standing = self.standing
         while True:
@@ -170,7 +170,7 @@ class Departure:
                 return True
             await asyncio.sleep(WAIT_S)
 
-    def _seen(self) -> tuple[int, int, int]:
+    def _read_activity(self) -> tuple[int, int, int]:
         """What shows that an agent is not idle after all: jobs, messages, polls that failed."""
         return self.desk.offers.slots.begun, self.intake.received, self.intake.failed
 
@@ -180,14 +180,14 @@ class Departure:
         busy = self.journal.waiting or self.desk.busy or self.desk.offers.slots.taken
         return not busy and not any(self.jobs.iterdir())
 
-    async def _ask(self, reason: Reason) -> bool:
+    async def _ask(self, reason: LeaveReason) -> bool:
         """Ask the group to end the instance. Returns whether it does, or may have begun to."""
         try:
             await self._request(reason)
         except InstanceKept as kept:
             events.instance_kept(kept)
             self._refused = self.boottime()
-            if reason is Reason.SURPLUS:
+            if reason is LeaveReason.SURPLUS:
                 self.lease.forget_surplus()  # the scaler names one again if it must
             if not kept.known:
                 await self._notice_may_come()
@@ -195,7 +195,7 @@ class Departure:
         events.instance_ends(reason.value)
         return True
 
-    async def _request(self, reason: Reason) -> None:
+    async def _request(self, reason: LeaveReason) -> None:
         """Make the requests that a reason allows until one is accepted. Raises InstanceKept."""
         *first, last = decrements(reason)
         for decrement in first:
