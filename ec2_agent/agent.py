@@ -22,7 +22,7 @@ from ec2_agent.messages.delivery import Delivery
 from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.presence.notices import Kind, Notice, watch
 from joblane import __version__
-from joblane.aws.lanes import LaneQueue, Received
+from joblane.aws.queue.lanes import LaneQueue, Received
 from joblane.fleet.idle import LeaveReason
 from joblane.job.message import Command
 

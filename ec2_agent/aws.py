@@ -8,28 +8,28 @@ from ec2_agent.aws_calls.endpoint import AwsEndpoint, endpoint_of
 from ec2_agent.aws_calls.jobs import ClaimCalls
 from ec2_agent.aws_calls.queues import WINDOW_S, Queues
 from ec2_agent.host.clock import Clock
-from ec2_agent.host.processes import boottime
-from joblane.aws.agent_facts import FactStore
-from joblane.aws.agents import AgentStore
-from joblane.aws.bundle_downloads import BundleDownloads
+from ec2_agent.processes import boottime
 from joblane.aws.clients import LONG_POLL, ONCE, TRANSFER, Clients
-from joblane.aws.condition_places import ConditionPlaces
-from joblane.aws.conditions import ConditionStore
-from joblane.aws.executions import Executions
-from joblane.aws.file_store import FileStore
-from joblane.aws.jobs import JobStore
-from joblane.aws.keys import KeyStore
-from joblane.aws.output_file_store import OutputFileStore
-from joblane.aws.output_store import OutputStore
-from joblane.aws.payload_store import PayloadStore
-from joblane.aws.requirements import Requirements
-from joblane.aws.result_store import ResultStore
-from joblane.aws.secret_store import SecretStore
-from joblane.aws.settings import SettingsStore
-from joblane.aws.types import TypeStore
+from joblane.aws.condition.conditions import ConditionStore
+from joblane.aws.condition.executions import Executions
+from joblane.aws.condition.places import ConditionPlaces
+from joblane.aws.condition.requirements import Requirements
+from joblane.aws.files.output_store import OutputFileStore
+from joblane.aws.files.store import FileStore
+from joblane.aws.fleet.agents import AgentStore
+from joblane.aws.fleet.facts import FactStore
+from joblane.aws.job.jobs import JobStore
+from joblane.aws.job.output_store import OutputStore
+from joblane.aws.job.payload_store import PayloadStore
+from joblane.aws.job.result_store import ResultStore
+from joblane.aws.job.secret_store import SecretStore
+from joblane.aws.key.keys import KeyStore
+from joblane.aws.queue.settings import SettingsStore
+from joblane.aws.typed.bundle_downloads import BundleDownloads
+from joblane.aws.typed.types import TypeStore
 from joblane.deployment.descriptor import Descriptor
 from joblane.deployment.names import recovery_name, table_name
-from joblane.service.condition_supervisor import ConditionSupervisor
+from joblane.service.condition.supervisor import ConditionSupervisor
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient

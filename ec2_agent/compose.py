@@ -27,10 +27,10 @@ from ec2_agent.files.staging import Stages
 from ec2_agent.files.transfers import Transfers
 from ec2_agent.host.clock import Clock
 from ec2_agent.host.metadata import Metadata
-from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.start import JobStarter
 from ec2_agent.messages.inbox_receipts import InboxReceipts
 from ec2_agent.presence.inbox import Inbox
+from ec2_agent.processes import boottime
 from ec2_agent.sandbox.disk.space import DiskSpace
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.scale_in.group import AutoScalingInstance

@@ -32,10 +32,10 @@ from ec2_agent.serving.reasons import Reasons
 from ec2_agent.serving.slots import Memory, Slots
 from ec2_agent.serving.waiting_room import WaitingRoom
 from ec2_agent.settings import AgentSettings
-from joblane.aws.agents import AgentStore
-from joblane.aws.keys import KeyStore
-from joblane.aws.settings import SettingsStore
-from joblane.service.condition_supervisor import ConditionSupervisor
+from joblane.aws.fleet.agents import AgentStore
+from joblane.aws.key.keys import KeyStore
+from joblane.aws.queue.settings import SettingsStore
+from joblane.service.condition.supervisor import ConditionSupervisor
 
 
 @dataclass(frozen=True, slots=True)

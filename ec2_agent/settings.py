@@ -8,7 +8,7 @@ from ec2_agent.sandbox.model import Isolation
 from ec2_agent.state.settings import StateSettings
 from joblane.deployment.descriptor import Descriptor
 from joblane.fleet.idle import LeavingPolicy
-from joblane.job.lease import HEARTBEAT_S, LEASE_S
+from joblane.state.lease import HEARTBEAT_S, LEASE_S
 from joblane.target.fact_command import FactCommand
 
 MARGIN_S = 60.0

@@ -21,10 +21,10 @@ from ec2_agent.errors import CannotStart
 from ec2_agent.host import memory
 from ec2_agent.host.capacity import raise_descriptor_limit
 from ec2_agent.host.clock import Clock
-from ec2_agent.host.processes import boottime
 from ec2_agent.host.service_manager import notify_ready
 from ec2_agent.jobs.reconnect import ShimUnreachable
 from ec2_agent.logging.standard import begin_log
+from ec2_agent.processes import boottime
 from ec2_agent.sandbox.disk.space import KEEP_BYTES, KEEP_FILES, DiskSpace
 from ec2_agent.sandbox.disk.work_disks import WorkDisks
 from ec2_agent.sandbox.launcher import NO_LIMITS, Launcher

@@ -48,14 +48,14 @@ from ec2_agent.sandbox.probe import probe
 from ec2_agent.shim import files
 from ec2_agent.shim.log import Reader
 from ec2_agent.shim.pool import Shims
-from joblane.aws.download import Download
+from joblane.aws.files.download import Download
 from joblane.contract import strict_json
 from joblane.formats.ids import new_id
 from joblane.job.fields import GRACE_S
 from joblane.job.head import Head, make_head
-from joblane.job.lifecycle import EXIT_PERMANENT, Outcome, State
 from joblane.job.spec import Submission
-from joblane.job.type_definition import TypeDefinition
+from joblane.state.lifecycle import EXIT_PERMANENT, Outcome, State
+from joblane.typed.definition import TypeDefinition
 
 EX_UNAVAILABLE = 69
 """sysexits.h: this host cannot run it; standard error says why."""

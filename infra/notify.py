@@ -15,8 +15,8 @@ from infra.reserved import NOTIFIER_RESERVED
 from infra.secrets import reading
 from joblane.config import Config
 from joblane.deployment.names import notify_dead_name, notify_name
-from joblane.job.secret_names import parse
 from joblane.notify.rules import NotifyRules
+from joblane.state.secret_names import parse
 
 KEYS = "A topic may have any key of its account; the conditions name these topics."
 """Reason for a policy with a pattern of the keys of topics."""

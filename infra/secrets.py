@@ -5,7 +5,7 @@ from typing import Literal
 
 from infra.policies import PolicyGrant
 from infra.resources import JoblaneStack
-from joblane.job.secret_names import SecretName
+from joblane.state.secret_names import SecretName
 
 _CONTEXT = {"secretsmanager": "SecretARN", "ssm": "PARAMETER_ARN"}
 """What each service names the secret by when it has KMS decrypt it."""

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from infra.stream import HEADS, Pattern, StreamReading
-from joblane.job.lifecycle import ENDED, State
 from joblane.key.state import FREES_SLOT
 from joblane.notify.request import NOTIFY_STATES
+from joblane.state.lifecycle import ENDED, State
 
 _KEYED = {"follows": {"M": {"k": {"S": [{"exists": True}]}}}}
 """Jobs with a key. `exists` knows leaves only."""

@@ -12,10 +12,10 @@ from infra.policies import PolicyGrant, delivering
 from infra.secrets import reading
 from joblane.config.observability import Traces
 from joblane.deployment.names import traces_dead_name, traces_name
-from joblane.job.secret_names import parse
+from joblane.state.secret_names import parse
 
 ATTEMPTS = 8
-"""One more than the waits of `joblane.service.tracer.RETRY_S`."""
+"""One more than the waits of `joblane.service.trace.tracer.RETRY_S`."""
 
 CALLS_AT_ONCE = 2
 """The least that Lambda allows: 20 messages, each with up to 5 s of jobs. They are not reserved, as

@@ -30,13 +30,13 @@ from ec2_agent.presence.lease import Lease
 from ec2_agent.presence.roster import Roster
 from ec2_agent.retry import Backoff, RetryPolicy, retry
 from ec2_agent.shim import files
-from joblane.aws.jobs import JobStore
-from joblane.aws.output_store import OutputStore
+from joblane.aws.job.jobs import JobStore
+from joblane.aws.job.output_store import OutputStore
 from joblane.job.head import Head
-from joblane.job.lifecycle import State
 from joblane.job.message import Message
 from joblane.job.output import stream_name
-from joblane.job.trace import job_trace
+from joblane.state.lifecycle import State
+from joblane.state.trace import job_trace
 
 RETRY = RetryPolicy(first_s=1.0, longest_s=5.0)
 """For reading a job that was found."""

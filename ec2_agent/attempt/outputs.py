@@ -28,12 +28,12 @@ from ec2_agent.logging import events
 from ec2_agent.outcomes.judge import AttemptResult, not_collected
 from ec2_agent.retry import aws_backoff, is_aws_error, retry
 from ec2_agent.sandbox.model import SHORT
-from joblane.aws.output_file_store import OutputFileStore
-from joblane.aws.payload_store import PayloadLost, PayloadStore
+from joblane.aws.files.output_store import OutputFileStore
+from joblane.aws.job.payload_store import PayloadLost, PayloadStore
 from joblane.deployment.limits import Limits
 from joblane.files.models import OutputSummary
 from joblane.job.head import Head
-from joblane.job.lifecycle import Outcome
+from joblane.state.lifecycle import Outcome
 
 T = TypeVar("T")
 

@@ -26,15 +26,15 @@ from ec2_agent.outcomes.judge import (
 )
 from ec2_agent.retry import AWS_RETRY, Backoff, retry
 from ec2_agent.sandbox.model import SandboxLimits, Spec, refusal
+from joblane.aws.condition.requirements import Requirements
 from joblane.aws.functions import FunctionFailed
-from joblane.aws.payload_store import PayloadLost, PayloadStore
-from joblane.aws.requirements import Requirements
-from joblane.aws.secret_store import SecretProblem, SecretStore
+from joblane.aws.job.payload_store import PayloadLost, PayloadStore
+from joblane.aws.job.secret_store import SecretProblem, SecretStore
 from joblane.condition.blocking import Blocking
 from joblane.condition.names import scope_name
 from joblane.job.fields import GRACE_S
 from joblane.job.head import Head
-from joblane.job.lifecycle import Outcome
+from joblane.state.lifecycle import Outcome
 
 T = TypeVar("T")
 

@@ -35,13 +35,13 @@ from ec2_agent.sandbox.model import (
     SandboxRefused,
 )
 from ec2_agent.shim import files
-from joblane.aws.output_store import OutputStore
-from joblane.aws.result_store import ResultStore
+from joblane.aws.job.output_store import OutputStore
+from joblane.aws.job.result_store import ResultStore
 from joblane.formats.text import shorten
 from joblane.job.head import Head
-from joblane.job.lease import Progress
-from joblane.job.lifecycle import Outcome
 from joblane.job.output import stream_name
+from joblane.state.lease import Progress
+from joblane.state.lifecycle import Outcome
 
 SHIP_TIMEOUT_S = 10.0
 """How long an outcome waits for the job's output to arrive, so that a reader who sees the end finds

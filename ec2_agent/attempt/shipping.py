@@ -10,10 +10,10 @@ from ec2_agent.calls import in_thread
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.logging import events
 from ec2_agent.retry import Backoff, RetryPolicy, retry
-from joblane.aws.output_store import OutputStore
+from joblane.aws.job.output_store import OutputStore
 from joblane.job.chunk import CHUNK_BYTES, Chunk
 from joblane.job.message import FOLLOWED_S
-from joblane.job.trace import Traced
+from joblane.state.trace import Traced
 
 FIRST_AFTER_S = 0.02
 """Wait before the first chunk: a first line should be seen at once, and is seldom alone."""

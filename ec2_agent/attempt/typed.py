@@ -11,9 +11,9 @@ from typing import Final, Literal
 from ec2_agent.bundles.cache import BundleCache, BundleUnusable
 from ec2_agent.sandbox.launcher import ENVIRONMENT
 from ec2_agent.sandbox.overlay import BUNDLE
-from joblane.aws.types import TypeStore
+from joblane.aws.typed.types import TypeStore
 from joblane.job.head import Head
-from joblane.job.type_definition import TypeVersion
+from joblane.typed.definition import TypeVersion
 
 VERSIONS: Final = 256
 """Versions of types that are kept in memory. They never change."""

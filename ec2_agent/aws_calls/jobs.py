@@ -6,11 +6,11 @@ from typing import Any
 
 from ec2_agent.aws_calls.direct import DirectCalls, call_either
 from ec2_agent.calls import in_thread
-from joblane.aws.jobs import JobStore
+from joblane.aws.job.jobs import JobStore
 from joblane.aws.table import Row, decode
 from joblane.job.head import Head
 from joblane.job.moves import AttemptFacts
-from joblane.job.timeline import Step
+from joblane.state.timeline import Step
 
 
 class ClaimCalls:

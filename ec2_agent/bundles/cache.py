@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import IO
 
 from ec2_agent.bundles.unpack import BadBundle, Contents, unpack
-from ec2_agent.host.processes import boot_id
+from ec2_agent.processes import boot_id
 from ec2_agent.sandbox.disk.space import MIB, DiskSpace
 from ec2_agent.sandbox.model import DiskShort
-from joblane.aws.download import Download, ObjectGone
+from joblane.aws.files.download import Download, ObjectGone
 
 CACHE_BYTES = 4 << 30
 """Of all bundles, by `Contents.charged`. Those that are not in use make room, the least recently

@@ -15,7 +15,7 @@ from typing import Any
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.facts.known import KnownFacts
 from ec2_agent.logging import events
-from joblane.aws.agent_facts import FactStore
+from joblane.aws.fleet.facts import FactStore
 
 CHANGE_S = 60.0
 """Shortest time between two writes: each is a write unit."""

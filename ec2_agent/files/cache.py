@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ec2_agent.files.transfers import Proceed, Stopped, acquire
-from ec2_agent.host.processes import boot_id
+from ec2_agent.processes import boot_id
 from ec2_agent.sandbox.disk.space import DiskSpace
-from joblane.aws.download import Download, ObjectGone
-from joblane.job.fields import MAX_FILE_BYTES
+from joblane.aws.files.download import Download, ObjectGone
+from joblane.files.fields import MAX_FILE_BYTES
 
 CACHE_BYTES = 10 << 30
 """Above this the least recently used files are removed. As much as the inputs of one job may have

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from ec2_agent.files.beneath import open_directory
 from ec2_agent.files.transfers import Proceed, Stopped
 from ec2_agent.sandbox.model import SHORT
+from joblane.files.fields import MAX_FILE_BYTES
 from joblane.files.globs import Glob
-from joblane.files.models import MAX_FILE_BYTES, MAX_SKIPPED, SkippedFile
+from joblane.files.models import MAX_SKIPPED, SkippedFile
 from joblane.files.paths import MAX_DEPTH, MAX_OUTPUT_PATH_BYTES, check_path
 
 MAX_ENTRIES = 1_000_000

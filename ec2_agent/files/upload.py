@@ -19,7 +19,7 @@ from ec2_agent.files.beneath import open_regular
 from ec2_agent.files.collect import CannotCollect, CollectedFiles, FoundFile
 from ec2_agent.files.transfers import CHUNK, Proceed, Stopped, Transfers
 from ec2_agent.sandbox.model import SHORT
-from joblane.aws.output_file_store import ListTooLong, OutputFileStore
+from joblane.aws.files.output_store import ListTooLong, OutputFileStore
 from joblane.files.models import Manifest, OutputFile, OutputSummary
 from joblane.job.head import Head
 

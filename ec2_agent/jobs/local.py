@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ec2_agent.host.capacity import HostCapacity, JobCounts
-from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.context import TypedContext
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.start import JobStarter
 from ec2_agent.messages.delivery import Delivery
+from ec2_agent.processes import boottime
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Spec
 from ec2_agent.shim.pool import Shims
-from joblane.aws.lanes import Received
+from joblane.aws.queue.lanes import Received
 from joblane.deployment.limits import Limits
 from joblane.job.head import Head
 

@@ -4,8 +4,8 @@ import socket
 import time
 from typing import Any
 
-from ec2_agent.host.processes import is_running, kill_process
 from ec2_agent.jobs.directory import JobDirectory
+from ec2_agent.processes import is_running, kill_process
 from ec2_agent.shim import files
 from ec2_agent.shim.pool import connect
 

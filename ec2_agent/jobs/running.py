@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ec2_agent.calls import NoThread, in_thread
-from ec2_agent.host.processes import kill_process
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.shim_connection import ShimConnection
+from ec2_agent.processes import kill_process
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.model import Ending
 from ec2_agent.shim import files

@@ -8,7 +8,7 @@ import socket
 from typing import Any
 
 from ec2_agent.sandbox import wire
-from joblane.job.lease import Progress
+from joblane.state.lease import Progress
 
 PROGRESS_S = 1.0
 """Pause before a shim is asked for more progress: a heartbeat takes it along every 10 s."""

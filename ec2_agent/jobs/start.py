@@ -14,7 +14,6 @@ from pathlib import Path
 from ec2_agent.calls import KeptThreads, NoThread
 from ec2_agent.fields import fields_of
 from ec2_agent.host.capacity import HostCapacity
-from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.context import TypedContext, job_context
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.output_cap import output_cap
@@ -22,6 +21,7 @@ from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.logging import events
 from ec2_agent.messages.delivery import Delivery
+from ec2_agent.processes import boottime
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import DiskShort, HostShort, Spec, refusal

@@ -17,14 +17,14 @@ from ec2_agent.outcomes.judge import AttemptResult, judge_cancelled
 from ec2_agent.outcomes.record import transition_of
 from ec2_agent.presence.roster import Roster
 from ec2_agent.settings import AgentSettings
-from joblane.aws.agents import AgentStore
-from joblane.aws.jobs import Refused
-from joblane.aws.keys import KeyStore
+from joblane.aws.fleet.agents import AgentStore
+from joblane.aws.job.jobs import Refused
+from joblane.aws.key.keys import KeyStore
 from joblane.job.head import Head
-from joblane.job.lease import Heartbeat
-from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import NotOurs
-from joblane.service.condition_supervisor import ConditionSupervisor
+from joblane.service.condition.supervisor import ConditionSupervisor
+from joblane.state.lease import Heartbeat
+from joblane.state.lifecycle import Outcome, State
 
 MISSING_TRIES_S = (0.01, 0.03, 0.06)
 """Pauses before a claim is retried: a new job's message may arrive before its row is written."""

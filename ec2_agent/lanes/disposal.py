@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from joblane.aws.lanes import MAX_VISIBILITY_S
+from joblane.aws.queue.lanes import MAX_VISIBILITY_S
 from joblane.job.head import Head
-from joblane.job.lease import Heartbeat
-from joblane.job.lifecycle import State
+from joblane.state.lease import Heartbeat
+from joblane.state.lifecycle import State
 
 UNKNOWN_JOB_S = 60
 """Seconds after which a message without a job is deleted: its submission failed."""

@@ -19,7 +19,7 @@ from ec2_agent.lanes.polling import (
 )
 from ec2_agent.logging import events
 from ec2_agent.messages.delivery import Delivery
-from joblane.aws.lanes import Received
+from joblane.aws.queue.lanes import Received
 from joblane.deployment.descriptor import Descriptor
 
 LONG_POLL_S = 20

@@ -16,11 +16,11 @@ What A does outside of Joblane is kept apart by JOBLANE_SLOT: K's is higher.
 
 from ec2_agent.outcomes.record import OutcomeTransition
 from joblane.job.head import Head
-from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
-from joblane.job.retention import Retention
-from joblane.job.timeline import Step
 from joblane.key.state import KeyState
+from joblane.state.lifecycle import Outcome, State
+from joblane.state.retention import Retention
+from joblane.state.timeline import Step
 
 
 def is_overtaken(head: Head, key: KeyState) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.logging import events
 from ec2_agent.settings import AgentSettings
-from joblane.aws.settings import SettingsStore
+from joblane.aws.queue.settings import SettingsStore
 from joblane.queue.settings import QueueSettings
 from joblane.queue.tenant_shares import Allowance, TenantShares
 

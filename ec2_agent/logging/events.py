@@ -1,7 +1,7 @@
 """Log events of the agent; `state/events.py` has those of the state service."""
 
 from ec2_agent.logging.event import ERROR, INFO, WARNING, event
-from joblane.job.trace import Traced
+from joblane.state.trace import Traced
 
 # The agent's life.
 

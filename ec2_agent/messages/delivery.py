@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ec2_agent.fields import fields_of
-from joblane.aws.lanes import Received, read_body
+from joblane.aws.queue.lanes import Received, read_body
 from joblane.job.message import Message
 
 

@@ -28,7 +28,7 @@ from ec2_agent.retry import Backoff, aws_backoff
 from ec2_agent.state.client import NotReached, StateRefused
 from ec2_agent.state.records import StateRecord, WriteResult
 from joblane.job.head import Head
-from joblane.job.retention import Retention
+from joblane.state.retention import Retention
 
 KIND = "outcome"
 

@@ -10,8 +10,8 @@ from joblane.condition.names import default_condition, scope_name, unscope_name
 from joblane.files.models import OutputSummary
 from joblane.formats.text import shorten
 from joblane.job.head import Head
-from joblane.job.lifecycle import Outcome, outcome_of
-from joblane.job.result import ResultObject
+from joblane.state.lifecycle import Outcome, outcome_of
+from joblane.state.result import ResultObject
 
 FAILURE_CHARS = 110
 """Characters of what a job itself says went wrong. What follows it in the reason (the number of the

@@ -5,7 +5,7 @@ An attempt's end passes four types:
     type           module                     holds
     Ending         sandbox/model.py           how the process ended: exit code, signal, usage
     AttemptResult  outcomes/judge.py          what that means: outcome, reason, condition
-    Settlement     joblane/job/lifecycle.py   what follows: the job's next state, the retry's delay
+    Settlement     joblane/state/lifecycle.py what follows: the job's next state, the retry's delay
     OutcomeRecord  outcomes/record.py         what is written: transition, facts, the message's fate
 
 All of it is decided once: the time, the retry's jitter, the reason. A repeated write, after a
@@ -21,14 +21,14 @@ from ec2_agent.fields import fields_of, pick_known
 from ec2_agent.messages.delivery import Delivery, decode_delivery, encode_delivery
 from ec2_agent.outcomes.judge import AttemptResult, judge_cancelled
 from ec2_agent.sandbox.model import Usage
-from joblane.aws.job_items import encode_spec, from_item, to_item
+from joblane.aws.job.items import encode_spec, from_item, to_item
 from joblane.files.models import OutputSummary
 from joblane.job.head import Head, abridge
-from joblane.job.lifecycle import ENDED, Outcome, State, settle
 from joblane.job.moves import AttemptFacts
-from joblane.job.result import ResultObject
-from joblane.job.retention import Retention
-from joblane.job.timeline import Step
+from joblane.state.lifecycle import ENDED, Outcome, State, settle
+from joblane.state.result import ResultObject
+from joblane.state.retention import Retention
+from joblane.state.timeline import Step
 
 _JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 

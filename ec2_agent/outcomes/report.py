@@ -13,10 +13,10 @@ from ec2_agent.logging import events
 from ec2_agent.messages.flight import Flight
 from ec2_agent.outcomes.journal import Undelivered
 from ec2_agent.outcomes.record import OutcomeRecord, OutcomeTransition
-from joblane.aws.jobs import Refused
+from joblane.aws.job.jobs import Refused
 from joblane.job.head import Head
-from joblane.job.lifecycle import State
-from joblane.service.condition_supervisor import ConditionSupervisor
+from joblane.service.condition.supervisor import ConditionSupervisor
+from joblane.state.lifecycle import State
 
 T = TypeVar("T")
 

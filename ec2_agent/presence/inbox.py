@@ -2,8 +2,9 @@
 
 The queue is created when the agent starts. The agent does not delete it: SQS refuses a name for a
 minute after its deletion, and an agent that restarts needs its inbox at once. The end of the
-instance deletes it, and a daily sweep does where there is no agent (`joblane.service.inbox_sweep`);
-an agent that meets that creates its inbox again, after that minute.
+instance deletes it, and a daily sweep does where there is no agent
+(`joblane.service.fleet.inbox_sweep`); an agent that meets that creates its inbox again, after that
+minute.
 """
 
 import asyncio
@@ -16,8 +17,8 @@ from botocore.exceptions import ClientError
 
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.logging import events
-from joblane.aws.inboxes import KEPT_S, NO_SUCH_QUEUE
-from joblane.aws.lanes import LaneQueue, Received
+from joblane.aws.fleet.inboxes import KEPT_S, NO_SUCH_QUEUE
+from joblane.aws.queue.lanes import LaneQueue, Received
 from joblane.job.message import Command, Message, NotOurs
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from ec2_agent.presence.roster import Roster
 from ec2_agent.presence.standing import Standing
 from ec2_agent.settings import PACE, AgentSettings, LeaseTimes
 from joblane import __version__
-from joblane.aws.agents import AgentStore
-from joblane.job.lease import Heartbeat, bound_progress
+from joblane.aws.fleet.agents import AgentStore
+from joblane.state.lease import Heartbeat, bound_progress
 
 
 def lease_lost(renewed: float, now: float, pace: LeaseTimes = PACE) -> bool:

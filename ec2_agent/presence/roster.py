@@ -7,7 +7,7 @@ from typing import Protocol
 from ec2_agent.logging import events
 from ec2_agent.outcomes.judge import StopReason
 from joblane.job.head import Head
-from joblane.job.lease import AttemptProgress, Progress
+from joblane.state.lease import AttemptProgress, Progress
 
 
 class RunningAttempt(Protocol):

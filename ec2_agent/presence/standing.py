@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ec2_agent.logging import events
-from joblane.job.lease import Heartbeat, Mode
+from joblane.state.lease import Heartbeat, Mode
 
 
 class Standing:

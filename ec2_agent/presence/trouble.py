@@ -5,7 +5,7 @@ from typing import Protocol
 from ec2_agent.host.capacity import HostCapacity
 from ec2_agent.outcomes.journal import Journal
 from joblane.formats.times import rfc3339
-from joblane.job.lease import NO_EGRESS
+from joblane.state.lease import NO_EGRESS
 
 WAITING_S = 5.0
 """An outcome that has waited for longer is named."""

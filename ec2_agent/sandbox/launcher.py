@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from ec2_agent.host.processes import pid_of
+from ec2_agent.processes import pid_of
 from ec2_agent.sandbox import (
     cgroup,
     launcher_process,

@@ -31,7 +31,7 @@ from ec2_agent.serving.verdict import Drop, Fail, GiveBack, Hold, Start, Verdict
 from ec2_agent.serving.waiting_room import FOREVER, Waiting, WaitingRoom
 from ec2_agent.tasks import Tasks
 from joblane.job.head import Head
-from joblane.job.lifecycle import Outcome
+from joblane.state.lifecycle import Outcome
 
 CLAIM_AGAIN_S = 5
 """Seconds for which a message is hidden after its claim failed because of a call to AWS."""

@@ -6,7 +6,7 @@ from contextlib import suppress
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.logging import events
 from ec2_agent.serving.verdict import Wait
-from joblane.aws.jobs import JobStore, Refused
+from joblane.aws.job.jobs import JobStore, Refused
 from joblane.job.message import Message
 
 NOTE_AFTER_S = 5.0

@@ -1,7 +1,7 @@
 """The files that a shim writes when its job has ended: a large result, and the exit record."""
 
 from ec2_agent.shim import files
-from joblane.job.result import INLINE_RESULT_BYTES
+from joblane.state.result import INLINE_RESULT_BYTES
 
 TYPE_CHECKING = False  # see sandbox/wire.py
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ docs/reference/line-protocol.md has the operations for users.
 import json
 import os
 
-from joblane.job.result import MAX_RESULT_BYTES
+from joblane.state.result import MAX_RESULT_BYTES
 
 TYPE_CHECKING = False  # see sandbox/wire.py
 if TYPE_CHECKING:

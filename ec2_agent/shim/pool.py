@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import joblane
-from ec2_agent.host.processes import peer_of
+from ec2_agent.processes import peer_of
 from ec2_agent.sandbox import wire
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.model import SandboxRefused

@@ -5,7 +5,7 @@ import json
 import os
 import socket
 
-from ec2_agent.host.processes import identity
+from ec2_agent.processes import identity
 from ec2_agent.sandbox import wire
 from ec2_agent.shim.shim import Shim
 

@@ -32,7 +32,7 @@ import socket
 import time
 from pathlib import Path
 
-from ec2_agent.host.processes import boottime, identity, is_ours, pid_of
+from ec2_agent.processes import boottime, identity, is_ours, pid_of
 from ec2_agent.sandbox import wire
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.shim import files

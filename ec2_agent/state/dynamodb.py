@@ -13,8 +13,8 @@ from botocore.utils import InstanceMetadataRegionFetcher
 
 from ec2_agent.state.protocol import StateRefused
 from ec2_agent.state.records import StateRecord, StateWrite, Verb, WriteResult, decide
-from joblane.aws.agent_records import AgentRecord, AgentRecords, Put
 from joblane.aws.clients import Clients
+from joblane.aws.fleet.records import AgentRecord, AgentRecords, Put
 
 METADATA_TIMEOUT_S = 1
 

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ec2_agent.host.processes import is_ours
+from ec2_agent.processes import is_ours
 from ec2_agent.state.protocol import frame
 from ec2_agent.state.settings import StateSettings
 

@@ -10,7 +10,7 @@ import selectors
 import socket
 import time
 
-from ec2_agent.host.processes import is_ours, peer_of
+from ec2_agent.processes import is_ours, peer_of
 from ec2_agent.state import events
 from ec2_agent.state.protocol import MAX_FRAME, BadFrame, StateRequest, frame, parse
 from ec2_agent.state.rounds import Rounds, error_frame

@@ -14,22 +14,22 @@ from aws_lambda_powertools.logging import Logger
 from pydantic import Json
 
 import joblane
-from joblane.aws.agent_facts import FactStore
-from joblane.aws.agents import AgentStore
 from joblane.aws.audit import AuditStore
-from joblane.aws.bundle_store import BundleStore
 from joblane.aws.clients import Clients
-from joblane.aws.counters import CounterStore
-from joblane.aws.directory import AppStore, Directory
-from joblane.aws.file_store import FileStore
-from joblane.aws.keyed_jobs import KeyedJobs
-from joblane.aws.keys import KeyStore
-from joblane.aws.lanes import Lanes
-from joblane.aws.message_ages import MessageAges
-from joblane.aws.settings import SettingsStore
-from joblane.aws.signed_uploads import SIGNING
-from joblane.aws.types import TypeStore
-from joblane.aws.usage import UploadStore, UsageStore
+from joblane.aws.condition.directory import AppStore, Directory
+from joblane.aws.files.signed_uploads import SIGNING
+from joblane.aws.files.store import FileStore
+from joblane.aws.fleet.agents import AgentStore
+from joblane.aws.fleet.facts import FactStore
+from joblane.aws.key.keyed_jobs import KeyedJobs
+from joblane.aws.key.keys import KeyStore
+from joblane.aws.queue.counters import CounterStore
+from joblane.aws.queue.lanes import Lanes
+from joblane.aws.queue.message_ages import MessageAges
+from joblane.aws.queue.settings import SettingsStore
+from joblane.aws.queue.usage import UploadStore, UsageStore
+from joblane.aws.typed.bundle_store import BundleStore
+from joblane.aws.typed.types import TypeStore
 from joblane.condition.policies import read_policies
 from joblane.contract.operator_routes import OPERATOR_ROUTES
 from joblane.contract.principal import AnyAccess
@@ -47,29 +47,29 @@ from joblane.http.key_routes import key_routes
 from joblane.http.queue_routes import queue_routes
 from joblane.http.request_jobs import RequestJobs
 from joblane.http.type_routes import type_routes
-from joblane.job.retention import Retention
 from joblane.key.policy import KeyTemplate
-from joblane.service.affected import AffectedTenants
-from joblane.service.agents import Agents
-from joblane.service.audit_trail import Trail
-from joblane.service.bulk import BulkOperations
-from joblane.service.conditions import Conditions
-from joblane.service.file_uploads import FileUploads
-from joblane.service.key_admission import KeyAdmission
-from joblane.service.key_clear import KeyClear
-from joblane.service.key_release import KeyRelease
-from joblane.service.key_rules import KeyRules
-from joblane.service.keys import KeyReader
-from joblane.service.limit_check import LimitCheck
-from joblane.service.operations import Operations
-from joblane.service.queues import Queues, QueueStatistics
-from joblane.service.read import JobReader
-from joblane.service.schemas import Schema
-from joblane.service.thread_shares import ThreadShares
-from joblane.service.type_keys import TypeKeys
-from joblane.service.types import Types
-from joblane.service.upload_meter import UploadMeter
-from joblane.service.wake_up import send_wake_up
+from joblane.service.audit.affected import AffectedTenants
+from joblane.service.audit.trail import Trail
+from joblane.service.condition.conditions import Conditions
+from joblane.service.deployment.limit_check import LimitCheck
+from joblane.service.files.upload_meter import UploadMeter
+from joblane.service.files.uploads import FileUploads
+from joblane.service.fleet.agents import Agents
+from joblane.service.job.bulk import BulkOperations
+from joblane.service.job.operations import Operations
+from joblane.service.job.read import JobReader
+from joblane.service.job.wake_up import send_wake_up
+from joblane.service.key.admission import KeyAdmission
+from joblane.service.key.clear import KeyClear
+from joblane.service.key.keys import KeyReader
+from joblane.service.key.release import KeyRelease
+from joblane.service.key.rules import KeyRules
+from joblane.service.queue.queues import Queues, QueueStatistics
+from joblane.service.queue.thread_shares import ThreadShares
+from joblane.service.typed.keys import TypeKeys
+from joblane.service.typed.schemas import Schema
+from joblane.service.typed.types import Types
+from joblane.state.retention import Retention
 
 
 class Settings(Environment):

@@ -12,21 +12,21 @@ from aws_lambda_powertools.logging import Logger
 from pydantic import Json
 
 from joblane.aws.clients import Clients
-from joblane.aws.dead_letters import DeadLetterStore
-from joblane.aws.jobs import JobStore
-from joblane.aws.lanes import Lanes
+from joblane.aws.job.dead_letters import DeadLetterStore
+from joblane.aws.job.jobs import JobStore
+from joblane.aws.notify.topic import Topic
 from joblane.aws.parameters import read_written_at
-from joblane.aws.topic import Topic
+from joblane.aws.queue.lanes import Lanes
 from joblane.deployment.names import (
     LANES,
     alternate_name,
     sequel_mapping_parameter_name,
     sequel_name,
 )
-from joblane.job.retention import Retention
-from joblane.service.dead_letters import DeadLetters
-from joblane.service.expired_records import is_of_new_mapping
-from joblane.service.operations import Operations
+from joblane.service.job.dead_letters import DeadLetters
+from joblane.service.job.expired_records import is_of_new_mapping
+from joblane.service.job.operations import Operations
+from joblane.state.retention import Retention
 
 
 class Settings(Environment):

@@ -13,17 +13,17 @@ from typing import Any, Protocol
 from aws_lambda_powertools.logging import Logger
 from pydantic import Json
 
-from joblane.aws.agent_facts import FactStore
-from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
-from joblane.aws.inboxes import Inboxes
-from joblane.aws.jobs import JobStore
-from joblane.aws.lanes import Lanes
-from joblane.job.retention import Retention
-from joblane.service.assigned import AssignedJobs
-from joblane.service.inbox_sweep import InboxSweep
-from joblane.service.instance_end import InstanceEnd
-from joblane.service.operations import Operations
+from joblane.aws.fleet.agents import AgentStore
+from joblane.aws.fleet.facts import FactStore
+from joblane.aws.fleet.inboxes import Inboxes
+from joblane.aws.job.jobs import JobStore
+from joblane.aws.queue.lanes import Lanes
+from joblane.service.fleet.inbox_sweep import InboxSweep
+from joblane.service.fleet.instance_end import InstanceEnd
+from joblane.service.job.operations import Operations
+from joblane.service.target.assigned import AssignedJobs
+from joblane.state.retention import Retention
 
 SWEEP = {"task": "sweep-inboxes"}
 """The event of the daily schedule."""

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 from aws_lambda_powertools.logging import Logger
 
-from joblane.aws.agents import AgentStore
-from joblane.aws.auto_scaling_groups import AutoScalingGroups
 from joblane.aws.clients import Clients
-from joblane.aws.topic import Topic
-from joblane.service.instance_watch import InstanceWatch
+from joblane.aws.fleet.agents import AgentStore
+from joblane.aws.fleet.auto_scaling import AutoScalingGroups
+from joblane.aws.notify.topic import Topic
+from joblane.service.fleet.instance_watch import InstanceWatch
 
 
 class Settings(Environment):

@@ -16,16 +16,16 @@ from botocore.config import Config
 from pydantic import Json
 
 from joblane.aws.clients import QUICK, Clients
-from joblane.aws.event_bus import EventBus
-from joblane.aws.notify_queue import NotifyQueue
-from joblane.aws.secret_store import SecretProblem, SecretStore
-from joblane.aws.topics import Topics
+from joblane.aws.job.secret_store import SecretProblem, SecretStore
+from joblane.aws.notify.event_bus import EventBus
+from joblane.aws.notify.queue import NotifyQueue
+from joblane.aws.notify.topics import Topics
 from joblane.deployment.names import notify_name
 from joblane.notify.rules import NotifyRules
-from joblane.service.notifier import NotDelivered, Notifier
-from joblane.service.notify_channels import ToBus, ToTopic
+from joblane.service.notify.channels import ToBus, ToTopic
+from joblane.service.notify.notifier import NotDelivered, Notifier
+from joblane.service.notify.webhook import Webhooks
 from joblane.service.outbound import Guard
-from joblane.service.webhook import Webhooks
 
 
 class Settings(Environment):

@@ -13,16 +13,16 @@ from aws_lambda_powertools.logging import Logger
 from pydantic import Json
 
 from joblane.aws.clients import Clients
-from joblane.aws.counters import CounterStore
 from joblane.aws.functions import StartedFunction
 from joblane.aws.metrics import Metrics
-from joblane.aws.usage import UsageStore
+from joblane.aws.queue.counters import CounterStore
+from joblane.aws.queue.usage import UsageStore
 from joblane.deployment.names import alternate_name, scaler_name, traces_name
 from joblane.queue.activity import Change
 from joblane.queue.measures import measures
-from joblane.service.count import Counting
-from joblane.service.kick import KICK, Kick
+from joblane.service.fleet.kick import KICK, Kick
 from joblane.service.put_aside import PutAside, Record
+from joblane.service.queue.count import Counting
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -79,8 +79,8 @@ def _trace(settings: Settings, sqs: "SQSClient") -> Callable[[Sequence[Record]],
     """What sends spans; does nothing if they are not exported."""
     if settings.sample is None:
         return lambda _records: None
-    from joblane.aws.trace_queue import TraceQueue  # few deployments have it
-    from joblane.service.traces import Traces
+    from joblane.aws.trace.queue import TraceQueue  # few deployments have it
+    from joblane.service.trace.traces import Traces
 
     url = settings.queue_url_prefix + traces_name(settings.deployment)
     return Traces(TraceQueue(sqs, url), settings.sample, Logger()).send

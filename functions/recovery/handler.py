@@ -11,24 +11,24 @@ from typing import Any
 from aws_lambda_powertools.logging import Logger
 from pydantic import Json
 
-from joblane.aws.agents import AgentStore
 from joblane.aws.clients import LONG_POLL, Clients
-from joblane.aws.condition_places import ConditionPlaces
-from joblane.aws.conditions import ConditionStore
-from joblane.aws.directory import AppStore
-from joblane.aws.executions import Executions
+from joblane.aws.condition.conditions import ConditionStore
+from joblane.aws.condition.directory import AppStore
+from joblane.aws.condition.executions import Executions
+from joblane.aws.condition.places import ConditionPlaces
+from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.functions import CalledFunction
-from joblane.aws.jobs import JobStore
-from joblane.aws.lanes import Lanes
+from joblane.aws.job.jobs import JobStore
+from joblane.aws.queue.lanes import Lanes
 from joblane.condition.policies import AnyPolicy
 from joblane.deployment.limits import Limits
-from joblane.job.retention import Retention
-from joblane.service.condition_supervisor import ConditionSupervisor
-from joblane.service.condition_tests import ConditionTests
-from joblane.service.recover import MAX_STEPS, Recovery
-from joblane.service.testers import Tester
-from joblane.service.testers.remote import RemoteTester
-from joblane.service.testers.tables import AppTester, Slots, SlotsTester
+from joblane.service.condition.recover import MAX_STEPS, Recovery
+from joblane.service.condition.supervisor import ConditionSupervisor
+from joblane.service.condition.testers import Tester
+from joblane.service.condition.testers.remote import RemoteTester
+from joblane.service.condition.testers.tables import AppTester, Slots, SlotsTester
+from joblane.service.condition.tests import ConditionTests
+from joblane.state.retention import Retention
 
 
 class Settings(Environment):

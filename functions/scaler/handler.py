@@ -11,16 +11,16 @@ from typing import Any
 from aws_lambda_powertools.logging import Logger
 from pydantic import BaseModel, Json
 
-from joblane.aws.agents import AgentStore
-from joblane.aws.auto_scaling_groups import AutoScalingGroups
 from joblane.aws.clients import Clients
-from joblane.aws.fleet_records import FleetRecords
-from joblane.aws.lanes import Lanes
+from joblane.aws.fleet.agents import AgentStore
+from joblane.aws.fleet.auto_scaling import AutoScalingGroups
+from joblane.aws.fleet.fleet_records import FleetRecords
 from joblane.aws.metrics import Metrics
-from joblane.aws.settings import SettingsStore
+from joblane.aws.queue.lanes import Lanes
+from joblane.aws.queue.settings import SettingsStore
 from joblane.fleet.capacity import FleetPlan
-from joblane.service.fleet_snapshot import Sources
-from joblane.service.scaler import Scaler
+from joblane.service.fleet.scaler import Scaler
+from joblane.service.fleet.snapshot import Sources
 
 
 class Plan(BaseModel):

@@ -16,25 +16,25 @@ from aws_lambda_powertools.logging import Logger
 from pydantic import Json
 
 from joblane.aws.clients import Clients
-from joblane.aws.job_groups import GroupStore
-from joblane.aws.keys import KeyStore
-from joblane.aws.lanes import Lanes
+from joblane.aws.job.groups import GroupStore
+from joblane.aws.key.keys import KeyStore
 from joblane.aws.metrics import Metrics
+from joblane.aws.queue.lanes import Lanes
 from joblane.deployment.names import (
     alternate_name,
     notify_name,
     sequel_mapping_parameter_name,
 )
-from joblane.job.retention import Retention
-from joblane.service.group_members import Members
-from joblane.service.group_settlement import GroupSettlement
-from joblane.service.key_release import Handover, KeyRelease
-from joblane.service.operations import Operations
+from joblane.service.group.members import Members
+from joblane.service.group.settlement import GroupSettlement
+from joblane.service.job.operations import Operations
+from joblane.service.job.sequel import Sequel
+from joblane.service.key.release import Handover, KeyRelease
 from joblane.service.put_aside import PutAside
-from joblane.service.sequel import Sequel
+from joblane.state.retention import Retention
 
 if TYPE_CHECKING:
-    from joblane.service.notifications import Notifications
+    from joblane.service.notify.notifications import Notifications
 
 
 class Settings(Environment):
@@ -81,9 +81,9 @@ def build(
     @cache
     def notifications() -> "Notifications":
         # few jobs notify anybody, and the modules would be part of every cold start
-        from joblane.aws.notify_queue import NotifyQueue
+        from joblane.aws.notify.queue import NotifyQueue
         from joblane.aws.parameters import read_written_at
-        from joblane.service.notifications import Notifications
+        from joblane.service.notify.notifications import Notifications
 
         ssm = clients.make("ssm")
         mapping = sequel_mapping_parameter_name(settings.deployment)

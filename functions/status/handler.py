@@ -13,10 +13,10 @@ from aws_lambda_powertools.logging import Logger
 from pydantic import Field, Json
 
 import joblane
-from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
-from joblane.aws.counters import CounterStore
-from joblane.aws.usage import UploadStore, UsageStore
+from joblane.aws.fleet.agents import AgentStore
+from joblane.aws.queue.counters import CounterStore
+from joblane.aws.queue.usage import UploadStore, UsageStore
 from joblane.contract.principal import AnyAccess
 from joblane.contract.status import DeclaredFleet, LinkView, PriceView
 from joblane.contract.status_routes import STATUS_ROUTES
@@ -26,13 +26,13 @@ from joblane.http.file_routes import output_file_routes
 from joblane.http.request_jobs import RequestJobs
 from joblane.http.status_routes import status_routes
 from joblane.http.why_routes import why_routes
-from joblane.service.activity import ActivityReader
-from joblane.service.summary import Summaries
+from joblane.service.deployment.summary import Summaries
+from joblane.service.queue.activity import ActivityReader
 
 if TYPE_CHECKING:
-    from joblane.service.fleets import FleetReader
-    from joblane.service.output_files import OutputFiles
-    from joblane.service.read import JobReader
+    from joblane.service.files.outputs import OutputFiles
+    from joblane.service.fleet.fleets import FleetReader
+    from joblane.service.job.read import JobReader
     from joblane.service.why import WhyReader
 
 
@@ -74,8 +74,8 @@ def build(
 
     @cache
     def jobs() -> "JobReader":
-        from joblane.aws.jobs import JobStore  # few requests concern a job
-        from joblane.service.read import JobReader
+        from joblane.aws.job.jobs import JobStore  # few requests concern a job
+        from joblane.service.job.read import JobReader
 
         return JobReader(JobStore(dynamodb, settings.jobs_table), clock)
 
@@ -105,9 +105,9 @@ def build(
 
     @cache
     def fleets() -> "FleetReader":
-        from joblane.aws.auto_scaling_groups import AutoScalingGroups
-        from joblane.aws.fleet_records import FleetRecords
-        from joblane.service.fleets import FleetReader
+        from joblane.aws.fleet.auto_scaling import AutoScalingGroups
+        from joblane.aws.fleet.fleet_records import FleetRecords
+        from joblane.service.fleet.fleets import FleetReader
 
         groups = cache(lambda: AutoScalingGroups(clients.make("autoscaling"), settings.deployment))
         return FleetReader(
@@ -124,12 +124,12 @@ def build(
 
     @cache
     def make_why() -> "WhyReader":
-        from joblane.aws.conditions import ConditionStore
-        from joblane.aws.fleet_records import FleetRecords
-        from joblane.aws.job_places import JobPlaces
-        from joblane.aws.keys import KeyStore
-        from joblane.aws.lanes import Lanes
-        from joblane.aws.settings import SettingsStore
+        from joblane.aws.condition.conditions import ConditionStore
+        from joblane.aws.fleet.fleet_records import FleetRecords
+        from joblane.aws.job.places import JobPlaces
+        from joblane.aws.key.keys import KeyStore
+        from joblane.aws.queue.lanes import Lanes
+        from joblane.aws.queue.settings import SettingsStore
         from joblane.condition.policies import read_policies
         from joblane.queue.maxima import read_maxima
         from joblane.service.why import WhyReader
@@ -159,9 +159,9 @@ def build(
 
     @cache
     def outputs() -> "OutputFiles":
-        from joblane.aws.output_file_store import OutputFileStore
-        from joblane.aws.signed_uploads import SIGNING
-        from joblane.service.output_files import OutputFiles
+        from joblane.aws.files.output_store import OutputFileStore
+        from joblane.aws.files.signed_uploads import SIGNING
+        from joblane.service.files.outputs import OutputFiles
 
         s3 = cache(lambda: clients.make("s3", SIGNING))
         return OutputFiles(OutputFileStore(s3, settings.bucket))

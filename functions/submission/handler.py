@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools.logging import Logger
 from pydantic import Json
 
-from joblane.aws.agents import AgentStore
 from joblane.aws.audit import AuditStore
 from joblane.aws.clients import Clients
-from joblane.aws.idempotency import IdempotencyStore
-from joblane.aws.keyed_jobs import KeyedJobs
-from joblane.aws.keys import KeyStore
-from joblane.aws.lanes import Lanes
-from joblane.aws.output_store import OutputStore
-from joblane.aws.payload_store import PayloadStore
-from joblane.aws.result_store import ResultStore
-from joblane.aws.settings import SettingsStore
-from joblane.aws.usage import UsageStore
+from joblane.aws.fleet.agents import AgentStore
+from joblane.aws.job.idempotency import IdempotencyStore
+from joblane.aws.job.output_store import OutputStore
+from joblane.aws.job.payload_store import PayloadStore
+from joblane.aws.job.result_store import ResultStore
+from joblane.aws.key.keyed_jobs import KeyedJobs
+from joblane.aws.key.keys import KeyStore
+from joblane.aws.queue.lanes import Lanes
+from joblane.aws.queue.settings import SettingsStore
+from joblane.aws.queue.usage import UsageStore
 from joblane.contract.job_routes import JOB_ROUTES
 from joblane.contract.principal import AnyAccess
 from joblane.deployment.limits import Limits
@@ -35,39 +35,39 @@ from joblane.http.group_routes import group_routes
 from joblane.http.job_routes import job_operation_routes, job_routes, selected_jobs_routes
 from joblane.http.log_routes import log_route
 from joblane.http.request_jobs import RequestJobs
-from joblane.job.retention import Retention
 from joblane.key.policy import KeyTemplate
 from joblane.queue.maxima import Maxima
 from joblane.queue.routing import QueueFilter
-from joblane.service.admit import Admission
-from joblane.service.audit_trail import Trail
-from joblane.service.delete import JobDeleter
-from joblane.service.follow import FollowSender
-from joblane.service.key_admission import KeyAdmission
-from joblane.service.key_release import KeyRelease
-from joblane.service.key_rules import KeyRules
-from joblane.service.limit_check import LimitCheck
-from joblane.service.operations import Operations
-from joblane.service.output import JobOutput, WaitWindow
-from joblane.service.queue_router import QueueRouter
-from joblane.service.read import JobReader, JobViews
-from joblane.service.search import JobSearch
-from joblane.service.submit import Submitter
-from joblane.service.wake_up import send_wake_up
+from joblane.service.audit.trail import Trail
+from joblane.service.deployment.limit_check import LimitCheck
+from joblane.service.job.admit import Admission
+from joblane.service.job.delete import JobDeleter
+from joblane.service.job.operations import Operations
+from joblane.service.job.read import JobReader, JobViews
+from joblane.service.job.search import JobSearch
+from joblane.service.job.submit import Submitter
+from joblane.service.job.wake_up import send_wake_up
+from joblane.service.key.admission import KeyAdmission
+from joblane.service.key.release import KeyRelease
+from joblane.service.key.rules import KeyRules
+from joblane.service.output.follow import FollowSender
+from joblane.service.output.read import JobOutput, WaitWindow
+from joblane.service.queue.router import QueueRouter
+from joblane.state.retention import Retention
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
     from mypy_boto3_s3.client import S3Client
 
-    from joblane.aws.output_file_store import OutputFileStore
+    from joblane.aws.files.output_store import OutputFileStore
     from joblane.job.head import Head
     from joblane.notify.rules import NotifyRules
-    from joblane.service.delete_selected import SelectedDeletion
-    from joblane.service.groups import Groups
-    from joblane.service.input_check import InputCheck
-    from joblane.service.selected_jobs import SelectedJobs
-    from joblane.service.targets import Targets
-    from joblane.service.typed import TypedAdmission
+    from joblane.service.files.input_check import InputCheck
+    from joblane.service.group.groups import Groups
+    from joblane.service.job.delete_selected import SelectedDeletion
+    from joblane.service.job.selected_jobs import SelectedJobs
+    from joblane.service.target.targets import Targets
+    from joblane.service.typed.admission import TypedAdmission
 
 
 class Settings(Environment):
@@ -153,10 +153,10 @@ def build(
     @cache
     def targets() -> "Targets":
         # few jobs have a target, and the modules would be part of every cold start
-        from joblane.aws.job_groups import GroupStore
-        from joblane.service.group_expansion import Expansion
-        from joblane.service.group_members import Members
-        from joblane.service.targets import Targets
+        from joblane.aws.job.groups import GroupStore
+        from joblane.service.group.expansion import Expansion
+        from joblane.service.group.members import Members
+        from joblane.service.target.targets import Targets
 
         groups = GroupStore(dynamodb, settings.jobs_table)
         members = Members(groups, lanes, settings.retention, pool=pool)
@@ -209,10 +209,10 @@ def _make_typed(
     dynamodb: "DynamoDBClient", table: str, monotonic: Callable[[], float]
 ) -> "TypedAdmission":
     # Commands need none of them (see joblane.http.json_schema).
-    from joblane.aws.types import TypeStore
+    from joblane.aws.typed.types import TypeStore
     from joblane.http.json_schema import JsonSchema
-    from joblane.service.typed import TypedAdmission
-    from joblane.service.validation_time import ValidationTime
+    from joblane.service.typed.admission import TypedAdmission
+    from joblane.service.typed.validation_time import ValidationTime
 
     return TypedAdmission(TypeStore(dynamodb, table), JsonSchema, ValidationTime(monotonic))
 
@@ -228,8 +228,8 @@ def _inputs(
     settings: Settings, s3: "Callable[[], S3Client]", pool: Callable[[int], Executor]
 ) -> "InputCheck":
     # Few jobs have input files.
-    from joblane.aws.file_store import FileStore
-    from joblane.service.input_check import InputCheck
+    from joblane.aws.files.store import FileStore
+    from joblane.service.files.input_check import InputCheck
 
     files = FileStore(s3, settings.bucket)
     return InputCheck(files, settings.limits, settings.retention.files_days, pool=pool)
@@ -237,7 +237,7 @@ def _inputs(
 
 def _outputs(settings: Settings, s3: "Callable[[], S3Client]") -> "OutputFileStore":
     # Few jobs have output files.
-    from joblane.aws.output_file_store import OutputFileStore
+    from joblane.aws.files.output_store import OutputFileStore
 
     return OutputFileStore(s3, settings.bucket)
 
@@ -250,7 +250,7 @@ def _make_selected(
     pool: Callable[[int], Executor],
 ) -> "SelectedJobs":
     # Few requests change many jobs.
-    from joblane.service.selected_jobs import SelectedJobs
+    from joblane.service.job.selected_jobs import SelectedJobs
 
     return SelectedJobs(search, operations, groups, find, pool=pool)
 
@@ -263,7 +263,7 @@ def _make_selected_deletion(
     pool: Callable[[int], Executor],
 ) -> "SelectedDeletion":
     # Few requests delete many jobs.
-    from joblane.service.delete_selected import SelectedDeletion
+    from joblane.service.job.delete_selected import SelectedDeletion
 
     return SelectedDeletion(search, deleter, groups, find, pool=pool)
 
@@ -276,14 +276,14 @@ def _groups(
     pool: Callable[[int], Executor],
 ) -> "Groups":
     # Most requests concern no group.
-    from joblane.aws.job_groups import GroupStore
-    from joblane.service.group_cancel import GroupCancel
-    from joblane.service.group_delete import GroupDeleter
-    from joblane.service.group_members import Members
-    from joblane.service.group_restart import GroupRestart
-    from joblane.service.group_settlement import GroupSettlement
-    from joblane.service.group_view import GroupReader
-    from joblane.service.groups import Groups
+    from joblane.aws.job.groups import GroupStore
+    from joblane.service.group.cancel import GroupCancel
+    from joblane.service.group.delete import GroupDeleter
+    from joblane.service.group.groups import Groups
+    from joblane.service.group.members import Members
+    from joblane.service.group.restart import GroupRestart
+    from joblane.service.group.settlement import GroupSettlement
+    from joblane.service.group.view import GroupReader
 
     found, lanes, retention = GroupStore(*table), operations.lanes, operations.retention
     place = Members(found, lanes, retention, pool=pool).place

@@ -12,8 +12,8 @@ from typing import Any
 
 from pydantic import Json
 
-from joblane.service.testers.net import ConditionGuard, HttpTester, IpNetwork, TcpTester
-from joblane.service.testers.remote import TesterFunction
+from joblane.service.condition.testers.net import ConditionGuard, HttpTester, IpNetwork, TcpTester
+from joblane.service.condition.testers.remote import TesterFunction
 
 
 class Settings(Environment):

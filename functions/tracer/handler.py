@@ -16,12 +16,12 @@ from aws_lambda_powertools.logging import Logger
 
 import joblane
 from joblane.aws.clients import Clients
-from joblane.aws.secret_store import SecretProblem, SecretStore
-from joblane.aws.trace_queue import TraceQueue
+from joblane.aws.job.secret_store import SecretProblem, SecretStore
+from joblane.aws.trace.queue import TraceQueue
 from joblane.deployment.names import traces_dead_name, traces_name
 from joblane.errors import Unavailable
-from joblane.service.otlp_endpoint import NotExported, OtlpEndpoint
-from joblane.service.tracer import RETRY_S, Encoding, Tracer
+from joblane.service.trace.otlp_endpoint import NotExported, OtlpEndpoint
+from joblane.service.trace.tracer import RETRY_S, Encoding, Tracer
 
 
 class Settings(Environment):

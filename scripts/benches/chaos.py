@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 import httpx
 
-from ec2_agent.host.processes import is_running
+from ec2_agent.processes import is_running
 from scripts.local.cloud import Cloud, running_cloud
 from scripts.local.verdict import Case, count, output_of
 from scripts.local.weight import children

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from joblane import Client
 from joblane.aws.clients import Clients
 from joblane.deployment.names import table_name
-from joblane.job.retention import Retention
+from joblane.state.retention import Retention
 from scripts.costs.places import Piece, Used, here
 from scripts.local.cloud import DEPLOYMENT, TENANT, running_cloud
 

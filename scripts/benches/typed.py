@@ -31,7 +31,7 @@ from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import SandboxLimits, Spec
 from ec2_agent.sandbox.probe import probe
 from ec2_agent.shim.pool import Shims
-from joblane.aws.download import Download
+from joblane.aws.files.download import Download
 from joblane.job.head import Head, make_head
 from joblane.job.spec import Submission
 from tests.support.bundle import make_bundle

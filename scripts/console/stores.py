@@ -10,21 +10,21 @@ import boto3
 from ulid import ULID
 
 from joblane.audit.records import Who
-from joblane.aws.agent_facts import FactStore
-from joblane.aws.agents import AgentStore
-from joblane.aws.counters import CounterStore
-from joblane.aws.fleet_records import FleetRecords
-from joblane.aws.jobs import JobStore
-from joblane.aws.output_store import OutputStore
-from joblane.aws.types import TypeStore
+from joblane.aws.fleet.agents import AgentStore
+from joblane.aws.fleet.facts import FactStore
+from joblane.aws.fleet.fleet_records import FleetRecords
+from joblane.aws.job.jobs import JobStore
+from joblane.aws.job.output_store import OutputStore
+from joblane.aws.queue.counters import CounterStore
+from joblane.aws.typed.types import TypeStore
 from joblane.deployment.names import bucket_name, table_name
 from joblane.job.chunk import CHUNK_BYTES, Chunk
 from joblane.job.head import Head
-from joblane.job.lifecycle import ENDED, State
 from joblane.job.output import OutputRecord
 from joblane.job.spec import Submission
-from joblane.job.timeline import Step
 from joblane.queue.activity import Series, Tally
+from joblane.state.lifecycle import ENDED, State
+from joblane.state.timeline import Step
 from scripts.local.cloud import DEPLOYMENT, TENANT, Cloud
 from scripts.local.emulator import ACCOUNT, REGION
 

@@ -1,8 +1,8 @@
 """List prices of AWS: US dollars, us-east-1, first tier, without free tiers. Here and nowhere else.
 
-Used by scripts/cost and its page (docs/explanation/costs.md), by tests/unit/test_cost.py, and by
-what compares the places of output (scripts/bench output, decision 1201). Where the product decides
-by a price it has a constant of its own, which a test compares with this table.
+Used by scripts/cost and its page (docs/explanation/costs.md), by tests/unit/job/test_cost.py, and
+by what compares the places of output (scripts/bench output, decision 1201). Where the product
+decides by a price it has a constant of its own, which a test compares with this table.
 """
 
 from collections.abc import Iterator

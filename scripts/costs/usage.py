@@ -1,8 +1,8 @@
 """What jobs, agents and functions use of AWS, in units that are billed.
 
-Constants come from the product's own where it has them. JOB is what tests/unit/test_cost.py counts
-at the clients, REQUEUE what tests/unit/test_requeue.py counts. What can only be measured in AWS,
-such as the duration of a call, is an assumption and named so.
+Constants come from the product's own where it has them. JOB is what tests/unit/job/test_cost.py
+counts at the clients, REQUEUE what tests/unit/job/test_requeue.py counts. What can only be measured
+in AWS, such as the duration of a call, is an assumption and named so.
 """
 
 import math
@@ -14,12 +14,12 @@ from ec2_agent.lanes.intake import LONG_POLL_S
 from ec2_agent.lanes.queue_limits import READ_EVERY_S
 from ec2_agent.messages.flight import EXTEND_EVERY_S
 from ec2_agent.presence.inbox import POLL_S
-from joblane.aws.agents import SHARDS as AGENT_SHARDS
-from joblane.aws.job_items import WAKE_SHARDS
-from joblane.aws.keys import WAIT_SHARDS
+from joblane.aws.fleet.agents import SHARDS as AGENT_SHARDS
+from joblane.aws.job.items import WAKE_SHARDS
+from joblane.aws.key.keys import WAIT_SHARDS
 from joblane.deployment.names import LANES
 from joblane.job.chunk import CHUNK_BYTES, ROW_BYTES, belongs_in_s3
-from joblane.job.lease import HEARTBEAT_S
+from joblane.state.lease import HEARTBEAT_S
 from scripts.costs.prices import SECONDS
 
 MINUTES = SECONDS / 60

@@ -1,8 +1,10 @@
-"""The generated parts of docs/reference/states.md, from `joblane/job/lifecycle.py`."""
+"""The generated parts of docs/reference/states.md, from `joblane/state/lifecycle.py`."""
 
 import random
 
-from joblane.job.lifecycle import (
+from joblane.group.states import SETTLES, STATES
+from joblane.job.spec import Retry
+from joblane.state.lifecycle import (
     CLAIMABLE,
     ENDED,
     INDEXED,
@@ -15,8 +17,6 @@ from joblane.job.lifecycle import (
     State,
     settle,
 )
-from joblane.job.spec import Retry
-from joblane.target.states import SETTLES, STATES
 
 
 def transitions() -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
 
-from ec2_agent.host.processes import kill_process, start_ticks
+from ec2_agent.processes import kill_process, start_ticks
 from scripts.local.errors import LocalError
 
 RUN_MARK = "JOBLANE_RUN_DIR"

@@ -9,18 +9,18 @@ from concurrent.futures import Executor, Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from joblane.aws.agents import SHARDS, AgentStore
-from joblane.aws.auto_scaling_groups import AutoScalingGroups, ScalingActivity
 from joblane.aws.errors import AwsRefused, AwsSilent
-from joblane.aws.fleet_records import FleetRecords
-from joblane.aws.lanes import LaneQueue, Lanes, Lengths
-from joblane.aws.settings import SettingsStore
+from joblane.aws.fleet.agents import SHARDS, AgentStore
+from joblane.aws.fleet.auto_scaling import AutoScalingGroups, ScalingActivity
+from joblane.aws.fleet.fleet_records import FleetRecords
+from joblane.aws.queue.lanes import LaneQueue, Lanes, Lengths
+from joblane.aws.queue.settings import SettingsStore
 from joblane.deployment.names import Lane as LaneName
 from joblane.fleet.capacity import GroupState
 from joblane.fleet.record import FleetRecord
-from joblane.job.lease import Heartbeat
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.shares import Shares
+from joblane.state.lease import Heartbeat
 from scripts.simulation.fleet import Group, Phase
 from scripts.simulation.lane import Lane, Unavailable
 

@@ -16,10 +16,10 @@ from ec2_agent.lanes.queue_limits import READ_EVERY_S
 from ec2_agent.messages.flight import EXTEND_EVERY_S
 from ec2_agent.serving.gates import Candidate, Offer, judge
 from ec2_agent.serving.verdict import GiveBack, Verdict
-from joblane.aws.lanes import BATCH
-from joblane.job.lifecycle import State
+from joblane.aws.queue.lanes import BATCH
 from joblane.job.spec import DEFAULT_MEMORY_MB
 from joblane.queue.tenant_shares import Allowance
+from joblane.state.lifecycle import State
 from scripts.costs.month import START_S
 from scripts.simulation.job import Job
 from scripts.simulation.lane import Message, Poll

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from ec2_agent.presence.notices import POLL_S, Kind, Notice
-from joblane.aws.auto_scaling_groups import ScalingActivity
+from joblane.aws.fleet.auto_scaling import ScalingActivity
 from scripts.simulation.agent import Agent
 
 if TYPE_CHECKING:

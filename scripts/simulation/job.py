@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 from joblane.deployment.names import Lane
 from joblane.job.head import Head
-from joblane.job.lifecycle import State
 from joblane.job.spec import Submission
-from joblane.job.timeline import Step
+from joblane.state.lifecycle import State
+from joblane.state.timeline import Step
 
 _SPEC = Submission(command=("true",))
 """Nothing of it is simulated but that it has no deadline."""

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Protocol
 
 from ec2_agent.lanes.polling import LaneKey
-from joblane.aws.lanes import VISIBILITY_S
+from joblane.aws.queue.lanes import VISIBILITY_S
 from scripts.simulation.clock import Clock
 from scripts.simulation.job import Job, Usage
 

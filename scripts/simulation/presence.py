@@ -19,7 +19,7 @@ from joblane.fleet.idle import (
     decrements,
     why_leave,
 )
-from joblane.job.lease import HEARTBEAT_S, Heartbeat, Mode
+from joblane.state.lease import HEARTBEAT_S, Heartbeat, Mode
 
 if TYPE_CHECKING:
     from scripts.simulation.agent import Agent

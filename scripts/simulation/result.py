@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 
-from joblane.job.lifecycle import State
+from joblane.state.lifecycle import State
 from scripts.costs import prices
 from scripts.simulation.job import Job
 from scripts.simulation.scaling import ScalerFunction, Scaling

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 from joblane.aws.metrics import Metrics
 from joblane.deployment.names import fleet_name
 from joblane.fleet.capacity import FleetPlan
-from joblane.job.lifecycle import State
 from joblane.queue.activity import Change
-from joblane.service.fleet_snapshot import Sources
-from joblane.service.kick import Kick
-from joblane.service.scaler import Scaler
+from joblane.service.fleet.kick import Kick
+from joblane.service.fleet.scaler import Scaler
+from joblane.service.fleet.snapshot import Sources
+from joblane.state.lifecycle import State
 from scripts.costs.usage import STREAM_SHARDS
 from scripts.simulation.adapters import (
     Inline,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from joblane.deployment.names import LANES
-from joblane.job.lifecycle import State
+from joblane.state.lifecycle import State
 from scripts.simulation.fleet import Group
 from scripts.simulation.job import Job
 from scripts.simulation.lane import Unavailable

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from ec2_agent.lanes.intake import LONG_POLL_S
 from joblane.deployment.names import LANES
-from joblane.job.lease import Heartbeat
-from joblane.job.lifecycle import State
 from joblane.queue.settings import QueueSettings
-from joblane.service.thread_shares import ThreadShares
+from joblane.service.queue.thread_shares import ThreadShares
+from joblane.state.lease import Heartbeat
+from joblane.state.lifecycle import State
 from scripts.simulation.adapters import SimulatedAgents, SimulatedSettings
 from scripts.simulation.agent import Agent
 from scripts.simulation.clock import Clock
@@ -161,7 +161,7 @@ class World:
         self.heartbeats.pop(agent.name, None)
 
     def instance_ended(self, agent: Agent) -> None:
-        """Free the jobs of an instance that has ended, as `joblane.service.instance_end`."""
+        """Free the jobs of an instance that has ended, as `joblane.service.fleet.instance_end`."""
         row = self.heartbeats.pop(agent.name, None)
         if row is None:
             return

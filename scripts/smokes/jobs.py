@@ -10,8 +10,8 @@ from typing import Any, Unpack
 from joblane import Client
 from joblane.client.fields import Retry, SubmissionFields
 from joblane.client.refs import JobRef
-from joblane.job.lifecycle import EXIT_PERMANENT
 from joblane.job.spec import MAX_BATCH
+from joblane.state.lifecycle import EXIT_PERMANENT
 from scripts.smokes.runner import Failure
 from scripts.smokes.site import Site, wait_for
 from tests.support.events import EventSource, data_of

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from joblane import AsyncClient, JoblaneError
 from joblane.client.errors import ApiError
-from joblane.job.lifecycle import ENDED, State
+from joblane.state.lifecycle import ENDED, State
 from scripts.smokes.runner import Failure
 from scripts.smokes.site import Load, Site, wait_until
 

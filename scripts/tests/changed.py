@@ -30,15 +30,15 @@ STAGES = {
 ALL = ("tests/unit", "tests/infra", "kernel", "e2e", "console")
 
 CONCERNS = {
-    "README.md": ("tests/unit/test_docs.py",),
+    "README.md": ("tests/unit/scripts/test_docs.py",),
     "app.py": ("tests/infra",),
-    "console/": ("tests/unit/test_console_files.py", "console"),
-    "docs/": ("tests/unit/test_docs.py", "tests/unit/test_reference.py"),
+    "console/": ("tests/unit/console/test_files.py", "console"),
+    "docs/": ("tests/unit/scripts/test_docs.py", "tests/unit/scripts/test_reference.py"),
     "ec2_agent/sandbox/": ("kernel",),
     "package": ALL,
     "pyproject.toml": ALL,
     "scripts/setup": ALL,
-    "scripts/test": ("tests/unit/test_docs.py",),
+    "scripts/test": ("tests/unit/scripts/test_docs.py",),
     "tests/console/unit/": ("console",),
     "tests/infra/snapshots/": ("tests/infra/test_snapshot.py",),
     "uv.lock": ALL,

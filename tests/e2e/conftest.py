@@ -15,7 +15,7 @@ from botocore.config import Config
 from joblane import Client
 from joblane.aws.clients import QUICK, Clients
 from joblane.deployment.names import PLATFORM
-from joblane.job.lifecycle import ENDED
+from joblane.state.lifecycle import ENDED
 from scripts.local.cloud import TENANT, Cloud, running_cloud
 from scripts.local.deploy import BIN, deploy_directly
 from scripts.local.emulator import NO_TLS

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from joblane.aws.clients import Clients
-from joblane.aws.keys import KeyStore
+from joblane.aws.key.keys import KeyStore
 from joblane.deployment.names import table_name
 from joblane.key.segments import KeyName
 from joblane.key.state import KeyState

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from joblane.aws.agent_facts import FactStore
 from joblane.aws.clients import Clients
+from joblane.aws.fleet.facts import FactStore
 from joblane.deployment.names import table_name
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http

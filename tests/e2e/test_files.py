@@ -15,14 +15,14 @@ import httpx
 import pytest
 
 from joblane.aws.clients import Clients
-from joblane.aws.file_store import FileStore
-from joblane.aws.jobs import JobStore
-from joblane.aws.output_file_store import OutputFileStore
+from joblane.aws.files.output_store import OutputFileStore
+from joblane.aws.files.store import FileStore
+from joblane.aws.job.jobs import JobStore
 from joblane.deployment.names import table_name
 from joblane.files.models import Manifest, OutputFile, OutputSummary
-from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
-from joblane.job.timeline import Step
+from joblane.state.lifecycle import Outcome, State
+from joblane.state.timeline import Step
 from scripts.local.cloud import TENANT, Cloud
 from scripts.local.emulator import NO_TLS
 from tests.e2e.conftest import Http

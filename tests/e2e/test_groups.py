@@ -20,7 +20,7 @@ import pytest
 
 from joblane.aws.clients import Clients
 from joblane.aws.functions import CalledFunction
-from joblane.job.lifecycle import ENDED
+from joblane.state.lifecycle import ENDED
 from scripts.local.agent import AGENT
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from scripts.local.processes import end_shims

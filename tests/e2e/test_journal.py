@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ec2_agent.state.dynamodb import DynamoBackend
 from ec2_agent.state.records import BATCH, StateRecord, Verb, WriteResult, prepare
-from joblane.aws.agent_records import AgentRecords
 from joblane.aws.clients import Clients
+from joblane.aws.fleet.records import AgentRecords
 from joblane.deployment.names import table_name
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http
@@ -83,7 +83,7 @@ def test_jobs_end_once_while_the_state_service_is_killed_again_and_again(
 
 
 def test_the_table_keeps_records_as_the_contract_says(cloud: Cloud, clients: Clients):
-    """tests/unit/test_state_backends.py has the whole contract, over another DynamoDB."""
+    """tests/unit/agent/state/test_backends.py has the whole contract, over another DynamoDB."""
     assert cloud.endpoint
     table = table_name(DEPLOYMENT, "agents")
     backend = DynamoBackend(AgentRecords(clients.make("dynamodb"), table, "nobody"))

@@ -7,8 +7,8 @@ import threading
 import httpx
 import pytest
 
-from joblane.job.lifecycle import ENDED
 from joblane.key.segments import key_hash
+from joblane.state.lifecycle import ENDED
 from scripts.benches.keys import AGENTS, KeyedJobs
 from scripts.local.cloud import Cloud
 from scripts.local.witness import witness

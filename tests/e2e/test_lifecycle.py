@@ -10,8 +10,8 @@ import pytest
 from ulid import ULID
 
 from joblane.aws.clients import Clients
+from joblane.aws.fleet.inboxes import KEPT_S
 from joblane.aws.functions import CalledFunction
-from joblane.aws.inboxes import KEPT_S
 from joblane.deployment.names import inbox_name, lane_name, topic_name
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from scripts.local.emulator import ACCOUNT, REGION

@@ -10,7 +10,7 @@ import pytest
 
 from joblane.aws.clients import Clients
 from joblane.deployment.names import bucket_name
-from joblane.service.output import RETRY_MS, UNWAITED_MS
+from joblane.service.output.read import RETRY_MS, UNWAITED_MS
 from scripts.local.cloud import DEPLOYMENT
 from scripts.local.emulator import ACCOUNT, REGION
 from tests.e2e.conftest import Http

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from ec2_agent.host.processes import boottime
+from ec2_agent.processes import boottime
 from ec2_agent.settings import PACE, LeaseTimes
 from joblane.aws.clients import Clients
 from scripts.local.agent import AGENT

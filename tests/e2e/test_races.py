@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from ulid import ULID
 
 from joblane.aws.clients import Clients
-from joblane.aws.jobs import JobStore, Refused
+from joblane.aws.job.jobs import JobStore, Refused
 from joblane.deployment.names import table_name
 from joblane.job.head import Head, make_head
-from joblane.job.lifecycle import Event, State
 from joblane.job.moves import plan
 from joblane.job.spec import Submission
+from joblane.state.lifecycle import Event, State
 from scripts.local.cloud import DEPLOYMENT
 from tests.support.depth import budget
 

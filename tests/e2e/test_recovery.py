@@ -10,20 +10,20 @@ import httpx
 import pytest
 
 from joblane.aws.clients import LONG_POLL, Clients
-from joblane.aws.condition_places import ConditionPlaces
-from joblane.aws.conditions import ConditionStore
-from joblane.aws.executions import Executions
-from joblane.aws.jobs import JobStore
-from joblane.aws.lanes import LaneQueue
-from joblane.aws.requirements import Requirements
+from joblane.aws.condition.conditions import ConditionStore
+from joblane.aws.condition.executions import Executions
+from joblane.aws.condition.places import ConditionPlaces
+from joblane.aws.condition.requirements import Requirements
+from joblane.aws.job.jobs import JobStore
+from joblane.aws.queue.lanes import LaneQueue
 from joblane.condition.state import Phase
 from joblane.deployment.descriptor import Descriptor
 from joblane.deployment.names import descriptor_name, recovery_name, table_name
-from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
-from joblane.job.timeline import Step
-from joblane.service.condition_supervisor import ConditionSupervisor
+from joblane.service.condition.supervisor import ConditionSupervisor
+from joblane.state.lifecycle import Outcome, State
+from joblane.state.timeline import Step
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http
 from tests.sandbox.running import STOPS, go_on, marker

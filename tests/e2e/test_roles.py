@@ -217,12 +217,12 @@ def test_every_kind_of_parameter_is_known_to_belong_to_a_tenant_or_to_none():
     """A route with an id of a new kind of thing that tenants own needs a test like the above."""
     owned = {
         "job_id": "the test above",
-        "condition": "tests/unit/test_condition_routes.py",
-        "group": "tests/unit/test_group_routes.py",
-        "key": "tests/unit/test_key_routes.py",
+        "condition": "tests/unit/condition/test_routes.py",
+        "group": "tests/unit/group/test_routes.py",
+        "key": "tests/unit/key/test_routes.py",
         "path": "the test above: it is below a job_id",
-        "scope": "tests/unit/test_key_routes.py",
-        "type": "tests/unit/test_types_api.py",
+        "scope": "tests/unit/key/test_routes.py",
+        "type": "tests/unit/typed/test_api.py",
     }
     shared = {"queue", "agent"}
     kinds = {name for route in ROUTES for name in re.findall(r"\{([a-z_]+)\}", route.template)}

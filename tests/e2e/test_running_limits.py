@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from ec2_agent.agent import EX_TEMPFAIL
-from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
-from joblane.aws.settings import SettingsStore
+from joblane.aws.fleet.agents import AgentStore
+from joblane.aws.queue.settings import SettingsStore
 from joblane.deployment.names import table_name
-from joblane.job.lease import Heartbeat
-from joblane.service.running_shares import RunningShares
+from joblane.service.queue.running_shares import RunningShares
+from joblane.state.lease import Heartbeat
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http
 from tests.support.deployed import submit, wait_for, wait_for_job

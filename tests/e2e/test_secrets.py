@@ -11,7 +11,7 @@ import pytest
 from ulid import ULID
 
 from joblane.aws.clients import Clients
-from joblane.aws.output_store import object_key
+from joblane.aws.job.output_store import object_key
 from joblane.deployment.names import bucket_name, table_name
 from joblane.job.chunk import decode_chunk
 from scripts.local.cloud import Cloud

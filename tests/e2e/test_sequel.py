@@ -9,11 +9,11 @@ import pytest
 
 from joblane.aws.clients import Clients
 from joblane.aws.functions import CalledFunction
-from joblane.aws.keys import KeyStore
+from joblane.aws.key.keys import KeyStore
 from joblane.deployment.names import table_name
-from joblane.job.lifecycle import ENDED
 from joblane.key.segments import KeyName
 from joblane.key.state import KeyState
+from joblane.state.lifecycle import ENDED
 from scripts.local.cloud import DEPLOYMENT, TENANT, Cloud
 from tests.e2e.conftest import Http
 from tests.support.deployed import output, submit, until, wait_for

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from joblane.aws.clients import Clients
-from joblane.aws.fleet_records import FleetRecords
+from joblane.aws.fleet.fleet_records import FleetRecords
 from joblane.deployment.names import FLEET_RECORD, PLATFORM, table_name
 from joblane.fleet.record import FleetRecord
 from joblane.formats.times import rfc3339

@@ -7,7 +7,7 @@ import pytest
 
 from ec2_agent.agent import EX_TEMPFAIL
 from joblane.aws.clients import Clients
-from joblane.aws.lanes import LaneQueue
+from joblane.aws.queue.lanes import LaneQueue
 from joblane.deployment.names import inbox_name
 from joblane.job.message import Message
 from scripts.local.cloud import DEPLOYMENT, TENANT, Cloud

@@ -16,10 +16,10 @@ import pytest
 
 from infra.agent_install import BootValues, Installation, Setup
 from infra.assets import archive
-from joblane.aws.agents import AgentStore
+from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.table import decode, encode
 from joblane.fleet.absence import BootFailure, last_boot_failure
-from joblane.job.lease import Heartbeat
+from joblane.state.lease import Heartbeat
 
 
 def installation(tmp_path: Path, release: str, **changes: Any) -> Installation:

@@ -7,11 +7,11 @@ import pytest
 
 from infra.projection import MAX_AGE_S, patterns
 from infra.sequel import patterns as patterns_of_ends
-from joblane.aws.job_ends import read_end
-from joblane.aws.job_notifications import read_change
-from joblane.job.lifecycle import ENDED, TABLE, State
+from joblane.aws.job.ends import read_end
+from joblane.aws.notify.stream import read_change
 from joblane.notify.request import NOTIFY_STATES
 from joblane.queue.usage import OPEN_MINUTES
+from joblane.state.lifecycle import ENDED, TABLE, State
 from tests.infra.synthesis import Deployment
 
 

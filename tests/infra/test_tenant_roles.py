@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from joblane.aws.directory import directory_key
-from joblane.aws.keys import row_key
+from joblane.aws.condition.directory import directory_key
+from joblane.aws.key.keys import row_key
 from joblane.deployment.names import (
     BUNDLES,
     LANES,
@@ -28,8 +28,8 @@ from joblane.deployment.names import (
     output_key,
 )
 from joblane.job.output import stream_name
-from joblane.job.secret_names import parse
 from joblane.key.segments import KeyName
+from joblane.state.secret_names import parse
 from tests.infra.synthesis import ROOT, Deployment
 from tests.infra.templates import as_list, resolve, statements
 
@@ -100,7 +100,7 @@ def data_of(tenant: str) -> list[Call]:
                 ("ssm", "PARAMETER_ARN", parameter_arn),
             )
         ),
-        # The name that joblane.aws.payload_store gives to an object.
+        # The name that joblane.aws.job.payload_store gives to an object.
         Call("s3:GetObject", f"arn:aws:s3:::joblane-{ACCOUNT}-{REGION}/{PAYLOADS}{tenant}/{JOB}"),
         Call(
             "s3:GetObject", f"arn:aws:s3:::joblane-{ACCOUNT}-{REGION}/{BUNDLES}{tenant}/{64 * 'a'}"
@@ -113,12 +113,12 @@ def data_of(tenant: str) -> list[Call]:
         *items("types", ("GetItem",), f"{tenant}#sync-tickets#1"),
         *items("output", ("PutItem",), stream_name(tenant, JOB, 1)),
         *items("keys", ("GetItem",), row_key(tenant, KeyName.of("command", ["customer", "a"]))),
-        # The name that joblane.aws.output_store gives to an object.
+        # The name that joblane.aws.job.output_store gives to an object.
         Call(
             "s3:PutObject",
             f"arn:aws:s3:::joblane-{ACCOUNT}-{REGION}/{OUTPUT}{stream_name(tenant, JOB, 1)}/1-9",
         ),
-        # The name that joblane.aws.result_store gives to an object.
+        # The name that joblane.aws.job.result_store gives to an object.
         Call("s3:PutObject", f"arn:aws:s3:::joblane-{ACCOUNT}-{REGION}/{RESULTS}{tenant}/{JOB}/1"),
     ]
 

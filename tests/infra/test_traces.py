@@ -11,7 +11,7 @@ from infra.errors import ConfigError
 from infra.observability import find_used
 from infra.traces import ATTEMPTS, CALLS_AT_ONCE
 from joblane.config import Config
-from joblane.service.tracer import RETRY_S
+from joblane.service.trace.tracer import RETRY_S
 from scripts.costs.month import Load, Month
 from scripts.costs.resources import count
 from tests.infra.synthesis import Deployment, synthesize

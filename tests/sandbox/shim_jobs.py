@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from ec2_agent.host.capacity import HostCapacity, JobCounts
-from ec2_agent.host.processes import boottime, kill_process
 from ec2_agent.jobs.context import TypedContext
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.jobs.start import JobStarter
 from ec2_agent.messages.delivery import Delivery
+from ec2_agent.processes import boottime, kill_process
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Ending, SandboxLimits, Spec
 from ec2_agent.shim import files
 from ec2_agent.shim.pool import Shims
-from joblane.aws.lanes import Received
+from joblane.aws.queue.lanes import Received
 from joblane.deployment.limits import Limits as TenantLimits
 from joblane.job.head import Head, make_head
 from tests.sandbox.running import strongest

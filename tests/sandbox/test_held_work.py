@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import pytest
 
 from ec2_agent.files.beneath import open_regular
-from ec2_agent.host.processes import boottime, is_running
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.reconnect import reconnect
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.jobs.start import LeaseOver
+from ec2_agent.processes import boottime, is_running
 from ec2_agent.sandbox.model import SandboxLimits, Spec
 from ec2_agent.shim import files, held_work
 from tests.sandbox.running import alive, marker

@@ -13,7 +13,7 @@ import pytest
 from ec2_agent.jobs.context import TypedContext
 from ec2_agent.sandbox.model import Ending
 from ec2_agent.shim.operations import MAX_DEPTH, MAX_LINE, MESSAGE_CHARS, NAMES
-from joblane.job.result import MAX_RESULT_BYTES
+from joblane.state.result import MAX_RESULT_BYTES
 from tests.sandbox.running import REPOSITORY
 from tests.sandbox.shim_jobs import HEAD, Room, output, wait_end
 

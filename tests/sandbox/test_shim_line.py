@@ -18,7 +18,7 @@ from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.sandbox.model import Ending
 from ec2_agent.shim import files
 from joblane.job.head import make_head
-from joblane.job.result import INLINE_RESULT_BYTES
+from joblane.state.result import INLINE_RESULT_BYTES
 from tests.sandbox.running import STOPS, go_on, marker
 from tests.sandbox.shim_jobs import HEAD, Room, output, wait_end, wait_for
 from tests.support.jobs import JOB, submission

@@ -14,7 +14,6 @@ import pytest
 from ec2_agent.attempt.adoption import Adoption
 from ec2_agent.configuration import lock_state_directory
 from ec2_agent.errors import CannotStart
-from ec2_agent.host.processes import boottime, is_running, start_ticks
 from ec2_agent.jobs import reconnect as reconnecting
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.reconnect import ShimUnreachable, reconnect
@@ -22,6 +21,7 @@ from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.jobs.start import LeaseOver
 from ec2_agent.presence.roster import Roster
+from ec2_agent.processes import boottime, is_running, start_ticks
 from ec2_agent.sandbox import uids
 from ec2_agent.sandbox.model import Ending
 from ec2_agent.shim import files

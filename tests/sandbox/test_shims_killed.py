@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ec2_agent.host.processes import is_running
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.reconnect import reconnect
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
+from ec2_agent.processes import is_running
 from ec2_agent.sandbox.model import Ending
 from ec2_agent.shim import files
 from ec2_agent.shim.pool import SPARE

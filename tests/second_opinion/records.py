@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from joblane.aws.job_items import encode_spec, to_data, to_item
+from joblane.aws.job.items import encode_spec, to_data, to_item
 from joblane.aws.table import encode
+from joblane.group.record import Group, MemberOf
 from joblane.job.head import Head, make_head
-from joblane.job.lifecycle import TABLE, State
 from joblane.key.segments import KeyName
-from joblane.target.group import Group, MemberOf
+from joblane.state.lifecycle import TABLE, State
 from tests.support.aws import DESCRIPTOR
 from tests.support.groups import FIRST, GroupWorld
 from tests.support.jobs import JOB, submission

@@ -11,10 +11,10 @@ from typing import Any
 import botocore.session
 import pytest
 
-from joblane.aws.job_ends import read_end
-from joblane.aws.job_items import HEAD, NOTIFY
-from joblane.aws.job_notifications import read_change
-from joblane.aws.job_stream import read_record
+from joblane.aws.job.ends import read_end
+from joblane.aws.job.items import HEAD, NOTIFY
+from joblane.aws.job.stream import read_record
+from joblane.aws.notify.stream import read_change
 from joblane.aws.table import decode
 from joblane.notify.request import NOTIFY_STATES
 from tests.infra.synthesis import Deployment

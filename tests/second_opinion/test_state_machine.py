@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from infra.recovery_machine import RETRIES, Definition
-from joblane.job.lifecycle import State
+from joblane.state.lifecycle import State
 from tests.infra.synthesis import Deployment
 from tests.infra.templates import resolve
 from tests.second_opinion.engines import Engine

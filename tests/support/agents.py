@@ -24,7 +24,6 @@ from ec2_agent.files.staging import Stages
 from ec2_agent.files.transfers import Transfers
 from ec2_agent.host.capacity import HostCapacity, JobCounts
 from ec2_agent.host.lacking import LackingHost
-from ec2_agent.host.processes import boottime
 from ec2_agent.jobs.start import JobStarter
 from ec2_agent.lanes.claiming import Claimer
 from ec2_agent.messages.delivery import Delivery
@@ -33,6 +32,7 @@ from ec2_agent.outcomes.journal import Journal, JournalStore, OutcomeRecorder
 from ec2_agent.outcomes.record import OutcomeRecord
 from ec2_agent.outcomes.report import Report
 from ec2_agent.presence.roster import Roster
+from ec2_agent.processes import boottime
 from ec2_agent.sandbox.disk.space import DiskSpace
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.settings import AgentSettings
@@ -41,24 +41,24 @@ from ec2_agent.state.backend import Backend
 from ec2_agent.state.memory import MemoryBackend
 from ec2_agent.state.records import BATCH, StateRecord, Verb, WriteResult, prepare
 from ec2_agent.state.settings import StateSettings
-from joblane.aws.agents import AgentStore
-from joblane.aws.bundle_downloads import BundleDownloads
 from joblane.aws.clients import Clients
-from joblane.aws.file_store import FileStore
-from joblane.aws.jobs import JobStore
-from joblane.aws.keys import KeyStore
-from joblane.aws.lanes import LaneQueue
-from joblane.aws.output_file_store import OutputFileStore
-from joblane.aws.payload_store import PayloadStore
-from joblane.aws.requirements import Requirements
-from joblane.aws.result_store import ResultStore
-from joblane.aws.secret_store import SecretStore
-from joblane.aws.types import TypeStore
+from joblane.aws.condition.requirements import Requirements
+from joblane.aws.files.output_store import OutputFileStore
+from joblane.aws.files.store import FileStore
+from joblane.aws.fleet.agents import AgentStore
+from joblane.aws.job.jobs import JobStore
+from joblane.aws.job.payload_store import PayloadStore
+from joblane.aws.job.result_store import ResultStore
+from joblane.aws.job.secret_store import SecretStore
+from joblane.aws.key.keys import KeyStore
+from joblane.aws.queue.lanes import LaneQueue
+from joblane.aws.typed.bundle_downloads import BundleDownloads
+from joblane.aws.typed.types import TypeStore
 from joblane.deployment.limits import Limits
 from joblane.deployment.names import Lane, table_name
 from joblane.job.fields import GRACE_S
 from joblane.job.head import Head
-from joblane.job.lease import Heartbeat
+from joblane.state.lease import Heartbeat
 from tests.support.aws import DESCRIPTOR, output_store
 from tests.support.recovery import supervisor
 from tests.support.temporary import temporary_folder

@@ -5,11 +5,11 @@ import time
 from typing import Any
 
 from joblane.audit.records import Who
-from joblane.job.lease import Heartbeat
-from joblane.job.lifecycle import State
-from joblane.job.timeline import Step
-from joblane.job.type_definition import TypeDefinition, TypeVersion
 from joblane.key.segments import key_hash
+from joblane.state.lease import Heartbeat
+from joblane.state.lifecycle import State
+from joblane.state.timeline import Step
+from joblane.typed.definition import TypeDefinition, TypeVersion
 from scripts.console.api import Api, wait_for_state
 from scripts.console.seeds import RUNS
 from scripts.console.stores import Stores

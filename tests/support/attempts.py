@@ -7,12 +7,12 @@ from typing import Any
 
 from ec2_agent.attempt.run import Attempt
 from ec2_agent.sandbox.launcher import Launcher
-from joblane.aws.lanes import LaneQueue
+from joblane.aws.queue.lanes import LaneQueue
 from joblane.job.fields import GRACE_S
 from joblane.job.head import Head, make_head
 from joblane.job.message import Message
 from joblane.job.output import Cursor
-from joblane.service.log_pages import log_page
+from joblane.service.output.pages import log_page
 from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB, submission

@@ -12,10 +12,10 @@ from botocore.config import Config
 from botocore.loaders import Loader, create_loader
 from pydantic import BaseModel
 
-from joblane.aws.agents import AgentStore
 from joblane.aws.clients import QUICK, Clients
-from joblane.aws.jobs import JobStore
-from joblane.aws.output_store import OutputStore
+from joblane.aws.fleet.agents import AgentStore
+from joblane.aws.job.jobs import JobStore
+from joblane.aws.job.output_store import OutputStore
 from joblane.deployment.descriptor import Descriptor, QueueDescriptor
 from joblane.deployment.names import (
     LANES,
@@ -30,7 +30,7 @@ from joblane.deployment.names import (
     traces_name,
 )
 from joblane.job.head import Head
-from joblane.job.retention import Retention
+from joblane.state.retention import Retention
 from tests.support import schemas
 
 S = TypeVar("S", bound=BaseModel)

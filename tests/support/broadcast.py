@@ -5,12 +5,12 @@ from typing import Any
 from functions.sequel import handler as sequel
 from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
-from joblane.aws.job_groups import GroupStore
+from joblane.aws.job.groups import GroupStore
+from joblane.group.record import Group
 from joblane.job.head import Head
-from joblane.job.lifecycle import Outcome, State
 from joblane.job.moves import AttemptFacts
-from joblane.job.timeline import Step
-from joblane.target.group import Group
+from joblane.state.lifecycle import Outcome, State
+from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, configure
 from tests.support.fleet import beat
 from tests.support.memory import Memory

@@ -19,7 +19,7 @@ from ec2_agent.presence.notices import Kind, Notice
 from ec2_agent.retry import AWS_RETRY, Backoff
 from ec2_agent.scale_in.group import AutoScalingInstance
 from ec2_agent.scale_in.scale_in import ScaleIn
-from joblane.aws.agents import AgentStore
+from joblane.aws.fleet.agents import AgentStore
 from joblane.fleet.idle import LeavingPolicy
 from joblane.job.head import Head
 from tests.support.agents import settings
@@ -30,7 +30,7 @@ from tests.support.serving import ServingCore
 if TYPE_CHECKING:
     from ec2_agent.compose import Parts as AgentParts
     from ec2_agent.messages.flight import Flight
-    from joblane.job.lease import Heartbeat
+    from joblane.state.lease import Heartbeat
 
 POLICY = LeavingPolicy(idle_s=105)
 """It ends within a poll: an idle agent polls all its lanes for 20 s, at the same time."""

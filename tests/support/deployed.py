@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 
 from joblane.aws.clients import Clients
-from joblane.aws.lanes import LaneQueue
+from joblane.aws.queue.lanes import LaneQueue
 from joblane.deployment.names import lane_name, table_name
-from joblane.job.lifecycle import ENDED
 from joblane.job.message import Message
+from joblane.state.lifecycle import ENDED
 from scripts.local.cloud import DEPLOYMENT, TENANT
 
 Call = Callable[..., httpx.Response]

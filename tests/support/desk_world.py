@@ -12,7 +12,7 @@ from ec2_agent.core import Clocks
 from ec2_agent.messages.delivery import Delivery
 from ec2_agent.presence.inbox import Inbox
 from ec2_agent.serving import slots
-from joblane.aws.lanes import LaneQueue, Received
+from joblane.aws.queue.lanes import LaneQueue, Received
 from joblane.contract.job import job_view
 from joblane.deployment.names import inbox_name
 from joblane.formats.ids import nth_id
@@ -20,7 +20,7 @@ from joblane.job.head import Head, make_head
 from joblane.job.message import Command, Message
 from joblane.job.spec import DEFAULT_MEMORY_MB
 from joblane.queue.tenant_shares import Allowance
-from joblane.service.wake_up import wake_up_message
+from joblane.service.job.wake_up import wake_up_message
 from tests.support import inline_calls
 from tests.support.agents import settings
 from tests.support.aws import DESCRIPTOR, NAME

@@ -7,7 +7,7 @@ from typing import Any
 
 from joblane.deployment.names import inbox_name
 from joblane.errors import Unavailable
-from joblane.job.lease import Heartbeat
+from joblane.state.lease import Heartbeat
 from tests.support.aws import NAME, PREFIX, Cloud
 
 FLEET: dict[str, Any] = {

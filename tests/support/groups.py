@@ -9,20 +9,20 @@ from typing import Any
 
 from aws_lambda_powertools.logging import Logger
 
-from joblane.aws.job_ends import read_end
-from joblane.aws.job_groups import GroupStore
-from joblane.aws.lanes import Lanes
+from joblane.aws.job.ends import read_end
+from joblane.aws.job.groups import GroupStore
+from joblane.aws.queue.lanes import Lanes
 from joblane.deployment.names import inbox_name
+from joblane.group.record import Group, MemberOf, begin_page, note_placed, roll
+from joblane.group.states import state_of
 from joblane.job.head import Head, make_head
-from joblane.job.lifecycle import ENDED, Outcome, State
 from joblane.job.moves import AttemptFacts
-from joblane.job.timeline import Step
-from joblane.service.group_members import Members
-from joblane.service.group_restart import GroupRestart
-from joblane.service.group_settlement import GroupSettlement
-from joblane.service.operations import Operations
-from joblane.target.group import Group, MemberOf, begin_page, note_placed, roll
-from joblane.target.states import state_of
+from joblane.service.group.members import Members
+from joblane.service.group.restart import GroupRestart
+from joblane.service.group.settlement import GroupSettlement
+from joblane.service.job.operations import Operations
+from joblane.state.lifecycle import ENDED, Outcome, State
+from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, NAME
 from tests.support.dynamodb import Dynamo, Tables
 from tests.support.inline_calls import Inline

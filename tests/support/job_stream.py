@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from joblane.aws.job_items import to_item
+from joblane.aws.job.items import to_item
 from joblane.job.head import Head, make_head
-from joblane.job.lifecycle import State
-from joblane.job.timeline import Step
+from joblane.state.lifecycle import State
+from joblane.state.timeline import Step
 from tests.support.jobs import submission
 
 NOON = 1_800_014_400

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from joblane.aws.job_items import HEAD, attention, member_of, tenant_of
+from joblane.aws.job.items import HEAD, attention, member_of, tenant_of
 from joblane.aws.table import decode
-from joblane.job.lifecycle import INDEXED, State
 from joblane.job.spec import Submission
+from joblane.state.lifecycle import INDEXED, State
 
 JOB = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Literal
 
-from joblane.job.lifecycle import ENDED, State
 from joblane.key import decide
 from joblane.key.decide import (
     Admission,
@@ -30,6 +29,7 @@ from joblane.key.decide import (
     ends_of,
 )
 from joblane.key.state import Grant
+from joblane.state.lifecycle import ENDED, State
 from tests.support.key_world import (
     IDS,
     RETRIED,

@@ -10,8 +10,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import get_args
 
-from joblane.job.lifecycle import ENDED, State
 from joblane.key.policy import KeyLimits, WhenFull
+from joblane.state.lifecycle import ENDED, State
 from tests.support.key_model import Model
 from tests.support.key_world import HELD, IDS, Case, Rules, World
 

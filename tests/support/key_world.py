@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar
 
-from joblane.job.lifecycle import ENDED, TRANSITIONS, State
 from joblane.key import decide
 from joblane.key.decide import (
     Admission,
@@ -18,6 +17,7 @@ from joblane.key.decide import (
 )
 from joblane.key.policy import KeyLimits
 from joblane.key.state import Grant, KeyState
+from joblane.state.lifecycle import ENDED, TRANSITIONS, State
 
 IDS = "abcdef"
 

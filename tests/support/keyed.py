@@ -7,10 +7,10 @@ from functions.sequel import handler
 from joblane.aws.clients import Clients
 from joblane.deployment.names import alternate_name
 from joblane.job.head import Head
-from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.moves import AttemptFacts, plan
-from joblane.job.timeline import Step
-from joblane.service.sequel import Sequel
+from joblane.service.job.sequel import Sequel
+from joblane.state.lifecycle import Event, Outcome, State
+from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud, OneEach
 from tests.support.keys import OTHER, job, put_keyed, stored
 from tests.support.memory import Memory

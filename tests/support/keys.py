@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from joblane.aws.keys import KeyStore, StoredKey
+from joblane.aws.key.keys import KeyStore, StoredKey
 from joblane.deployment.names import table_name
 from joblane.job.head import Head, make_head
-from joblane.job.lifecycle import State
 from joblane.key.policy import KeyLimits
 from joblane.key.segments import KeyName
 from joblane.key.state import KeyState
+from joblane.state.lifecycle import State
 from tests.support.aws import DESCRIPTOR, NAME, Cloud
 from tests.support.jobs import JOB, submission
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError, ConnectTimeoutError
 
-from joblane.aws.lanes import VISIBILITY_S, Received
+from joblane.aws.queue.lanes import VISIBILITY_S, Received
 from joblane.job.head import make_head
 from joblane.job.message import Message
 from tests.support.aws import DESCRIPTOR, NAME, Cloud
@@ -21,7 +21,7 @@ from tests.support.jobs import submission
 from tests.support.memory import Memory as CloudInMemory
 
 if TYPE_CHECKING:
-    from joblane.job.lease import Heartbeat
+    from joblane.state.lease import Heartbeat
 
 INSTANCE = "i-0123456789abcdef0"
 RUN_S = 3.0

@@ -19,7 +19,7 @@ from functions.scaler.handler import Settings, build
 from joblane.aws.clients import QUICK, Clients
 from joblane.deployment.names import fleet_name
 from joblane.fleet.idle import LeavingPolicy
-from joblane.service.scaler import Scaler
+from joblane.service.fleet.scaler import Scaler
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME
 from tests.support.departing import POLICY, Process
 from tests.support.inline_calls import Inline

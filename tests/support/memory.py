@@ -25,7 +25,7 @@ from botocore.exceptions import ClientError
 from botocore.hooks import EventAliaser, HierarchicalEmitter
 from botocore.session import Session
 
-from joblane.aws.inboxes import NO_SUCH_QUEUE
+from joblane.aws.fleet.inboxes import NO_SUCH_QUEUE
 from joblane.deployment.names import descriptor_name
 from tests.support.aws import (
     DESCRIPTOR,

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from joblane.aws.keys import StoredKey
+from joblane.aws.key.keys import StoredKey
 from joblane.condition.state import Phase
 from joblane.job.head import Head
-from joblane.job.lifecycle import OPERATORS, TABLE, TRANSITIONS, State
 from joblane.job.message import Message, NotOurs
+from joblane.state.lifecycle import OPERATORS, TABLE, TRANSITIONS, State
 from tests.support.aws import DESCRIPTOR
 from tests.support.expressions import Item
 from tests.support.fleet import inbox

@@ -8,21 +8,21 @@ from typing import Any
 from functions.recovery.handler import Settings, build
 from infra.recovery_machine import definition
 from joblane.aws.clients import Clients
-from joblane.aws.condition_places import ConditionPlaces
-from joblane.aws.conditions import ConditionStore
-from joblane.aws.executions import Executions
-from joblane.aws.jobs import JobStore, Refused
-from joblane.aws.lanes import LaneQueue, Received
+from joblane.aws.condition.conditions import ConditionStore
+from joblane.aws.condition.executions import Executions
+from joblane.aws.condition.places import ConditionPlaces
+from joblane.aws.job.jobs import JobStore, Refused
+from joblane.aws.queue.lanes import LaneQueue, Received
 from joblane.deployment.limits import Limits
 from joblane.deployment.names import Lane, table_name
 from joblane.job.head import make_head
-from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
-from joblane.job.timeline import Step
-from joblane.service.condition_supervisor import ConditionSupervisor
-from joblane.service.recover import MAX_STEPS
-from joblane.service.testers import BadParameters, Finding, Tester
+from joblane.service.condition.recover import MAX_STEPS
+from joblane.service.condition.supervisor import ConditionSupervisor
+from joblane.service.condition.testers import BadParameters, Finding, Tester
+from joblane.state.lifecycle import Outcome, State
+from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, NAME, PREFIX, Cloud
 from tests.support.clock import Clock
 from tests.support.jobs import JOB, submission

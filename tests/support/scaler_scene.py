@@ -15,9 +15,9 @@ from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud
 from tests.support.fleet import heartbeat
 
 if TYPE_CHECKING:
-    from joblane.aws.auto_scaling_groups import ScalingActivity
+    from joblane.aws.fleet.auto_scaling import ScalingActivity
     from joblane.fleet.record import FleetRecord
-    from joblane.service.scaler import Scaler
+    from joblane.service.fleet.scaler import Scaler
 
 MINUTE = 60.0
 GROUP = fleet_name(NAME, "main")

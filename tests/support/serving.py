@@ -13,11 +13,11 @@ from ec2_agent.outcomes.journal import JournalStore
 from ec2_agent.retry import Backoff, aws_backoff
 from ec2_agent.serving.desk import Runner
 from ec2_agent.settings import AgentSettings
-from joblane.aws.agents import AgentStore
 from joblane.aws.clients import Clients
-from joblane.aws.jobs import JobStore
-from joblane.aws.keys import KeyStore
-from joblane.aws.settings import SettingsStore
+from joblane.aws.fleet.agents import AgentStore
+from joblane.aws.job.jobs import JobStore
+from joblane.aws.key.keys import KeyStore
+from joblane.aws.queue.settings import SettingsStore
 from joblane.deployment.names import table_name
 from tests.support.agents import DirectStore
 from tests.support.recovery import supervisor

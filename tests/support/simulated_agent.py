@@ -24,14 +24,14 @@ from ec2_agent.outcomes.judge import (
 )
 from ec2_agent.retry import AWS_RETRY, Backoff
 from ec2_agent.sandbox.model import Ending, Usage
-from joblane.aws.lanes import VISIBILITY_S, LaneQueue, Received
+from joblane.aws.queue.lanes import VISIBILITY_S, LaneQueue, Received
 from joblane.condition.blocking import Blocking, decode
 from joblane.condition.names import scope_name
 from joblane.deployment.names import LANES, inbox_name
 from joblane.job.head import Head
-from joblane.job.lease import LEASE_S, Progress
-from joblane.job.lifecycle import EXIT_BLOCKED, EXIT_PERMANENT, Outcome
 from joblane.job.message import Command
+from joblane.state.lease import LEASE_S, Progress
+from joblane.state.lifecycle import EXIT_BLOCKED, EXIT_PERMANENT, Outcome
 from tests.support.agents import DirectStore, settings
 from tests.support.aws import DESCRIPTOR, NAME, PREFIX
 from tests.support.loop import NO_DELAY, SimLoop

@@ -9,15 +9,15 @@ from joblane.condition.state import ConditionState, Phase
 from joblane.deployment.names import Lane
 from joblane.fleet.record import STALE_MS, FleetRecord
 from joblane.formats.times import rfc3339
+from joblane.group.record import Group
 from joblane.job.head import Head, make_head
-from joblane.job.lease import LEASE_S, Heartbeat
-from joblane.job.lifecycle import Outcome, State
-from joblane.job.timeline import Step
 from joblane.key.segments import KeyName
 from joblane.queue.maxima import Maxima
 from joblane.queue.settings import QueueSettings
 from joblane.queue.tenant_shares import TenantShares
-from joblane.target.group import Group
+from joblane.state.lease import LEASE_S, Heartbeat
+from joblane.state.lifecycle import Outcome, State
+from joblane.state.timeline import Step
 from joblane.why.explain import explain
 from joblane.why.reason import Code, Reason
 from joblane.why.situation import (

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from joblane.aws.job_traces import read_ended
+from joblane.aws.trace.stream import read_ended
 from joblane.job.head import Head, make_head
-from joblane.job.lifecycle import Event, Outcome, State
 from joblane.job.moves import AttemptFacts, plan
 from joblane.job.spans import Ended, Span, spans
-from joblane.job.timeline import Step
-from joblane.job.trace import TraceContext
+from joblane.state.lifecycle import Event, Outcome, State
+from joblane.state.timeline import Step
+from joblane.state.trace import TraceContext
 from tests.support.jobs import submission
 from tests.support.keyed import NOW_MS, Deployed
 from tests.support.keys import job

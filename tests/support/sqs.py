@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from botocore.exceptions import ClientError
 
-from joblane.aws.inboxes import NO_SUCH_QUEUE
+from joblane.aws.fleet.inboxes import NO_SUCH_QUEUE
 from tests.support.aws import PREFIX
 
 if TYPE_CHECKING:

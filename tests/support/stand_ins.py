@@ -19,8 +19,8 @@ from ec2_agent.sandbox.model import Ending, Usage
 from ec2_agent.settings import AgentSettings
 from ec2_agent.state.settings import StateSettings
 from joblane.aws.clients import LONG_POLL, QUICK, Clients
-from joblane.aws.jobs import JobStore
-from joblane.aws.lanes import Received
+from joblane.aws.job.jobs import JobStore
+from joblane.aws.queue.lanes import Received
 from joblane.deployment.descriptor import Descriptor
 from joblane.deployment.names import descriptor_name, inbox_name
 from joblane.job.head import Head

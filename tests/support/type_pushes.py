@@ -3,7 +3,7 @@
 import hashlib
 from typing import Any
 
-from joblane.aws.keys import KeyStore
+from joblane.aws.key.keys import KeyStore
 from joblane.deployment.names import bundle_key
 from joblane.key.segments import KeyName
 from joblane.key.state import KeyState

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from joblane.audit.records import Who
-from joblane.aws.types import TypeStore
-from joblane.job.type_definition import TypeDefinition, TypeVersion
+from joblane.aws.typed.types import TypeStore
+from joblane.typed.definition import TypeDefinition, TypeVersion
 from tests.support.aws import DESCRIPTOR, Cloud
 
 DIGEST = "0" * 64

@@ -11,9 +11,9 @@ from joblane.contract.job_events import Delivery, job_event
 from joblane.job.head import make_head
 from joblane.notify.request import Notify
 from joblane.notify.rules import NotifyRules
-from joblane.service.notifier import NotDelivered
+from joblane.service.notify.notifier import NotDelivered
+from joblane.service.notify.webhook import Webhooks
 from joblane.service.outbound import Guard
-from joblane.service.webhook import Webhooks
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME
 from tests.support.http_server import Quiet, serving
 from tests.support.jobs import JOB, submission

@@ -22,13 +22,13 @@ from functions.requeue import handler as requeue
 from functions.sequel import handler as sequel
 from functions.submission import handler as submission
 from infra.recovery_machine import definition
-from joblane.aws.jobs import JobStore
-from joblane.aws.keys import KeyStore, StoredKey
+from joblane.aws.job.jobs import JobStore
+from joblane.aws.key.keys import KeyStore, StoredKey
 from joblane.deployment.names import LANES
 from joblane.job.head import Head
-from joblane.job.lease import HEARTBEAT_S
 from joblane.key.segments import KeyName
 from joblane.queue.tenant_shares import Allowance
+from joblane.state.lease import HEARTBEAT_S
 from tests.support import recovery
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, KEYS_TABLE, NAME, queue_urls
 from tests.support.clock import Clock

@@ -8,9 +8,9 @@ from hypothesis.strategies import text
 
 from ec2_agent.sandbox.launcher import Launcher
 from joblane.aws.clients import Clients
-from joblane.aws.usage import UsageStore
+from joblane.aws.queue.usage import UsageStore
 from joblane.deployment.names import table_name
-from joblane.service.count import Counting
+from joblane.service.queue.count import Counting
 from tests.support.asked import write_notes
 from tests.support.aws import NAME, Cloud, configure
 from tests.support.job_stream import NOON

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from joblane.job.lifecycle import ENDED, State
-from joblane.target.states import add_up, sentence, state_of
+from joblane.group.states import add_up, sentence, state_of
+from joblane.state.lifecycle import ENDED, State
 from tests.support.client.fake_api import FakeApi, Fault, Request, ok, problem
 
 GROUP = "01JG"

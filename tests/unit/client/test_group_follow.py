@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from joblane.client.answers import GroupPage
 from joblane.client.follow import News
 from joblane.client.group_follow import GroupReading
-from joblane.target.group import MOST_MEMBERS, PAGE
+from joblane.group.record import MOST_MEMBERS, PAGE
 
 
 @dataclass

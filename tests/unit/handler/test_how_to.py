@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from joblane.handler.collect import collect
-from joblane.job.type_definition import TypeContract
+from joblane.typed.definition import TypeContract
 from tests.support.client.fake_api import FakeApi
 from tests.support.programs import MYPY_CACHE
 

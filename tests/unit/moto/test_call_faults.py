@@ -16,14 +16,14 @@ from botocore.exceptions import ClientError
 from ec2_agent.aws_calls import direct
 from ec2_agent.aws_calls.jobs import ClaimCalls
 from ec2_agent.aws_calls.queues import QueueCalls
-from joblane.aws.jobs import JobStore, Refused
-from joblane.aws.lanes import LaneQueue, Received
+from joblane.aws.job.jobs import JobStore, Refused
+from joblane.aws.queue.lanes import LaneQueue, Received
 from joblane.aws.table import Table
 from joblane.job.head import Head, make_head
-from joblane.job.lifecycle import Outcome, State
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
-from joblane.job.timeline import Step
+from joblane.state.lifecycle import Outcome, State
+from joblane.state.timeline import Step
 from tests.support.answering import Asked, Part, Script, Server, answer, serving
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB, submission

@@ -10,7 +10,7 @@ from botocore.stub import Stubber
 
 from functions.status.handler import Settings, build
 from joblane.aws.clients import Clients
-from joblane.aws.fleet_records import FleetRecords
+from joblane.aws.fleet.fleet_records import FleetRecords
 from joblane.deployment.names import FLEET_RECORD, table_name
 from joblane.fleet.record import FleetRecord
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, OneEach

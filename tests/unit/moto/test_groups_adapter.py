@@ -14,8 +14,8 @@ from botocore.compat import HTTPHeaders
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
-from joblane.aws.auto_scaling_groups import AutoScalingGroups, ScalingActivity, Size
 from joblane.aws.clients import QUICK
+from joblane.aws.fleet.auto_scaling import AutoScalingGroups, ScalingActivity, Size
 from joblane.fleet.capacity import GroupState
 from tests.support.aws import NAME, Cloud, OneEach, new_session
 

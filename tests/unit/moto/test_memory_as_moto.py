@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from joblane.aws.file_store import FileStore
-from joblane.aws.inboxes import Inboxes
-from joblane.aws.lanes import LaneQueue
-from joblane.aws.output_file_store import OutputFileStore
+from joblane.aws.files.output_store import OutputFileStore
+from joblane.aws.files.store import FileStore
+from joblane.aws.fleet.inboxes import Inboxes
+from joblane.aws.queue.lanes import LaneQueue
 from joblane.deployment.names import inbox_name
 from joblane.job.chunk import Chunk
 from joblane.job.message import Message
@@ -19,7 +19,7 @@ from tests.support.aws import DESCRIPTOR, NAME, PREFIX
 from tests.support.jobs import JOB
 from tests.support.mirror import Mirror
 from tests.support.recovery import World
-from tests.unit.test_recovery_crashes import becomes_well, nothing_lost
+from tests.unit.condition.test_recovery_crashes import becomes_well, nothing_lost
 
 
 @pytest.mark.usefixtures("aws_in_moto")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from joblane.formats.ids import submitted_ms
-from joblane.job.trace import Traced
+from joblane.state.trace import Traced
 
 Action = Literal[
     "cancel",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypedDict, cast
 
 from joblane.client.errors import AnswerError
-from joblane.job.lifecycle import ENDED
+from joblane.state.lifecycle import ENDED
 
 
 class JobJson(TypedDict, total=False):

@@ -25,7 +25,7 @@ from joblane.client.refs import result_of, unless_completed
 from joblane.client.responses import refusal
 from joblane.client.watch_calls import WATCH, Watch, WatchCalls, usual_policy
 from joblane.handler.job_type import JobType
-from joblane.job.lifecycle import State
+from joblane.state.lifecycle import State
 
 J = TypeVar("J")
 R = TypeVar("R")

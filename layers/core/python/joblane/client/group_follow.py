@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from joblane.client.answers import GroupPage, JobJson, MemberJson, member_ended
 from joblane.client.calls import Call, Item, Stream
 from joblane.client.follow import FollowPolicy, News, RepeatedCall, Runtime
-from joblane.job.lifecycle import ENDED
+from joblane.state.lifecycle import ENDED
 
 GROUP = FollowPolicy(busy_s=0.2, idle_share=0.2, idle_max_s=5.0)
 """Intervals of following a group: 0.2 s while members end, and up to 5 s without news."""

@@ -40,7 +40,7 @@ from joblane.client.follow import FollowPolicy, News, RepeatedCall, Runtime
 from joblane.client.log_calls import LogCalls, job_path
 from joblane.client.tracing import trace_headers
 from joblane.handler.job_type import JobType
-from joblane.job.lifecycle import ENDED
+from joblane.state.lifecycle import ENDED
 
 WAIT = FollowPolicy(busy_s=0.2, idle_share=1.0, idle_max_s=5.0)
 """Intervals of waiting for a job's end: 0.2 s, then as long as it has waited so far, which doubles

@@ -17,7 +17,7 @@ from joblane.client.files.calls import FileCalls
 from joblane.client.job_calls import JobCalls
 from joblane.client.log_calls import LogCalls
 from joblane.handler.job_type import JobType
-from joblane.job.lifecycle import ENDED, State
+from joblane.state.lifecycle import ENDED, State
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # of mypy: the one of typing has defaults since 3.13
@@ -76,7 +76,7 @@ class JobValues(Caller[C], Generic[C, J, T]):
 
     @property
     def state(self) -> str:
-        """A `joblane.job.lifecycle.State`, or a state that is newer than this version."""
+        """A `joblane.state.lifecycle.State`, or a state that is newer than this version."""
         return self.data["state"]
 
     @property

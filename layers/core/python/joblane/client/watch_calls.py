@@ -13,7 +13,7 @@ from joblane.client.fields import Seconds, seconds
 from joblane.client.follow import FollowPolicy, News, RepeatedCall, Runtime
 from joblane.client.job_calls import WAIT, JobCalls
 from joblane.client.log_calls import job_path
-from joblane.job.lifecycle import ENDED
+from joblane.state.lifecycle import ENDED
 
 J = TypeVar("J")
 

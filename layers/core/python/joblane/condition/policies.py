@@ -1,7 +1,7 @@
 """Policies: how long to wait between two tests of a condition, and when to give up.
 
-The tests are in `joblane.service.testers`; docs/how-to/add-a-condition.md says how to add a kind
-or a policy.
+The tests are in `joblane.service.condition.testers`; docs/how-to/add-a-condition.md says how to add
+a kind or a policy.
 """
 
 from abc import ABC, abstractmethod

@@ -14,14 +14,14 @@ from joblane.contract.access import Role
 from joblane.deployment.limits import LimitOverrides, Limits, TenantLimits
 from joblane.deployment.links import MOST_LINKS, LinkName, LinkTemplate
 from joblane.deployment.names import KINDS, PLATFORM, Name
-from joblane.job.retention import Retention
-from joblane.job.secret_names import parse as parse_secret
 from joblane.key.policy import KeyTemplate
 from joblane.notify.request import Notify
 from joblane.notify.rules import NotifyRules, NotifySettings, TenantNotify
 from joblane.queue.access import open_queues, owner
 from joblane.queue.maxima import Maxima
 from joblane.queue.routing import QueueFilter
+from joblane.state.retention import Retention
+from joblane.state.secret_names import parse as parse_secret
 
 
 class Functions(Strict):

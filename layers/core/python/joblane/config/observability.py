@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from joblane.config.strict import Strict
-from joblane.job.secret_names import parse as parse_secret
 from joblane.notify.addresses import parse_url
+from joblane.state.secret_names import parse as parse_secret
 
 Level = Literal["off", "basic", "full"]
 

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from joblane.contract.models import Body, LongBody, View
 from joblane.contract.types import Upload
-from joblane.job.fields import MAX_FILE_BYTES, Sha256
+from joblane.files.fields import MAX_FILE_BYTES, Sha256
 
 MAX_FILES: Final = 100
 """Most files of one request: each is one request to S3."""

@@ -2,7 +2,7 @@
 
 from joblane.contract.job import Job
 from joblane.contract.models import Page, View
-from joblane.job.lifecycle import Outcome, State
+from joblane.state.lifecycle import Outcome, State
 
 
 class Member(View):

@@ -12,9 +12,9 @@ from joblane.deployment.names import Name
 from joblane.formats.times import rfc3339
 from joblane.job.fields import OutputFiles
 from joblane.job.head import Head, abridge
-from joblane.job.lifecycle import Outcome, State
 from joblane.job.spec import JobFields
-from joblane.job.timeline import first_start
+from joblane.state.lifecycle import Outcome, State
+from joblane.state.timeline import first_start
 
 
 class Transition(View):

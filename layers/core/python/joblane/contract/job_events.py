@@ -10,8 +10,8 @@ from joblane.condition.names import unscope_name
 from joblane.contract.models import View
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
-from joblane.job.lifecycle import ENDED, Outcome, State
 from joblane.notify.request import Notify, NotifyState
+from joblane.state.lifecycle import ENDED, Outcome, State
 
 SOURCE: Final = "joblane"
 """`source` of the event on a bus."""

@@ -6,8 +6,8 @@ from pydantic import Field
 
 from joblane.contract.models import Page, View
 from joblane.contract.queries import PageQuery
-from joblane.job.lifecycle import State
 from joblane.key.policy import StalePolicy, WhenFull
+from joblane.state.lifecycle import State
 
 SHOWN_QUEUED = 100
 """Waiting jobs that the answer for a key lists; a key may have 1,000."""

@@ -13,8 +13,8 @@ from joblane.audit.records import Action
 from joblane.deployment.names import Name
 from joblane.job.fields import JobName, Moment, TypeName
 from joblane.job.head import Head
-from joblane.job.lifecycle import State
 from joblane.job.spec import LOG_PAGE_MAX, is_broadcast
+from joblane.state.lifecycle import State
 from joblane.target.facts import MAX_NAME, NAME_PATTERN
 
 PAGE_DEFAULT = 10

@@ -10,11 +10,11 @@ from joblane.contract.job import Job
 from joblane.contract.models import Body, OnlyPage, View
 from joblane.deployment.names import PLATFORM, Lane
 from joblane.formats.times import rfc3339
-from joblane.job.lifecycle import State
 from joblane.queue.access import may_change
 from joblane.queue.activity import WINDOWS, Tally
 from joblane.queue.routing import Verdict
 from joblane.queue.settings import QueueSettings
+from joblane.state.lifecycle import State
 
 MAX_THREADS = 1000
 """The same limit as in joblane.toml (`joblane.config.Queue`)."""

@@ -10,9 +10,9 @@ from joblane.contract.why import ReasonView
 from joblane.deployment.limits import Limit
 from joblane.deployment.names import Architecture
 from joblane.formats.times import rfc3339
-from joblane.job.lifecycle import State
 from joblane.queue.activity import Tally
 from joblane.queue.rollup import Chart, Span
+from joblane.state.lifecycle import State
 
 
 class Caller(View):

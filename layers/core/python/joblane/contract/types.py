@@ -8,10 +8,10 @@ from joblane.contract.audit import Reason, WhoView, who_view
 from joblane.contract.models import Body, OnlyPage, View
 from joblane.contract.queries import Query, Truth
 from joblane.deployment.names import Architecture
+from joblane.files.fields import Sha256
 from joblane.formats.times import rfc3339
-from joblane.job.built_in import built_in_types
-from joblane.job.fields import Sha256
-from joblane.job.type_definition import (
+from joblane.typed.built_in import built_in_types
+from joblane.typed.definition import (
     MAX_BUNDLE_BYTES,
     TypeDefaults,
     TypeDefinition,

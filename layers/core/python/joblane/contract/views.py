@@ -11,9 +11,9 @@ from pydantic import ConfigDict
 from joblane.contract.job import Job
 from joblane.contract.models import Page, View
 from joblane.contract.problems import FieldProblem
-from joblane.job.lease import AgentState
-from joblane.job.lifecycle import State
 from joblane.job.output import LogRecord
+from joblane.state.lease import AgentState
+from joblane.state.lifecycle import State
 from joblane.target.facts import FactValue
 
 KeyRefusal = Literal["active-limit", "queue-depth"]

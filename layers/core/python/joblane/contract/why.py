@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from joblane.contract.models import View
-from joblane.job.lifecycle import State
+from joblane.state.lifecycle import State
 from joblane.why.reason import Code, Reason
 
 

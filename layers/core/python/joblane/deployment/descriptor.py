@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 from joblane.deployment.limits import Limits
 from joblane.deployment.names import Lane, Name, dead_letter_name, lane_name, table_name
-from joblane.job.retention import Retention
+from joblane.state.retention import Retention
 
 
 class QueueDescriptor(BaseModel):

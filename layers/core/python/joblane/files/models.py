@@ -16,19 +16,15 @@ from pydantic import (
     field_validator,
 )
 
+from joblane.files.fields import Sha256
 from joblane.files.globs import MAX_GLOBS, Glob
 from joblane.files.paths import Tree, check_path
-from joblane.job import fields
-from joblane.job.fields import Sha256
 
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 MAX_INPUTS: Final = 1000
 """Most input files of a job."""
-
-MAX_FILE_BYTES: Final = fields.MAX_FILE_BYTES
-"""Largest file."""
 
 DEFAULT_MODE: Final = "0644"
 

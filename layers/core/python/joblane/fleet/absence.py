@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from joblane.job.lease import Heartbeat
+from joblane.state.lease import Heartbeat
 
 NO_AGENT = "no agent yet"
 """Trouble of an instance without a heartbeat."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from joblane.fleet.absence import BootFailure, last_boot_failure
 from joblane.fleet.wanted import FleetState, QueueLoad
-from joblane.job.lease import NO_EGRESS, Heartbeat
 from joblane.queue.settings import QueueSettings
+from joblane.state.lease import NO_EGRESS, Heartbeat
 
 SILENT_MS = 60_000
 """An agent without a heartbeat for this long is no capacity."""

@@ -10,7 +10,7 @@ from joblane.contract.views import AgentAsked, AgentView
 from joblane.deployment.names import AGENT_NAME_PATTERN
 from joblane.http.answers import listing, page_start, success
 from joblane.http.application import Application
-from joblane.service.agents import Agents
+from joblane.service.fleet.agents import Agents
 
 
 def agent_routes(app: Application, agents: Agents) -> None:

@@ -14,7 +14,7 @@ from joblane.contract.queries import MembersQuery, PageQuery
 from joblane.job.head import Head, version
 
 if TYPE_CHECKING:
-    from joblane.service.bulk import BulkResult
+    from joblane.service.job.bulk import BulkResult
 
 JSON = "application/json"
 

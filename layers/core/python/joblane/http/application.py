@@ -43,8 +43,8 @@ from joblane.http.request_jobs import RequestJobs
 from joblane.http.statuses import status_of
 from joblane.job.head import Head
 from joblane.job.idempotency import IdempotencyKey, idempotency_key
-from joblane.job.trace import TraceContext, parse_trace
-from joblane.service.audit_trail import Trail
+from joblane.service.audit.trail import Trail
+from joblane.state.trace import TraceContext, parse_trace
 
 Affected = Callable[[str, Mapping[str, str]], Collection[str]]
 """Takes an action and its target."""

@@ -12,7 +12,7 @@ from joblane.formats.times import unix_ms
 from joblane.http.answers import listing, page_start
 from joblane.http.application import Application
 from joblane.job.message import is_id
-from joblane.service.audit_trail import Trail
+from joblane.service.audit.trail import Trail
 
 
 def trail_route(app: Application, trail: Trail) -> None:

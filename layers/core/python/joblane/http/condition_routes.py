@@ -9,7 +9,7 @@ from joblane.contract.conditions import Declaration
 from joblane.contract.queries import PageQuery
 from joblane.http.answers import listing, page_start, success
 from joblane.http.application import Application
-from joblane.service.conditions import Conditions, require_application
+from joblane.service.condition.conditions import Conditions, require_application
 
 
 def condition_routes(app: Application, conditions: Conditions) -> None:

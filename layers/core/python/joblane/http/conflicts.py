@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from joblane.aws.jobs import Refused
+from joblane.aws.job.jobs import Refused
 from joblane.contract.problems import CHANGED, Conflict, NotFound, VersionChanged
 from joblane.job.moves import NotAllowed
-from joblane.service.operations import Gone
+from joblane.service.job.operations import Gone
 
 
 @contextmanager

@@ -10,15 +10,15 @@ from joblane.contract.queries import PageQuery, WorkQuery
 from joblane.http.answers import answer_sweep, listing, page_start, success
 from joblane.http.application import Application
 from joblane.http.conflicts import conflicts
-from joblane.job.lifecycle import Event
 from joblane.job.message import is_id
-from joblane.service.bulk import (
+from joblane.service.deployment.limit_check import LimitCheck
+from joblane.service.job.bulk import (
     BulkOperations,
     is_restart_cursor,
 )
-from joblane.service.limit_check import LimitCheck
-from joblane.service.operations import Operations
-from joblane.service.read import JobReader
+from joblane.service.job.operations import Operations
+from joblane.service.job.read import JobReader
+from joblane.state.lifecycle import Event
 
 
 def dead_letter_routes(

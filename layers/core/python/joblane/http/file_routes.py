@@ -11,8 +11,8 @@ from joblane.http.application import Application
 if TYPE_CHECKING:  # most requests concern no files
     from collections.abc import Callable
 
-    from joblane.service.file_uploads import FileUploads
-    from joblane.service.output_files import OutputFiles
+    from joblane.service.files.outputs import OutputFiles
+    from joblane.service.files.uploads import FileUploads
 
 
 def upload_route(app: Application, uploads: "FileUploads") -> None:
@@ -36,7 +36,7 @@ def output_file_routes(app: Application, outputs: "Callable[[], OutputFiles]") -
     @app.route("GET /v1/jobs/{job_id}/outputs")
     def list_outputs(job_id: str) -> Response[str]:
         from joblane.contract.output_files import OutputsQuery
-        from joblane.service.output_files import Position, is_position
+        from joblane.service.files.outputs import Position, is_position
 
         query = app.parameters(OutputsQuery)
         at = page_start(query, is_position)

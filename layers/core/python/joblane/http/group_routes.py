@@ -12,13 +12,13 @@ from joblane.contract.views import JobsCancelled, JobsRetried, LeftOut
 from joblane.http.answers import next_cursor, page_start, success
 from joblane.http.application import Application
 from joblane.http.conflicts import conflicts
-from joblane.service.limit_check import LimitCheck
+from joblane.service.deployment.limit_check import LimitCheck
 
 if TYPE_CHECKING:  # most requests concern no group
     from collections.abc import Callable
 
-    from joblane.service.group_cancel import Swept
-    from joblane.service.groups import Groups
+    from joblane.service.group.cancel import Swept
+    from joblane.service.group.groups import Groups
 
 
 def group_routes(app: Application, groups: "Callable[[], Groups]", limits: LimitCheck) -> None:

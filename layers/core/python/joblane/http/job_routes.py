@@ -15,23 +15,23 @@ from joblane.http.answers import answer_sweep, etag, listing, page_start, succes
 from joblane.http.application import Application
 from joblane.http.conflicts import conflicts
 from joblane.http.statuses import status_of
-from joblane.job.lifecycle import Event
 from joblane.job.message import is_id
 from joblane.job.spec import MAX_BODY_BYTES, Batch, Submission
-from joblane.service.delete import JobDeleter
-from joblane.service.key_admission import SubmissionOutcome
-from joblane.service.limit_check import LimitCheck
-from joblane.service.operations import Operations
-from joblane.service.read import JobViews
-from joblane.service.search import JobSearch
-from joblane.service.submit import Submitter
+from joblane.service.deployment.limit_check import LimitCheck
+from joblane.service.job.delete import JobDeleter
+from joblane.service.job.operations import Operations
+from joblane.service.job.read import JobViews
+from joblane.service.job.search import JobSearch
+from joblane.service.job.submit import Submitter
+from joblane.service.key.admission import SubmissionOutcome
+from joblane.state.lifecycle import Event
 
 if TYPE_CHECKING:  # most requests concern no group
     from collections.abc import Callable
 
-    from joblane.service.delete_selected import SelectedDeletion
-    from joblane.service.groups import Groups
-    from joblane.service.selected_jobs import SelectedJobs
+    from joblane.service.group.groups import Groups
+    from joblane.service.job.delete_selected import SelectedDeletion
+    from joblane.service.job.selected_jobs import SelectedJobs
 
 REPLAYED = {"Idempotency-Replayed": "true"}
 """With the answer to a request that had been done before."""

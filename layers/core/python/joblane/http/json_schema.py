@@ -22,8 +22,8 @@ from jsonschema_rs import ValidationErrorKind as Kind
 
 from joblane.contract.problems import FieldProblem
 from joblane.contract.strict_json import printable
-from joblane.job.schema_paths import SchemaPaths, TooManyPaths, UnknownPlace
-from joblane.service.schemas import SchemaError
+from joblane.service.typed.schemas import SchemaError
+from joblane.typed.schema_paths import SchemaPaths, TooManyPaths, UnknownPlace
 
 MAX_PROBLEMS: Final = 100
 """Problems that an answer names; one more says that there are others."""

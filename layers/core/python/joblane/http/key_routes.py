@@ -9,8 +9,8 @@ from joblane.contract.problems import TryAgain, wrong
 from joblane.http.answers import listing, page_start, success
 from joblane.http.application import Application
 from joblane.key.segments import HASH_CHARS, KeyName, parse_segments
-from joblane.service.key_clear import KeyClear
-from joblane.service.keys import KeyReader
+from joblane.service.key.clear import KeyClear
+from joblane.service.key.keys import KeyReader
 
 BUSY_S = 1
 """When a caller may try again who clears a key that changes all the time."""

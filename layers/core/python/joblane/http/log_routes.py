@@ -12,7 +12,7 @@ from joblane.http.application import Application
 from joblane.job.head import Head
 from joblane.job.output import Cursor
 from joblane.job.spec import LOG_PAGE_MAX
-from joblane.service.output import JobOutput, Tail
+from joblane.service.output.read import JobOutput, Tail
 
 LAST_EVENT_ID = "Last-Event-ID"
 

@@ -8,7 +8,7 @@ from joblane.contract.problems import VersionMissing, wrong
 from joblane.contract.queues import QueuePage, SettingsInput, SettingsView
 from joblane.http.answers import success
 from joblane.http.application import Application
-from joblane.service.queues import Queues
+from joblane.service.queue.queues import Queues
 
 
 def queue_routes(app: Application, queues: Queues) -> None:

@@ -7,13 +7,13 @@ from aws_lambda_powertools.event_handler.api_gateway import Response
 from joblane.contract.status import ActivityQuery
 from joblane.http.answers import success
 from joblane.http.application import Application
-from joblane.service.activity import ActivityReader
-from joblane.service.summary import Summaries
+from joblane.service.deployment.summary import Summaries
+from joblane.service.queue.activity import ActivityReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from joblane.service.fleets import FleetReader
+    from joblane.service.fleet.fleets import FleetReader
 
 
 def status_routes(

@@ -14,7 +14,7 @@ from joblane.contract.types import (
 )
 from joblane.http.answers import success
 from joblane.http.application import Application
-from joblane.service.types import Types
+from joblane.service.typed.types import Types
 
 
 def type_routes(app: Application, types: Types) -> None:

@@ -1,1 +1,1 @@
-"""Domain: the job. Its specification, state machine, head, output records and retention."""
+"""Domain: the job. Its submission, head, moves, messages, output records and spans."""

@@ -18,7 +18,7 @@ from pydantic import (
 from joblane.condition.names import check_requested
 from joblane.formats.text import one_line
 from joblane.formats.times import unix_ms
-from joblane.job.secret_names import parse as parse_secret
+from joblane.state.secret_names import parse as parse_secret
 
 MAX_ARGUMENT_BYTES = 128 * 1024 - 1
 """Linux refuses a longer single argument (MAX_ARG_STRLEN, 32 pages, its NUL included)."""
@@ -30,10 +30,6 @@ MAX_JOB_NAME = 128
 
 MAX_ENV_VALUE_BYTES = MAX_ARGUMENT_BYTES - MAX_ENV_NAME - 1
 """`NAME=value` is one string of the kernel's, and must be as short as an argument."""
-
-MAX_FILE_BYTES: Final = 5 * 1024**3
-"""Largest input or output file: S3 takes no more in one PUT, and compares the SHA-256 of the whole
-content in no other upload (docs/decisions/1611)."""
 
 MAX_STDIN_BYTES: Final = 262_144
 """Longest `stdin` of a job, as UTF-8."""
@@ -144,8 +140,6 @@ JobName = Annotated[
 EnvValue = Annotated[str, AfterValidator(partial(_string, most=MAX_ENV_VALUE_BYTES))]
 LabelKey = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,63}$")]
 LabelValue = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_.-]{0,255}$")]
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-"""A digest, hexadecimal in lower case."""
 Stdin = Annotated[str, AfterValidator(_stdin)]
 Cores = Annotated[
     str,

@@ -14,29 +14,29 @@ from joblane.audit.records import Who
 from joblane.deployment.names import Lane
 from joblane.formats.times import unix_ms
 from joblane.job.fields import json_bytes
-from joblane.job.lifecycle import ENDED, Attempt, Outcome, State
-from joblane.job.result import ResultObject
 from joblane.job.spec import LISTED_CHARS, Submission
-from joblane.job.timeline import Step, extend
-from joblane.job.trace import TraceContext, job_trace, parse_trace, span_id
 from joblane.key.segments import KeyName
+from joblane.state.lifecycle import ENDED, Attempt, Outcome, State
+from joblane.state.result import ResultObject
+from joblane.state.timeline import Step, extend
+from joblane.state.trace import TraceContext, job_trace, parse_trace, span_id
 from joblane.target.match import REPLY_TIMEOUT_S
 
 if TYPE_CHECKING:  # most jobs are in no group and leave no files
     from joblane.files.models import OutputSummary
-    from joblane.target.group import Group, MemberOf
+    from joblane.group.record import Group, MemberOf
 
 _Entry = TypeVar("_Entry")
 
 INLINE_SPEC_BYTES = 340
 """Longest submission stored in the head, together with a trace context that came with it (66 bytes,
 and its `tracestate`). The rest of an ended job's head takes about 450 bytes
-(tests/unit/test_cost.py), 130 more with cgroup accounting and 50 more for a person who
+(tests/unit/job/test_cost.py), 130 more with cgroup accounting and 50 more for a person who
 submitted it, which leaves room for longer reasons."""
 
 TARGET_BYTES = 125
 """What a job with a target, or a member of a group, has in its head beside the submission: the
-agent, the group, the trace of the group (tests/unit/test_target_cost.py)."""
+agent, the group, the trace of the group (tests/unit/target/test_cost.py)."""
 
 DATA_DAYS = 400
 """Days after which the DATA item of a large submission expires, counted from its submission or

@@ -14,7 +14,7 @@ from pydantic import (
 from joblane.deployment.names import Name
 from joblane.errors import Failure
 from joblane.job.spec import DEFAULT_MEMORY_MB
-from joblane.job.trace import TraceContext, job_trace
+from joblane.state.trace import TraceContext, job_trace
 
 JOB_ID_PATTERN = r"^[0-7][0-9A-HJKMNP-TV-Z]{25}$"
 """A ULID: 26 characters of Crockford's base 32."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from joblane.errors import Failure
 from joblane.job.head import Head, waits, with_step
-from joblane.job.lease import LEASE_S
-from joblane.job.lifecycle import ENDED, OF_GROUPS, TABLE, Event, Outcome, State, name_done
-from joblane.job.result import ResultObject
 from joblane.job.spec import is_broadcast
-from joblane.job.timeline import SAME_ATTEMPT, Step, fold
+from joblane.state.lease import LEASE_S
+from joblane.state.lifecycle import ENDED, OF_GROUPS, TABLE, Event, Outcome, State, name_done
+from joblane.state.result import ResultObject
+from joblane.state.timeline import SAME_ATTEMPT, Step, fold
 
 if TYPE_CHECKING:  # most jobs leave no files
     from joblane.files.models import OutputSummary
@@ -148,7 +148,7 @@ class Due(Enum):
     REARM = auto()
     """It has started; only its deadline, if any, is left to wait for."""
     JUDGE = auto()
-    """Only one agent may run it: see what has become of that one (`joblane.target.judge`)."""
+    """Only one agent may run it: see what has become of that one (`joblane.job.assigned`)."""
 
 
 def due(head: Head, now_ms: int) -> Due:

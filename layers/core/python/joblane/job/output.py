@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
-from joblane.job.lifecycle import State
+from joblane.state.lifecycle import State
 
 Stream = Literal["stdout", "stderr", "joblane"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from joblane.job.head import Head
-from joblane.job.lifecycle import ENDED, OF_GROUPS, OPERATORS, TABLE, Event, State, name_done
+from joblane.state.lifecycle import ENDED, OF_GROUPS, OPERATORS, TABLE, Event, State, name_done
 
 _STARTS: Final[Mapping[State, str]] = {
     State.SCHEDULED: "it starts at its run_at",

@@ -17,9 +17,9 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from joblane.job.lifecycle import ENDED, Outcome, State
-from joblane.job.timeline import Step
-from joblane.job.trace import TraceContext, job_trace, parse_trace, span_id
+from joblane.state.lifecycle import ENDED, Outcome, State
+from joblane.state.timeline import Step
+from joblane.state.trace import TraceContext, job_trace, parse_trace, span_id
 
 Attributes = Mapping[str, str | int | float]
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from joblane.deployment.names import Lane, Name
+from joblane.files.fields import Sha256
 from joblane.formats.times import unix_ms
 from joblane.job.fields import (
     Argument,
@@ -27,7 +28,6 @@ from joblane.job.fields import (
     Outputs,
     Params,
     SecretReference,
-    Sha256,
     Stdin,
     Timeout,
     TypeName,

@@ -1,7 +1,7 @@
 """The decisions of a key: admission, and what follows the end of a job. Pure.
 
 Each takes the state of a key and returns the next one, which its caller writes only if the row has
-not changed since (`joblane.aws.keys`); else it decides anew. tests/unit/test_key_model.py tries
+not changed since (`joblane.aws.key.keys`); else it decides anew. tests/unit/key/test_model.py tries
 every order of writes, crashes and repeated events over these functions.
 """
 
@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from joblane.job.lifecycle import ENDED, State
 from joblane.key.policy import KeyLimits
 from joblane.key.state import Grant, KeyState
+from joblane.state.lifecycle import ENDED, State
 
 RejectReason = Literal["active-limit", "queue-depth"]
 

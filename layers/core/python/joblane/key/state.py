@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from joblane.job.lifecycle import ENDED, State
 from joblane.key.policy import KeyLimits
+from joblane.state.lifecycle import ENDED, State
 
 FREES_SLOT: frozenset[State] = ENDED - {State.SKIPPED}
 """States whose jobs have left their key, or are to leave it. A skipped job was never in it, or the

@@ -8,10 +8,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from joblane.deployment.names import Name
 from joblane.formats.addresses import is_public
-from joblane.job.secret_names import parse
 from joblane.notify.addresses import WebhookUrl, parse_url
 from joblane.notify.request import Notify, Topic
 from joblane.notify.schedule import MAX_S
+from joblane.state.secret_names import parse
 
 PORTS: Final = (443, 8443)
 """Ports of webhooks at public addresses."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, fields
 from typing import Literal
 
-from joblane.job.lifecycle import NOT_RUNNING, State
+from joblane.state.lifecycle import NOT_RUNNING, State
 
 Kind = Literal["submitted", "started", "completed", "failed", "retried"]
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from joblane.job.lifecycle import State
 from joblane.queue.activity import Change
+from joblane.state.lifecycle import State
 
 
 class Moment(NamedTuple):

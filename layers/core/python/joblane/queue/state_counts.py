@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from joblane.job.lifecycle import State
 from joblane.queue.activity import Change
+from joblane.state.lifecycle import State
 
 LETTERS: Final[Mapping[State, str]] = {
     State.SCHEDULED: "s",

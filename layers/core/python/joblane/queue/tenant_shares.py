@@ -11,9 +11,9 @@ until they are counted, and a limit below 100 is kept by those that have a share
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from joblane.job.lease import Heartbeat
 from joblane.queue.access import open_queues
 from joblane.queue.shares import Shares, share_out
+from joblane.state.lease import Heartbeat
 
 UNCOUNTED = 100
 """An agent that is not counted yet has one part in this many of each limit."""

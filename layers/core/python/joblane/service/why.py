@@ -13,14 +13,14 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING
 
-from joblane.aws.agents import SHARDS, AgentStore
-from joblane.aws.conditions import ConditionStore
-from joblane.aws.fleet_records import FleetRecords
-from joblane.aws.job_places import JobPlaces, Place
-from joblane.aws.jobs import JobStore
-from joblane.aws.keys import KeyStore
-from joblane.aws.lanes import Lanes
-from joblane.aws.settings import SettingsStore
+from joblane.aws.condition.conditions import ConditionStore
+from joblane.aws.fleet.agents import SHARDS, AgentStore
+from joblane.aws.fleet.fleet_records import FleetRecords
+from joblane.aws.job.jobs import JobStore
+from joblane.aws.job.places import JobPlaces, Place
+from joblane.aws.key.keys import KeyStore
+from joblane.aws.queue.lanes import Lanes
+from joblane.aws.queue.settings import SettingsStore
 from joblane.contract.queues import MAX_THREADS, settings_view
 from joblane.contract.status import DeclaredFleet
 from joblane.contract.why import Why, reason_view
@@ -30,17 +30,17 @@ from joblane.errors import Unavailable
 from joblane.fleet.record import FleetRecord
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
-from joblane.job.lease import Heartbeat
-from joblane.job.lifecycle import State
 from joblane.key.request import KeyRequest
 from joblane.key.segments import parse_segments
 from joblane.queue.access import open_queues
 from joblane.queue.maxima import Maxima
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.tenant_shares import TenantShares
-from joblane.service.key_reasons import show, to_show
+from joblane.service.deployment.summary import PER_SHARD
+from joblane.service.key.reasons import show, to_show
 from joblane.service.log import Log
-from joblane.service.summary import PER_SHARD
+from joblane.state.lease import Heartbeat
+from joblane.state.lifecycle import State
 from joblane.why.capacity import QueueCapacity
 from joblane.why.explain import explain, summary
 from joblane.why.situation import Agents, Counted, Fleet, Key, Members, Messages, Queue, Situation

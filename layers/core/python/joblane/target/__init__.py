@@ -1,1 +1,1 @@
-"""Targets: which agents a job is for, groups of jobs with one member an agent, and facts."""
+"""Targets: which agents a job is for, and facts of agents."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from joblane.formats.times import rfc3339
-from joblane.job.lease import Heartbeat
+from joblane.state.lease import Heartbeat
 from joblane.target.match import Target
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from joblane.formats.times import rfc3339
-from joblane.job.lease import Heartbeat
-from joblane.target.judge import SILENT_MS
+from joblane.job.assigned import SILENT_MS
+from joblane.state.lease import Heartbeat
 from joblane.why.capacity import Obstacle, QueueCapacity
 from joblane.why.reason import Fact, Reason
 from joblane.why.situation import Agents, Queue, Situation

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from joblane.job.lease import Heartbeat
+from joblane.state.lease import Heartbeat
 from joblane.why.situation import Agents, Counted, Queue, TenantLimit
 
 _NONE = Counted(0, 0)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
-from joblane.job.lifecycle import EXIT_PERMANENT, Outcome, State
+from joblane.state.lifecycle import EXIT_PERMANENT, Outcome, State
 from joblane.why.reason import Reason
 from joblane.why.situation import Situation
 from joblane.why.words import at

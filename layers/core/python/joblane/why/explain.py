@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from joblane.formats.times import rfc3339
-from joblane.job.lifecycle import ENDED, State
+from joblane.state.lifecycle import ENDED, State
 from joblane.why.ended import explain_ended
 from joblane.why.pending import explain_pending, explain_retry, explain_scheduled
 from joblane.why.reason import Reason

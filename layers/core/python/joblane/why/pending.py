@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from joblane.deployment.names import LANES
 from joblane.formats.times import rfc3339
-from joblane.job.lifecycle import State
+from joblane.job.assigned import overdue, why_silent
 from joblane.queue.maxima import excess, read_wanted
-from joblane.target.judge import overdue, why_silent
+from joblane.state.lifecycle import State
 from joblane.why import fleets
 from joblane.why.agents import Readiness, is_silent, readiness, takes_none
 from joblane.why.reason import Fact, Reason

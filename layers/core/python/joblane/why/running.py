@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from joblane.formats.times import rfc3339
+from joblane.job.assigned import last_seen
 from joblane.job.fields import GRACE_S
-from joblane.job.lifecycle import State
-from joblane.target.judge import last_seen
+from joblane.state.lifecycle import State
 from joblane.why.agents import is_silent
 from joblane.why.pending import explain_expiry
 from joblane.why.reason import Reason

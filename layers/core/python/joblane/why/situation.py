@@ -10,12 +10,12 @@ from joblane.condition.state import ConditionState
 from joblane.deployment.names import Lane
 from joblane.fleet.record import FleetRecord
 from joblane.job.head import Head
-from joblane.job.lease import Heartbeat
-from joblane.job.lifecycle import State
 from joblane.key.state import KeyState
 from joblane.queue.maxima import Maxima
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.tenant_shares import TenantShares
+from joblane.state.lease import Heartbeat
+from joblane.state.lifecycle import State
 
 
 @dataclass(frozen=True, slots=True)

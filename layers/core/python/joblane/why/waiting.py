@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from joblane.condition.names import unscope_name
-from joblane.condition.waiting import waiting_job
 from joblane.formats.times import rfc3339
-from joblane.job.lifecycle import State
-from joblane.target.group import Group
+from joblane.group.record import Group
+from joblane.job.blocked import waiting_job
+from joblane.state.lifecycle import State
 from joblane.why.pending import SOON_S, explain_deadline, explain_passed_deadline, last_attempt
 from joblane.why.reason import Reason
 from joblane.why.situation import Key, Situation

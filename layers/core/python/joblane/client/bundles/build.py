@@ -9,7 +9,7 @@ from joblane.client.bundles import wheels
 from joblane.client.bundles.archive import Bundle, compile_modules, write_archive
 from joblane.client.bundles.errors import BundleError
 from joblane.client.bundles.project import find_project
-from joblane.job.type_definition import MAX_BUNDLE_BYTES
+from joblane.typed.definition import MAX_BUNDLE_BYTES
 
 MAIN = "from joblane.handler.runner import main\n\nmain()\n"
 """The program of a bundle: python <bundle> package.module:function."""

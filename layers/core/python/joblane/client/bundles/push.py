@@ -18,7 +18,7 @@ from joblane.client.bundles.upload import upload
 from joblane.client.errors import RequestError
 from joblane.handler.collect import Collected, CollectError, collect
 from joblane.job.fields import TypeName
-from joblane.job.type_definition import TypeDefinition
+from joblane.typed.definition import TypeDefinition
 
 if TYPE_CHECKING:
     from joblane.client.clients import Client

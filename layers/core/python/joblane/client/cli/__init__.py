@@ -1,24 +1,21 @@
 """The `joblane` command line; `main` is its entry point.
 
 app.py              global options, errors to exit codes
-submit.py           run, submit
-files.py            files, outputs, download
-read.py             ls, get, logs, health, audit
-change.py           cancel, retry, resubmit, hide, delete, dlq, requeue, restart-failed
-wait.py             wait
-completion.py       completion, and what shells ask for
-agents.py, queues.py, conditions.py, types.py, keys.py   one command each
-login.py            login, logout
-host.py             agent, doctor
-each.py, each_submit.py, many.py   --each, and waiting for many jobs
-times.py, environment.py, short_ids.py, foreign.py   what people type
 options.py          options, and a kind of group, that several commands have
-file_options.py     options of run and submit for files and standard input
-log_follower.py     following a job's log
+agents.py, conditions.py, keys.py   one command each
+login.py            login, logout
+console.py          console
+host.py             agent, doctor
+completion.py       completion, and what shells ask for
+times.py, foreign.py   what people type
 exit_codes.py       exit codes
-terminal.py         bytes to stdout, notes to stderr
-tables.py, job_text.py, queue_text.py, formats.py   answers as text
-top.py, top_text.py, attention.py, live.py   the live view, and what needs attention
+job/                run, submit, ls, get, logs, wait, why, cancel, retry and the like
+files/              files, outputs, download
+queue/, typed/      queues; types
+top/                top: the live view, and what needs attention
+group/              what the commands do with groups
+text/               bytes to stdout, notes to stderr; tables and formats
+
 """
 
 import sys

@@ -3,8 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -12,44 +11,23 @@ from typer.core import TyperGroup
 from joblane import __version__
 from joblane.client.cli import (
     agents,
-    change,
     completion,
     conditions,
     console,
     exit_codes,
-    files,
     foreign,
     host,
     keys,
     login,
-    queues,
-    read,
-    submit,
-    terminal,
-    top,
-    types,
-    wait,
-    why,
 )
+from joblane.client.cli.files import files
+from joblane.client.cli.job import change, read, submit, wait, why
+from joblane.client.cli.options import CliSettings
+from joblane.client.cli.queue import queues
+from joblane.client.cli.text import terminal
+from joblane.client.cli.top import top
+from joblane.client.cli.typed import types
 from joblane.client.errors import JoblaneError
-
-if TYPE_CHECKING:
-    from joblane.client.profiles import Endpoint
-
-
-@dataclass(frozen=True, slots=True)
-class CliSettings:
-    """The global options."""
-
-    url: str | None
-    token: str | None = field(repr=False)
-    profile: str | None
-
-    def endpoint(self) -> "Endpoint":
-        """Find the API and the credential. Raises `ConfigError`."""
-        from joblane.client.profiles import find_endpoint  # help and usage errors need no HTTP
-
-        return find_endpoint(self.url, self.token, self.profile, terminal.note)
 
 
 class Commands(TyperGroup):

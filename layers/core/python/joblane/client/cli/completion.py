@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
-from joblane.client.cli import terminal
-from joblane.client.cli.formats import age
-from joblane.job.lifecycle import State
+from joblane.client.cli.text import terminal
+from joblane.client.cli.text.formats import age
+from joblane.state.lifecycle import State
 
 if TYPE_CHECKING:
     from joblane.client.clients import Client

@@ -4,10 +4,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from joblane.client.cli import terminal
-from joblane.client.cli.formats import printable
+from joblane.client.cli.job.read import show_page
 from joblane.client.cli.options import Json, Next, Verbs, connect, limit_of
-from joblane.client.cli.read import show_page
+from joblane.client.cli.text import terminal
+from joblane.client.cli.text.formats import printable
 
 App = Annotated[str, typer.Argument(metavar="APP", help="Application, such as app:billing.")]
 Reason = Annotated[

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from joblane.client.cli import terminal
+from joblane.client.cli.text import terminal
 
 if TYPE_CHECKING:
-    from joblane.client.cli.app import CliSettings
+    from joblane.client.cli.options import CliSettings
 
 commands = typer.Typer()
 

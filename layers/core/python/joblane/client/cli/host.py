@@ -11,7 +11,8 @@ from pathlib import Path
 
 import typer
 
-from joblane.client.cli import exit_codes, terminal
+from joblane.client.cli import exit_codes
+from joblane.client.cli.text import terminal
 
 _PASS_ON = {
     "ignore_unknown_options": True,

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from joblane.client.cli import formats, tables, terminal
+from joblane.client.cli.job.read import show_page
 from joblane.client.cli.options import Json, Next, Reason, Verbs, connect, limit_of
-from joblane.client.cli.read import show_page
+from joblane.client.cli.text import formats, tables, terminal
 
 Type = Annotated[
     str,

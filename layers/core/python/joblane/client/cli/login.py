@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from joblane.client.cli import terminal
+from joblane.client.cli.text import terminal
 from joblane.client.errors import ConfigError, JoblaneError
 
 if TYPE_CHECKING:
-    from joblane.client.cli.app import CliSettings
+    from joblane.client.cli.options import CliSettings
     from joblane.client.loopback import Loopback
     from joblane.client.oauth import LoginAttempt
 

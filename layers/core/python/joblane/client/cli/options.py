@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -11,10 +11,27 @@ from typer.core import TyperGroup
 
 from joblane.client.cli import completion
 from joblane.client.cli.foreign import explain_verb
+from joblane.client.cli.text import terminal
 
 if TYPE_CHECKING:
-    from joblane.client.cli.app import CliSettings
     from joblane.client.clients import Client
+    from joblane.client.profiles import Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class CliSettings:
+    """The global options."""
+
+    url: str | None
+    token: str | None = field(repr=False)
+    profile: str | None
+
+    def endpoint(self) -> "Endpoint":
+        """Find the API and the credential. Raises `ConfigError`."""
+        from joblane.client.profiles import find_endpoint  # help and usage errors need no HTTP
+
+        return find_endpoint(self.url, self.token, self.profile, terminal.note)
+
 
 JobId = Annotated[
     str,

@@ -17,8 +17,8 @@ from typing import Literal
 
 import typer
 
-from joblane.client.cli import terminal
-from joblane.client.cli.formats import duration as shown_duration
+from joblane.client.cli.text import terminal
+from joblane.client.cli.text.formats import duration as shown_duration
 
 Way = Literal["ahead", "back"]
 """Whether a duration is added to the present time, or taken from it."""

@@ -1,0 +1,1 @@
+"""Adapters for the `conditions` table and for recovery."""

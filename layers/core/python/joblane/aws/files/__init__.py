@@ -1,0 +1,1 @@
+"""Adapters for input files and output files."""

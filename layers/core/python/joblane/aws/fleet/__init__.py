@@ -1,0 +1,1 @@
+"""Adapters for agents, fleets and Auto Scaling."""

@@ -1,0 +1,170 @@
+"""Adapter for the `jobs` table: groups, their rosters, and the rows of their members.
+
+A group is read, a decision is made on it (`joblane.group.record`), and the next one is written only
+if its version is still the same.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from joblane.aws.job.group_items import group_value, roster_key, roster_row
+from joblane.aws.job.items import DATA, change, from_row, key, to_row
+from joblane.aws.job.jobs import JobStore
+from joblane.aws.job.table import Refused, WriteCondition
+from joblane.aws.table import ConditionFailed, Row, TransactionRefused
+from joblane.errors import Changed
+from joblane.group.record import PAGE, Group
+from joblane.job.head import Head
+from joblane.state.lifecycle import State
+from joblane.state.timeline import Step
+
+
+class GroupStore(JobStore):
+    """Reads and writes groups, beside jobs."""
+
+    def put_roster(self, group: Group, agents: Sequence[str], expires_at: int) -> None:
+        """Write down the agents of a group that is to be put.
+
+        One item for each page; a group in the table always has its roster.
+        """
+        for page, start in enumerate(range(0, len(agents), PAGE)):
+            names = agents[start : start + PAGE]
+            self._table.put(roster_row(group, page, names, expires_at))
+
+    def roster(self, group: Group, page: int) -> tuple[str, ...]:
+        """Read the agents of a page, in order; empty if the group was deleted."""
+        row = self._table.get(roster_key(group, page))
+        return () if row is None else tuple(row["agents"].split(" "))
+
+    def delete_roster(self, group: Group) -> None:
+        """Delete the roster of a group."""
+        self._table.delete_many([roster_key(group, page) for page in range(group.pages)])
+
+    def put_member(self, head: Head) -> bool:
+        """Store the job of a member; False if it is there already. One write unit.
+
+        Its submission is that of `head`, inline, or the one of the job that `spec_of` names.
+        """
+        row = self._new_row(head) if head.spec_of is None else to_row(head)
+        try:
+            self._table.put(row, "attribute_not_exists(job_id)")
+        except ConditionFailed:
+            return False
+        return True
+
+    def progress(self, group_id: str) -> Head | None:
+        """Read a group without its submission, of which only what belongs to its target is there.
+
+        One read, however long the submission is; None if it was deleted, or is no group.
+        """
+        row = self._table.get(key(group_id))
+        if row is None or "group" not in row:
+            return None
+        spec = row.get("spec") or json.dumps(_SOME_SPEC | json.loads(row["targeting"]))
+        return from_row(row, {"spec": spec})
+
+    def states(self, group: Group, indices: Iterable[int]) -> dict[int, State]:
+        """Read the states of members, strongly consistent; those without a row are left out."""
+        wanted = {group.id_of(index): index for index in indices}
+        rows = self._table.get_many([key(job_id) for job_id in wanted], consistent=True)
+        return {wanted[row["job_id"]]: State(row["state"]) for row in rows}
+
+    def write_group(self, seen: Head, after: Head) -> None:
+        """Write the next version of a group, with its step if `after` has one more.
+
+        Raises Changed if it has changed since `seen` was read, or was deleted.
+
+            sequel                       table                      API
+            reads version 4, members: all have ended
+                                         version 5         <------  retry of a member
+            write if version 4  ----->   refused: reads again, and finds an open member
+
+        The SDK repeats a call whose answer was lost; a row that has this very group counts as
+        written.
+        """
+        if after.group is None:
+            raise ValueError(f"job {after.job_id} is no group")
+        value = group_value(after.group)
+        sets, removes = _changes(seen, after)
+        try:
+            self._update(
+                seen.job_id,
+                _unchanged(seen),
+                lambda row: row.get("group") == value,
+                sets=sets,
+                removes=removes,
+            )
+        except Refused as refused:
+            raise _changed() from refused
+
+    def write_group_with(self, seen: Head, after: Head, moves: Sequence[tuple[Head, Head]]) -> None:
+        """Write the next version of a group together with transitions of its members.
+
+            sequel                       table                      API
+            reads version 4
+            reads the members: ended
+                                         version 5, member 7
+                                         pending           <------  retry of member 7
+            page done if 4  -------->    refused
+
+        In one transaction, so a group never counts a member as ended that runs again. Raises
+        Changed if the group or one of the members has changed since they were read.
+        """
+        sets, removes = _changes(seen, after)
+        group = self._as_update(seen.job_id, _unchanged(seen), sets=sets, removes=removes)
+        try:
+            self._table.transact([group, *(self.as_change(*move) for move in moves)])
+        except TransactionRefused as refusal:
+            if after.group is not None and refusal.row(0).get("group") == group_value(after.group):
+                return  # written before, and the answer was lost
+            raise _changed() from refusal
+
+    def delete_group(self, seen: Head) -> None:
+        """Delete a group's own items if it has not changed since `seen` was read.
+
+        Its members and its roster are deleted before. Raises Changed.
+        """
+        condition = _unchanged(seen)
+        try:
+            gone = self._table.delete(key(seen.job_id), condition.text, **condition.values)
+        except ConditionFailed as failure:
+            if not failure.row:
+                return
+            raise _changed() from failure
+        if "spec" not in gone:
+            self._table.delete(key(seen.job_id, DATA))
+
+
+def _changed() -> Changed:
+    return Changed("the group is being changed by other requests; try again")
+
+
+_SOME_SPEC = {"command": ["-"], "queue": "default"}
+"""Stands for a submission that is not read."""
+
+
+def _changes(seen: Head, after: Head) -> tuple[Row, list[str]]:
+    """What to SET and what to REMOVE, the timeline included.
+
+    Whoever adds a line to the timeline of a group changes its version, too.
+    """
+    sets, removes = change(seen, after)
+    if after.timeline != seen.timeline:
+        sets["timeline"] = [step.encode() for step in after.timeline]
+    return sets, removes
+
+
+def with_group(head: Head, group: Group, step: Step | None = None) -> Head:
+    """A group's job with its next value, and the step that follows from it."""
+    after = replace(head, group=group)
+    if step is None:
+        return after
+    return replace(after, state=step.state, timeline=(*head.timeline, step))
+
+
+def _unchanged(seen: Head) -> WriteCondition:
+    """A group still has the version of `seen`."""
+    if seen.group is None:
+        raise ValueError(f"job {seen.job_id} is no group")
+    return WriteCondition("#group.#v = :seen", {"seen": seen.group.version})

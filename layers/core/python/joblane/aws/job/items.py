@@ -1,0 +1,318 @@
+"""A job's head as an item of the `jobs` table, and back."""
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+from joblane.audit.records import Who
+from joblane.aws.table import Item, Row, decode, encode
+from joblane.job.fields import STORED
+from joblane.job.head import INLINE_SPEC_BYTES, TARGET_BYTES, Head, PayloadObject
+from joblane.job.spec import OF_A_GROUP, TARGETING, Submission
+from joblane.key.segments import KeyName
+from joblane.state.lifecycle import INDEXED, Outcome, State
+from joblane.state.result import ResultObject
+from joblane.state.timeline import SAME_ATTEMPT, Step
+from joblane.state.trace import TraceContext, parse_trace
+
+if TYPE_CHECKING:
+    from joblane.files.models import OutputSummary
+    from joblane.group.record import Group, MemberOf
+
+HEAD, DATA, RAW = "JOB", "DATA", "RAW"
+"""Sort keys: the head, a submission too long for it, the dead letter as SQS delivered it."""
+
+NOTIFY = "notify"
+"""Attribute of the jobs that notify somebody; infra/sequel.py filters by it."""
+
+IN_SPEC = "-"
+"""Value of `NOTIFY` if the submission is in the same item; else it is the submission's `notify`."""
+
+WAKE_SHARDS = 8
+"""Partitions of the index `wake`: a partition takes 1000 writes a second, so 8000 jobs a second
+may be scheduled, and the requeue function asks 8 questions a minute when nothing is due."""
+
+
+def key(job_id: str, sk: str = HEAD) -> Row:
+    """Primary key of an item."""
+    return {"job_id": job_id, "sk": sk}
+
+
+def attention(tenant: str, state: State) -> str:
+    """Partition of the index `attention`: a tenant's jobs in one state."""
+    return f"{tenant}#{state}"
+
+
+def wake_shard(job_id: str) -> str:
+    """Partition of the index `wake` that a job belongs to, for good."""
+    return str(zlib.crc32(job_id.encode()) % WAKE_SHARDS)
+
+
+def to_row(head: Head, spec: str | None = None) -> Row:
+    """The whole item; `spec` is the submission's JSON unless DATA has it."""
+    member, reply_timeout_s = head.member_of is not None, head.spec.reply_timeout_s
+    listed = head.state in INDEXED and head.member_of is None
+    who = head.submitted_by
+    known = {
+        # A member of a group is not in its tenant's list: the index has no item for it.
+        "tenant" if head.member_of is None else "of": head.tenant,
+        "state": head.state,
+        "epoch": head.epoch,
+        "attempt": head.attempt,
+        "timeline": [step.encode() for step in head.timeline],
+        "held_by": head.agent,
+        "outcome": head.outcome,
+        "exit_code": head.exit_code,
+        "term_signal": head.signal,
+        "usage_json": head.usage_json,
+        "next_at": head.next_at_ms,
+        "expires_at": head.expires_at,
+        "condition": head.condition,
+        "cancel_requested": head.cancel_requested,
+        "submitted_by": None if who is None else who.encode(),
+        "deadline": head.deadline_ms,
+        "wake": None if head.wake_at_ms is None else wake_shard(head.job_id),
+        "wake_at": head.wake_at_ms,
+        "attention": attention(head.tenant, head.state) if listed else None,
+        "hidden": head.hidden or None,
+        "once": head.idempotency_row,
+        "resubmit_of": head.resubmit_of,
+        "resubmitted_as": head.resubmitted_as,
+        "waits_for": head.waits_for,
+        "output_bytes": head.output_bytes or None,
+        "output_file_bytes": head.output_file_bytes or None,
+        "result": head.result,
+        "result_object": None if head.result_object is None else asdict(head.result_object),
+        "output_files": _output_files_value(head.output_files),
+        "follows": _follows(head),
+        "slot": head.slot,
+        "queued_after": head.queued_after,
+        "type_version": head.type_version,
+        "assigned": head.assigned,
+        "reply_by": head.reply_by_ms,
+        "group": _group_value(head.group),
+        "spec_of": head.spec_of,
+        "reply_timeout": str(reply_timeout_s) if member and reply_timeout_s is not None else None,
+        **trace_values(head.caller_trace),
+        # Of a group, only the group itself has it: infra/sequel.py looks for this attribute.
+        NOTIFY: None if member or head.spec.notify is None else IN_SPEC,
+        **({"spec": spec} if spec is not None else _beside_data(head)),
+    }
+    return key(head.job_id) | {name: value for name, value in known.items() if value is not None}
+
+
+def trace_values(caller: TraceContext | None) -> Row:
+    """Attributes of a trace context that was submitted; one that is made is not stored."""
+    return {} if caller is None else dict(caller.fields)
+
+
+def encode_spec(spec: Submission) -> str:
+    """A submission's JSON as it is stored.
+
+    The submission of a member, which has no target, is stored without its reply timeout: that is
+    an attribute of its row, because members may share the submission of their group.
+    """
+    left_out = {"reply_timeout_s"} if spec.target is None else None
+    return spec.model_dump_json(exclude_defaults=True, exclude=left_out)
+
+
+def read_spec(stored: str | bytes) -> Submission:
+    """Inverse of `encode_spec`; fields that this version does not know are ignored."""
+    return Submission.model_validate_json(stored, extra="ignore", context=STORED)
+
+
+def spec_of_member(spec: Submission, reply_timeout_s: float | None) -> Submission:
+    """The submission of a member of a group, from its own or its group's."""
+    return spec.model_copy(update={**OF_A_GROUP, "reply_timeout_s": reply_timeout_s})
+
+
+def is_inline(head: Head) -> bool:
+    """Whether a new job has its submission in its head, and not in DATA or S3."""
+    if head.payload is not None:
+        return False
+    spec, beside = encode_spec(head.spec), trace_values(head.caller_trace)
+    size = len(spec.encode()) + sum(len(name) + len(text) for name, text in beside.items())
+    return size <= INLINE_SPEC_BYTES - (TARGET_BYTES if head.spec.target is not None else 0)
+
+
+def _beside_data(head: Head) -> Row:
+    """What is read of a job without its submission, if DATA has that.
+
+    The stream is read for counts and notifications, and a group for its progress.
+    """
+    spec = head.spec
+    found: Row = {"queue": head.queue, "items": spec.items if spec.items != 1 else None}
+    if spec.notify is not None and head.member_of is None:
+        found[NOTIFY] = spec.notify.model_dump_json(exclude_defaults=True)
+    if head.group is not None:
+        found["targeting"] = spec.model_dump_json(exclude_defaults=True, include=set(TARGETING))
+    return found
+
+
+def _follows(head: Head) -> Row | None:
+    """What the function `sequel` is called for at the job's end (infra/sequel.py)."""
+    if head.member_of is not None:
+        return {"g": head.member_of.encode()}
+    return None if head.key is None else {"k": head.key.encode()}
+
+
+def to_item(head: Head, spec: str | None = None) -> Item:
+    """The item as DynamoDB encodes it."""
+    return encode(to_row(head, spec))
+
+
+def change(before: Head, after: Head) -> tuple[Row, list[str]]:
+    """What to SET and what to REMOVE so that `before` becomes `after`, without the timeline."""
+    old, new = to_row(before), to_row(after)
+    sets = {n: v for n, v in new.items() if n != "timeline" and old.get(n) != v}
+    return sets, sorted(old.keys() - new.keys())
+
+
+def to_data(head: Head, spec: str, expires_at: int) -> Row:
+    """The DATA item: a submission's JSON, or its abridged JSON and where the whole is."""
+    row = {**key(head.job_id, DATA), "spec": spec, "expires_at": expires_at}
+    return row if head.payload is None else row | asdict(head.payload)
+
+
+def from_row(row: Row, data: Row) -> Head:
+    """Inverse of `to_row`; `data` is the item with the submission, itself or DATA."""
+    who = row.get("submitted_by")
+    return Head(
+        job_id=row["job_id"],
+        tenant=tenant_of(row),
+        state=State(row["state"]),
+        epoch=row["epoch"],
+        attempt=row["attempt"],
+        spec=_spec(data["spec"], row),
+        timeline=tuple(_steps(row["timeline"])),
+        agent=row.get("held_by"),
+        outcome=Outcome(row["outcome"]) if "outcome" in row else None,
+        exit_code=row.get("exit_code"),
+        signal=row.get("term_signal"),
+        usage_json=row.get("usage_json"),
+        next_at_ms=row.get("next_at"),
+        expires_at=row.get("expires_at"),
+        wake_at_ms=row.get("wake_at"),
+        condition=row.get("condition"),
+        cancel_requested=row.get("cancel_requested"),
+        submitted_by=None if who is None else Who.decode(who),
+        payload=_payload(data),
+        hidden="hidden" in row,
+        idempotency_row=row.get("once"),
+        resubmit_of=row.get("resubmit_of"),
+        resubmitted_as=row.get("resubmitted_as"),
+        waits_for=row.get("waits_for"),
+        output_bytes=row.get("output_bytes", 0),
+        output_file_bytes=row.get("output_file_bytes", 0),
+        result=row.get("result"),
+        result_object=_result_object(row),
+        output_files=_output_files(row),
+        type_version=row.get("type_version"),
+        caller_trace=parse_trace(row.get("traceparent"), row.get("tracestate")),
+        key=key_of(row),
+        slot=row.get("slot"),
+        queued_after=row.get("queued_after"),
+        assigned=row.get("assigned"),
+        reply_by_ms=row.get("reply_by"),
+        group=_group(row),
+        member_of=member_of(row),
+        spec_of=row.get("spec_of"),
+    )
+
+
+def data_key(row: Row) -> Row:
+    """Primary key of the item with the submission of a job whose row has none."""
+    return key(str(row.get("spec_of") or row["job_id"]), DATA)
+
+
+def tenant_of(row: Row) -> str:
+    """The tenant of a job's row."""
+    return str(row["tenant"] if "tenant" in row else row["of"])
+
+
+def member_of(row: Row) -> "MemberOf | None":
+    """The group that a job's row is a member of."""
+    found = row.get("follows", {}).get("g")
+    if found is None:
+        return None
+    from joblane.group.record import MemberOf  # most jobs are in no group
+
+    return MemberOf.decode(found)
+
+
+def _group_value(group: "Group | None") -> Row | None:
+    """The attribute of a group's job; None for others."""
+    if group is None:
+        return None
+    from joblane.aws.job.group_items import group_value  # most jobs are no group
+
+    return group_value(group)
+
+
+def _group(row: Row) -> "Group | None":
+    """Inverse of `_group_value`."""
+    if "group" not in row:
+        return None
+    from joblane.aws.job.group_items import read_group
+
+    return read_group(row["group"])
+
+
+def _output_files_value(summary: "OutputSummary | None") -> Row | None:
+    """The attribute of a job that has left files; None for others."""
+    return None if summary is None else summary.model_dump(exclude_defaults=True)
+
+
+def _output_files(row: Row) -> "OutputSummary | None":
+    """Inverse of `_output_files_value`."""
+    if "output_files" not in row:
+        return None
+    from joblane.files.models import OutputSummary  # most jobs leave no files
+
+    return OutputSummary.model_validate(row["output_files"])
+
+
+def _result_object(row: Row) -> ResultObject | None:
+    """Where the result of a job's row is, if it is in S3."""
+    stored = row.get("result_object")
+    return None if stored is None else ResultObject(stored["size"], stored["sha256"])
+
+
+def key_of(row: Row) -> KeyName | None:
+    """The key of a job's row; None for a job without one."""
+    follows = row.get("follows", {}).get("k")
+    return None if follows is None else KeyName.decode(follows)
+
+
+def _spec(stored: str, row: Row) -> Submission:
+    """The submission of a job's row."""
+    spec = read_spec(stored)
+    if member_of(row) is None:
+        return spec
+    return spec_of_member(spec, float(row["reply_timeout"]) if "reply_timeout" in row else None)
+
+
+def from_item(item: Item) -> Head:
+    """Inverse of `to_item` for an item with its submission."""
+    row = decode(item)
+    return from_row(row, row)
+
+
+def _payload(data: Row) -> PayloadObject | None:
+    if "object" not in data:
+        return None
+    return PayloadObject(data["object"], data["size"], data["sha256"])
+
+
+def _steps(texts: Iterable[str]) -> Iterable[Step]:
+    """Decode a timeline; a claim's attempt is one more than the step before it counted."""
+    counted = 0
+    for line in texts:
+        step = Step.decode(line)
+        if step.state is State.ACTIVE:
+            step = replace(step, attempt=counted + 1)
+        elif step.attempt == SAME_ATTEMPT:
+            step = replace(step, attempt=counted)
+        counted = step.attempt
+        yield step

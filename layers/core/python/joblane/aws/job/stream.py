@@ -1,0 +1,77 @@
+"""Adapter for the change stream of the `jobs` table: what a record of it counts as."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from joblane.aws.job.items import HEAD, tenant_of
+from joblane.aws.table import Row, decode
+from joblane.queue.activity import Change, kind_of
+from joblane.state.lifecycle import State
+from joblane.state.timeline import Step
+
+
+def read_record(record: Mapping[str, Any]) -> Change | None:
+    """Read a record of the stream; None for what is not counted.
+
+    Items that are not heads are not. Raises KeyError, ValueError or TypeError for a
+    record that cannot be read.
+    """
+    stream = record["dynamodb"]
+    if stream["Keys"]["sk"]["S"] != HEAD:
+        return None
+    new, old = decode(stream.get("NewImage", {})), decode(stream.get("OldImage", {}))
+    before, after = _state(old), _state(new)
+    # Of a group, its members are counted, and itself while it waits for its run_at.
+    kind = None if after is None or "group" in new else kind_of(before, after)
+    output_bytes = _added("output_bytes", old, new)
+    file_bytes = _added("output_file_bytes", old, new)
+    if kind is None and before is after and not (output_bytes or file_bytes):
+        return None
+    queue, items = _queue_and_items(new or old)
+    return Change(
+        tenant=tenant_of(new or old),
+        queue=queue,
+        kind=kind,
+        items=items,
+        minute=int(stream["ApproximateCreationDateTime"]) // 60,
+        sequence=int(stream["SequenceNumber"]),
+        waited_ms=max(0, _last_step_ms(new) - _ready_ms(old)) if kind == "started" else 0,
+        ran_ms=_ran_ms(old, new) if before is State.ACTIVE and after is not None else None,
+        output_bytes=output_bytes,
+        file_bytes=file_bytes,
+        before=before,
+        after=after,
+        listed="tenant" in (new or old),  # a member of a group has `of` in its place
+    )
+
+
+def _added(name: str, old: Row, new: Row) -> int:
+    return int(max(0, new.get(name, 0) - old.get(name, 0)))
+
+
+def _state(image: Row) -> State | None:
+    """The state of a job in an image of the stream; None if there was or is no job."""
+    return State(image["state"]) if image else None
+
+
+def _queue_and_items(head: Row) -> tuple[str, int]:
+    """Queue and items of a job, from its submission or from the attributes that replace it."""
+    found = json.loads(head["spec"]) if "spec" in head else head
+    return str(found["queue"]), int(found.get("items", 1))
+
+
+def _ready_ms(head: Row) -> int:
+    """When a job could have started: at its next start, or since its last change."""
+    return int(head.get("next_at") or _last_step_ms(head))
+
+
+def _ran_ms(old: Row, new: Row) -> int | None:
+    """How long an attempt ran that has ended; None if it goes on."""
+    if _state(new) is State.ACTIVE:
+        return None
+    return max(0, _last_step_ms(new) - _last_step_ms(old))
+
+
+def _last_step_ms(head: Row) -> int:
+    return Step.decode(head["timeline"][-1]).at_ms

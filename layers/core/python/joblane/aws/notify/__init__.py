@@ -1,0 +1,1 @@
+"""Adapters for notifications: queues, topics, the event bus."""

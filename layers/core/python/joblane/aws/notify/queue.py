@@ -1,0 +1,36 @@
+"""Adapter for the SQS queue of notifications that wait to be delivered."""
+
+from collections.abc import Sequence
+
+from joblane.aws.notify.delivery_queue import DeliveryQueue
+from joblane.aws.queue.lanes import BATCH
+from joblane.errors import Failure
+
+
+class NotSent(Failure):
+    """SQS refused messages of a batch; the caller sends all of them again."""
+
+    retryable = True
+
+
+class NotifyQueue(DeliveryQueue):
+    """Sends notifications, and puts off those that could not be delivered."""
+
+    def send(self, messages: Sequence[tuple[str, str]]) -> None:
+        """Send messages, each after its tenant, ten per request.
+
+        The message group is the tenant: SQS fair queues serve groups in turn, so the webhooks of
+        one tenant do not delay those of others.
+
+        Raises Unavailable, and NotSent if SQS refuses some of the messages.
+        """
+        for start in range(0, len(messages), BATCH):
+            answer = self._client.send_message_batch(
+                QueueUrl=self._url,
+                Entries=[
+                    {"Id": str(n), "MessageBody": body, "MessageGroupId": tenant}
+                    for n, (tenant, body) in enumerate(messages[start : start + BATCH])
+                ],
+            )
+            if refused := answer.get("Failed", []):
+                raise NotSent(f"SQS refused {len(refused)} messages: {refused[0].get('Code')}")

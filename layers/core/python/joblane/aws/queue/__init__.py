@@ -1,0 +1,1 @@
+"""Adapters for queues: lanes, settings and counters."""

@@ -1,0 +1,1 @@
+"""Adapters for the trace queue and its source."""

@@ -1,0 +1,1 @@
+"""Adapters for job types and their bundles."""

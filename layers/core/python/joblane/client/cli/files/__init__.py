@@ -1,0 +1,1 @@
+"""Commands and options for files of jobs."""

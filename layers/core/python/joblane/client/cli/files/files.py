@@ -1,0 +1,176 @@
+"""The commands `files`, `outputs` and `download`, and what `run` does with output files."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from joblane.client.answers import is_group
+from joblane.client.cli.options import JobId, Json, connect
+from joblane.client.cli.short_ids import full_id
+from joblane.client.cli.text import formats, terminal
+
+if TYPE_CHECKING:
+    from joblane.client.clients import Client
+    from joblane.client.files.models import Outputs
+    from joblane.client.refs import JobRef
+
+commands = typer.Typer()
+
+To = Annotated[Path, typer.Option("--to", metavar="DIR", help="Directory to write to.")]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace existing files.")]
+
+MOST_KEPT = 20
+"""Files that were not written, of which each has a line."""
+
+
+@commands.command("files")
+def files(
+    ctx: typer.Context,
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files and directories.")],
+    *,
+    json: Json = False,
+) -> None:
+    """Upload files for jobs; print the SHA-256, the size and the path of each.
+
+    Existing content is not uploaded again, and an interrupted upload continues with the missing
+    files. `run` and `submit` do the same with -i. --json prints
+    {"files": [...], "sent": n}: the entries are the `inputs` of a submission, with their sizes; n
+    files were uploaded.
+    """
+    from joblane.client.cli.files.options import upload  # few commands have files
+    from joblane.client.cli.text.progress_bar import ProgressBar
+
+    found = upload(connect(ctx), list(paths), ProgressBar())
+    if json:
+        terminal.document({"files": [asdict(file) for file in found.files], "sent": found.sent})
+        return
+    for file in found.files:
+        terminal.text(f"{file.sha256} {file.size:>12} {formats.printable(file.path)}")
+
+
+@commands.command("outputs")
+def outputs(ctx: typer.Context, job_id: JobId, *, json: Json = False) -> None:
+    """List the output files of a job: those of its newest attempt that left any.
+
+    Globs without a match, and matches that were not collected, are listed on stderr.
+    """
+    client = connect(ctx)
+    found = client.outputs(full_id(client, job_id))
+    if json:
+        terminal.document(_document(found))
+        return
+    for file in found.files:
+        terminal.text(f"{file.mode} {file.size:>12} {formats.printable(file.path)}")
+    _note_missing(found)
+
+
+@commands.command("download")
+def download(
+    ctx: typer.Context,
+    job_id: JobId,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PATH...]", help="Paths or globs of output files (default: all)."),
+    ] = None,
+    *,
+    to: To = Path(),
+    replace: Replace = False,
+    json: Json = False,
+) -> None:
+    """Download output files of a job into a directory.
+
+    Each appears when its content has arrived and its SHA-256 is right. Nothing is written outside
+    of the directory, and links in it are not followed. An existing file is replaced only with
+    --replace. A name that begins with a dot is written only if a PATH gives it. Nothing is written
+    below .git. A line on stderr lists what was not written.
+    """
+    client = connect(ctx)
+    found = _download(client, full_id(client, job_id), to, paths or (), replace=replace)
+    if json:
+        terminal.document(_document_written(found))
+    else:
+        terminal.text(_summary(found, to))
+        _note_missing(found)
+
+
+def take_home(
+    client: "Client",
+    job: "JobRef",
+    to: Path,
+    submitted: Mapping[str, Any],
+    *,
+    replace: bool,
+    as_json: bool,
+) -> None:
+    """Download what a job of `run` has left, and say what it has not. Raises `JoblaneError`.
+
+    `submitted` are the fields of its submission.
+    """
+    if is_group(job.data):
+        terminal.note(
+            "each job of the group has its own output files; joblane get"
+            f" {job.id} lists the jobs, joblane download ID their files"
+        )
+        return
+    if job.data.get("output_files") is None:
+        return  # no attempt came so far
+    found = _download(client, job.id, to, (), submitted, replace=replace)
+    if as_json:
+        terminal.json_line(_document_written(found))
+    _note_missing(found)
+
+
+def _download(
+    client: "Client",
+    job_id: str,
+    to: Path,
+    paths: Sequence[str],
+    submitted: Mapping[str, Any] | None = None,
+    *,
+    replace: bool,
+) -> "Outputs":
+    from joblane.client.cli.text.progress_bar import ProgressBar
+
+    return client.download(
+        job_id, to, paths, replace=replace, submitted=submitted, progress=ProgressBar()
+    )
+
+
+def _document(found: "Outputs") -> dict[str, Any]:
+    return {
+        "outputs": [asdict(file) for file in found.files],
+        "unmatched": list(found.unmatched),
+        "skipped": [{"path": path, "why": why} for path, why in found.skipped],
+        "skipped_count": found.skipped_count,
+    }
+
+
+def _document_written(found: "Outputs") -> dict[str, Any]:
+    kept = [{"path": path, "why": why} for path, why in found.kept]
+    return {**_document(found), "kept": kept}
+
+
+def _summary(found: "Outputs", to: Path) -> str:
+    count = len(found.files)
+    what = "file" if count == 1 else "files"
+    return formats.printable(f"{count} {what}, {formats.size(found.size)}, in {to}")
+
+
+def _note_missing(found: "Outputs") -> None:
+    for glob in found.unmatched:
+        terminal.note(f"no file matched {glob}")
+    for path, why in found.skipped:
+        terminal.note(f"{path} was not collected: {why}")
+    if more := found.skipped_count - len(found.skipped):
+        terminal.note(f"{more} more files were not collected")
+    for path, why in found.kept[:MOST_KEPT]:
+        terminal.note(f"{path} was not written: {why}")
+    if more := len(found.kept[MOST_KEPT:]):
+        terminal.note(f"{more} more files were not written")
+    from joblane.client.files.models import IS_HERE
+
+    if any(why == IS_HERE for _, why in found.kept):
+        terminal.note("--replace replaces what is here")

@@ -1,0 +1,1 @@
+"""Groups in the commands for jobs."""

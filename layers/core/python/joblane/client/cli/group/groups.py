@@ -1,0 +1,96 @@
+"""What the commands do with a group where they are given its id in place of a job's."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from joblane.client.answers import JobJson, MemberJson, is_group
+from joblane.client.cli import exit_codes
+from joblane.client.cli.group import text as group_text
+from joblane.client.cli.text import tables, terminal
+from joblane.client.cli.text.status_line import StatusLine
+from joblane.client.errors import InputError, ServerError
+
+if TYPE_CHECKING:
+    from joblane.client.clients import Client
+
+REPEATS = 200
+"""Requests of one deletion at most; each deletes for some seconds."""
+
+PAUSE_S = 0.2
+"""Between them."""
+
+
+def show(client: "Client", group: JobJson, shown: str, *, failed: bool, as_json: bool) -> None:
+    """Print a group, `shown`, and its members; with `failed` those that are not completed."""
+    line = StatusLine()
+    members: list[MemberJson] = []
+    try:
+        for member in client.groups.members(group["id"]):
+            if not (failed and member["state"] == "completed"):
+                members.append(member)
+            line.show(f"{member['index'] + 1} of {group.get('members')} members read")
+    finally:
+        line.clear()
+    if as_json:
+        terminal.document({"group": group, "members": members})
+        return
+    screen = replace(tables.screen(), width=None)  # lines wrap: reasons are not cut
+    table = group_text.members_table(members, datetime.now(UTC), screen)
+    terminal.text(f"{shown}\n\n{table if members else 'no members'}")
+
+
+def job_of(client: "Client", group_id: str, agent: str) -> str:
+    """Find the job of an agent. Raises `InputError` if there is none."""
+    for member in client.groups.members(group_id):
+        if member.get("agent") == agent:
+            job_id = member.get("id")
+            if job_id is None:
+                raise InputError(f"the job of {agent} has not begun: {member.get('reason')}")
+            return job_id
+    raise InputError(f"group {group_id} has no job on agent {agent}; see: joblane get {group_id}")
+
+
+def run_pages(pages: Iterator[dict[str, Any]], name: str, *, as_json: bool) -> None:
+    """Run all pages and print the sums; exits with 64 if a job was refused."""
+    examined, done = 0, 0
+    refused: list[dict[str, Any]] = []
+    line = StatusLine()
+    try:
+        for page in pages:
+            examined += page.get("examined", 0)
+            done += page.get(name, 0)
+            refused += page.get("refused", [])
+            line.show(f"{name} {done} of {examined} jobs examined so far")
+    finally:
+        line.clear()
+    if as_json:
+        terminal.document({"examined": examined, name: done, "refused": refused})
+    else:
+        terminal.text(f"{name} {done} of {examined} jobs examined")
+        for entry in refused:
+            terminal.note(f"{entry.get('id')}: {entry.get('detail')}")
+    if refused:
+        raise typer.Exit(exit_codes.REFUSED)
+
+
+def delete(client: "Client", job_id: str, reason: str | None) -> None:
+    """Delete a job or a group; of a group with many members each request deletes some."""
+    line = StatusLine()
+    try:
+        for left in reversed(range(REPEATS)):
+            try:
+                client.delete(job_id, reason=reason)
+            except ServerError:
+                if not left or not is_group(client.get(job_id).data):
+                    raise
+                line.show(f"group {job_id}: deleting its members")
+                time.sleep(PAUSE_S)
+            else:
+                return
+    finally:
+        line.clear()

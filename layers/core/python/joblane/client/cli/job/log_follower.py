@@ -1,0 +1,121 @@
+"""Following a job's log: its output, and the reason why it waits."""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from joblane.client.answers import LogRecord, log_record
+from joblane.client.cli.text import terminal
+from joblane.client.cli.text.api_away import report_api_away
+from joblane.client.cli.text.escapes import TerminalText
+from joblane.client.clients import Client
+from joblane.client.errors import JoblaneError
+from joblane.client.follow import FollowPolicy
+
+WAITING = frozenset({"scheduled", "waiting", "pending", "retry", "blocked"})
+"""States in which a job waits."""
+
+PATIENCE_S = 2.0
+"""Time without output after which the reason is shown."""
+
+ASK_AGAIN_S = 5.0
+"""Between two reads of the reason of a job that waits."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Decides when to read and when to show why a job waits. Times in seconds."""
+
+    quiet_since: float
+    asked: float | None = None
+    shown: str | None = None
+
+    def should_ask(self, state: str | None, *, output: bool, now: float) -> bool:
+        """Record an answer; True when it is time to read the job's reason."""
+        if output or state not in WAITING:
+            self.quiet_since, self.asked = now, None
+            return False
+        if now - self.quiet_since < PATIENCE_S:
+            return False
+        if self.asked is not None and now - self.asked < ASK_AGAIN_S:
+            return False
+        self.asked = now
+        return True
+
+    def is_new(self, reason: str) -> bool:
+        """Whether this reason differs from the one that was shown last."""
+        new = reason != self.shown
+        self.shown = reason
+        return new
+
+
+class LogWriter:
+    """Writes records to the streams they came from, in order; the agent's messages to stderr.
+
+    A terminal gets control characters escaped unless `raw`; files and pipes get every byte.
+    """
+
+    def __init__(self, *, raw: bool) -> None:
+        self._texts = {
+            stderr: TerminalText()
+            for stderr, stream in ((False, sys.stdout), (True, sys.stderr))
+            if terminal.is_terminal(stream) and not raw
+        }
+
+    def __call__(self, records: Sequence[LogRecord]) -> None:
+        """Write some records."""
+        for stderr, pieces in groupby(records, lambda piece: piece.stream != "stdout"):
+            data = b"".join(piece.data for piece in pieces)
+            text = self._texts.get(stderr)
+            terminal.write(data if text is None else text.feed(data), stderr=stderr)
+
+    def end(self) -> None:
+        """Write what waited for a next record that did not come."""
+        for stderr, text in self._texts.items():
+            terminal.write(text.end(), stderr=stderr)
+
+
+def as_json(records: Sequence[LogRecord]) -> None:
+    """Write records as JSON lines, as the API sent them."""
+    for piece in records:
+        terminal.json_line(piece.entry)
+
+
+@dataclass(slots=True)
+class LogFollower:
+    """Follows a job to the end of its log."""
+
+    client: Client
+    give_up_s: float
+    """Following ends after so many seconds without an answer of the API."""
+    show: Callable[[Sequence[LogRecord]], None]
+    clock: Callable[[], float] = field(default=time.monotonic)
+
+    def follow(self, job_id: str, tail: int | None = None) -> None:
+        """Show each record once until the log is complete, from the last `tail` on if given.
+
+        Raises `JoblaneError`.
+        """
+        waiting = Waiting(self.clock())
+        policy = FollowPolicy(give_up_s=self.give_up_s)
+        for page in self.client.follow(
+            job_id, tail=tail, policy=policy, runtime=report_api_away(self.give_up_s)
+        ):
+            entries = page["entries"]
+            self.show([log_record(entry) for entry in entries])
+            state = page.get("state")
+            if waiting.should_ask(state, output=bool(entries), now=self.clock()):
+                self._show_reason(job_id, waiting)
+
+    def _show_reason(self, job_id: str, waiting: Waiting) -> None:
+        try:
+            job = self.client.get(job_id)
+        except JoblaneError as error:
+            if not error.retryable:
+                raise
+            return  # following reports an API that does not answer
+        reason = job.reason or "no reason given"
+        if job.state in WAITING and waiting.is_new(reason):
+            terminal.note(f"job {job_id} is {job.state}: {reason}")

@@ -1,0 +1,402 @@
+"""Options of the commands `run` and `submit` that describe a job."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from joblane.client.cli import completion, times
+from joblane.client.cli.files.options import FileOptions
+from joblane.client.cli.job.environment import variables
+from joblane.client.cli.job.notify_option import notify_field
+from joblane.client.cli.options import IdempotencyKey
+from joblane.client.cli.text import terminal
+from joblane.client.errors import AnswerError, InputError, ServerError, UnreachableError
+
+if TYPE_CHECKING:
+    from joblane.client.cli.job.each import Common
+    from joblane.client.clients import Client
+    from joblane.client.refs import JobRef
+
+
+RESOURCES = ("cpus", "memory_mb", "pids", "cores", "io_bps", "tmp_mb", "disk_mb")
+
+LIMITS = ("max_active", "max_queued", "when_full", "stale_policy")
+
+OF_FILES = ("inputs", "outputs", "stdin")
+
+OF_TARGETS = ("reply_timeout_s", "max_concurrency", "max_failures")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions(FileOptions):
+    """Options of `run` and `submit` that describe a job."""
+
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="CMD", help="The program and its arguments.", show_default=False),
+    ] = None
+    job_type: Annotated[
+        str | None,
+        typer.Option(
+            "--type",
+            metavar="TYPE",
+            help="Job type, in place of a command.",
+            autocompletion=completion.types,
+        ),
+    ] = None
+    params: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --type: JSON file with the params; - reads standard input.",
+            allow_dash=True,
+        ),
+    ] = None
+    name: Annotated[str | None, typer.Option(help="Name of the job, up to 128 characters.")] = None
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            help="Queue (default: chosen by the deployment's filters).",
+            autocompletion=completion.queues,
+        ),
+    ] = None
+    priority: Annotated[
+        Literal["high", "default", "low"] | None,
+        typer.Option(help="Priority, which selects the lane of the queue."),
+    ] = None
+    cpus: Annotated[float | None, typer.Option(help="CPU limit in cores, such as 0.5.")] = None
+    memory_mb: Annotated[
+        int | None, typer.Option(help="Memory limit in MiB; the job is killed above it.")
+    ] = None
+    pids: Annotated[int | None, typer.Option(help="Maximum number of processes and threads.")] = (
+        None
+    )
+    cores: Annotated[str | None, typer.Option(help="CPU cores to run on, such as 0-2,5.")] = None
+    io_bps: Annotated[
+        int | None, typer.Option(help="Disk bandwidth limit in bytes per second.")
+    ] = None
+    tmp_mb: Annotated[
+        int | None,
+        typer.Option(help="Size of /tmp and of the work directory together, in MiB of memory."),
+    ] = None
+    disk_mb: Annotated[
+        int | None,
+        typer.Option(
+            help="Size of the work directory in MiB, on the instance's disk (default: in memory)."
+        ),
+    ] = None
+    network: Annotated[
+        Literal["none", "egress", "host"] | None,
+        typer.Option(
+            help="none: loopback (default); egress: outbound through NAT; host: the instance's."
+        ),
+    ] = None
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--env",
+            "-e",
+            metavar="K=V",
+            help="Environment variable; K alone takes its local value. Can be repeated.",
+        ),
+    ] = None
+    env_file: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="File of environment variables, one per line: K=V or K."),
+    ] = None
+    secret_env: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="K=REF",
+            help="Variable set from a secret: K=secretsmanager:NAME[#KEY] or K=ssm:/PATH.",
+        ),
+    ] = None
+    timeout: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Timeout of each attempt, such as 90s, 5m or 1h30m."),
+    ] = None
+    timeout_s: Annotated[float | None, typer.Option(help="Timeout of each attempt in seconds.")] = (
+        None
+    )
+    heartbeat_timeout_s: Annotated[
+        float | None,
+        typer.Option(
+            help="Stop an attempt that sends nothing on descriptor 3 for this many seconds."
+        ),
+    ] = None
+    attempts: Annotated[
+        int | None,
+        typer.Option(help="Maximum number of attempts (default: 1 for run, 3 for submit)."),
+    ] = None
+    backoff_s: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Maximum delay after the first attempt; repeat for later attempts.",
+        ),
+    ] = None
+    restart: Annotated[
+        bool,
+        typer.Option(
+            "--restart/--no-restart",
+            help="--no-restart: never run the job twice, even if its agent fails.",
+        ),
+    ] = True
+    run_at: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Earliest start time, such as +5m or 'tomorrow 9:00'."),
+    ] = None
+    deadline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Latest end time, such as +2h; then the job expires or is stopped.",
+        ),
+    ] = None
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="K=V", help="Label; can be repeated.", autocompletion=completion.labels
+        ),
+    ] = None
+    concurrency: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Policy of joblane.toml that limits how many jobs with the same key run at once.",
+        ),
+    ] = None
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SEGMENT",
+            help="Key whose jobs are limited; repeat for each segment, such as --key customer"
+            " --key acme. A number is a number, and '\"1\"' the string.",
+        ),
+    ] = None
+    max_active: Annotated[
+        int | None,
+        typer.Option(
+            help="With --key: maximum number of the key's jobs that run at once (default: 1)."
+        ),
+    ] = None
+    max_queued: Annotated[
+        int | None,
+        typer.Option(help="With --key: maximum number of the key's jobs that wait (default: 0)."),
+    ] = None
+    when_full: Annotated[
+        Literal["reject", "coalesce", "replace-oldest"] | None,
+        typer.Option(
+            help="With --key: what to do with a new job when the key is full (default: reject)."
+        ),
+    ] = None
+    stale_policy: Annotated[
+        Literal["fail-stale", "block"] | None,
+        typer.Option(help="With --key: what to do with a job whose agent was lost."),
+    ] = None
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TARGET",
+            help="Which agents run the job: _any, _all, host:NAME, or KEY:VALUE of a label, such as"
+            " group:web.dev. With _all or a label it runs on every agent that matches.",
+        ),
+    ] = None
+    reply_timeout_s: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="With --target: time for an agent to start the job (default: 60).",
+        ),
+    ] = None
+    max_concurrency: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="With --target of several agents: maximum number of jobs that run at once.",
+        ),
+    ] = None
+    max_failures: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="With --max-concurrency: start no further jobs after more failures than this.",
+        ),
+    ] = None
+    notify: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL|ARN|eventbridge",
+            help="Notify a webhook, an SNS topic or EventBridge when the job ends or blocks.",
+        ),
+    ] = None
+    notify_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="STATE",
+            help="With --notify: only in this state, such as failed; can be repeated.",
+        ),
+    ] = None
+    items: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Number of work items in this job, for queue statistics."
+        ),
+    ] = None
+
+    idempotency_key: IdempotencyKey = None
+
+    def submit(
+        self, client: "Client", *, attempts: int | None = None
+    ) -> tuple["JobRef", dict[str, Any]]:
+        """Submit the job; `attempts` is the default of --attempts. Raises `JoblaneError`.
+
+        Returns it with the fields that it was submitted with.
+        """
+        try:
+            values = self._fields(attempts)
+            self._check_command()
+            if self.job_type is None:
+                values |= self.upload(client, read_stdin=True)
+                return client.submit(self.command or [], **values), values
+            params = self._params()
+            values |= self.upload(client, read_stdin=False)
+            return client.submit(self.job_type, params, **values), values
+        except (UnreachableError, ServerError, AnswerError) as error:
+            if not isinstance(error, UnreachableError) or error.sent:
+                terminal.note("the job may have been accepted; check with: joblane ls")
+            raise
+
+    def common(self, attempts: int | None) -> "Common":
+        """What the jobs of --each have in common. Raises `typer.BadParameter`."""
+        from joblane.client.cli.job.each import Common  # for --each only
+
+        if self.params is not None:
+            raise typer.BadParameter("--params and --each exclude each other: lines are the params")
+        self._check_apart()
+        fields = self._fields(attempts)
+        fields.pop("idempotency_key", None)
+        return Common(fields, tuple(self.command or ()), self.job_type)
+
+    def submission(self) -> dict[str, Any]:
+        """The fields of the submission, as JSON. Raises `typer.BadParameter`."""
+        values = self._fields(None)
+        values.pop("idempotency_key", None)
+        self._check_command()
+        if self.job_type is None:
+            return {"command": self.command, **values}
+        return {"type": self.job_type, "params": self._params(), **values}
+
+    def _check_apart(self) -> None:
+        if self.job_type is not None and self.command:
+            raise typer.BadParameter("a command and --type exclude each other")
+
+    def _check_command(self) -> None:
+        self._check_apart()
+        if self.job_type is None and self.params is not None:
+            raise typer.BadParameter("--params needs --type")
+        if self.job_type is None and not self.command:
+            raise typer.BadParameter("give a program after --, or --type")
+
+    def _params(self) -> dict[str, Any]:
+        return {} if self.params is None else json_object("--params", self.params)
+
+    def _target(self) -> str | None:
+        """The target, checked as the API does. Raises `InputError`."""
+        if self.target is None:
+            for name in OF_TARGETS:
+                if getattr(self, name) is not None:
+                    raise typer.BadParameter(f"{_option(name)} needs --target")
+            return None
+        from joblane.target.match import parse_target  # pydantic takes 0.2 s
+
+        try:
+            parse_target(self.target)
+        except ValueError as error:
+            raise InputError(f"--target {error}") from error
+        return self.target
+
+    def _fields(self, attempts: int | None) -> dict[str, Any]:
+        """Fields of the submission: each is the option of its name, except those set here."""
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name in ("command", "job_type", "params", *OF_FILES):
+            del own[name]
+        resources = {name: own.pop(name) for name in RESOURCES}
+        max_attempts = own.pop("attempts")
+        retry = {
+            "max_attempts": attempts if max_attempts is None else max_attempts,
+            "backoff_s": own.pop("backoff_s") or None,
+        }
+        limits = {name: own.pop(name) for name in LIMITS}
+        own |= {
+            "concurrency": _concurrency(self.concurrency, own.pop("key"), _drop_none(limits)),
+            "resources": _drop_none(resources) or None,
+            "retry": _drop_none(retry) or None,
+            "env": variables(self.env, own.pop("env_file")),
+            "secret_env": _pairs("--secret-env", self.secret_env),
+            "labels": _pairs("--label", own.pop("label")),
+            "restartable": None if own.pop("restart") else False,
+            "target": self._target(),
+            "notify": notify_field(self.notify, own.pop("notify_on")),
+            "timeout_s": times.one_duration(self.timeout_s, own.pop("timeout")),
+            "run_at": times.utc_time("--run-at", self.run_at, "ahead"),
+            "deadline": times.utc_time("--deadline", self.deadline, "ahead", in_future=True),
+        }
+        return _drop_none(own)
+
+
+def json_object(option: str, file: Path) -> dict[str, Any]:
+    """Read a JSON object from a file, or from standard input for `-`."""
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        found = json.loads(text)
+    except OSError as error:
+        raise typer.BadParameter(f"{option}: {file}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise typer.BadParameter(f"{option}: {file} is not JSON ({error})") from error
+    if not isinstance(found, dict):
+        raise typer.BadParameter(f"{option}: {file} must contain a JSON object")
+    return found
+
+
+def _drop_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _concurrency(
+    policy: str | None, key: Sequence[str] | None, limits: Mapping[str, Any]
+) -> str | dict[str, Any] | None:
+    """The key of the job: the name of a policy, or its segments with their limits."""
+    if not key:
+        if limits:
+            raise typer.BadParameter(f"{_option(next(iter(limits)))} needs --key")
+        return policy
+    if policy is not None:
+        raise typer.BadParameter("--concurrency and --key exclude each other")
+    from joblane.key.segments import from_argument  # pydantic takes 0.2 s
+
+    try:
+        return {"key": [from_argument(text) for text in key], **limits}
+    except ValueError as error:
+        raise typer.BadParameter(f"--key {error}") from error
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _pairs(option: str, texts: Sequence[str] | None) -> dict[str, str] | None:
+    if not texts:
+        return None
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise typer.BadParameter(f"{option} must be KEY=VALUE")
+        found[key] = value
+    return found

@@ -1,0 +1,240 @@
+"""The commands that only read: `ls`, `get`, `logs`, `health` and `audit`."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from joblane.client.answers import is_group, rows
+from joblane.client.cli import exit_codes, times
+from joblane.client.cli.group import groups
+from joblane.client.cli.job import text as job_text
+from joblane.client.cli.job.filter_options import FilterOptions
+from joblane.client.cli.options import (
+    GiveUp,
+    JobId,
+    Json,
+    Next,
+    Raw,
+    connect,
+    limit_of,
+    with_fields,
+)
+from joblane.client.cli.short_ids import full_id
+from joblane.client.cli.text import formats, tables, terminal
+from joblane.client.errors import RequestError
+
+commands = typer.Typer()
+
+_TIME = "such as 1h, 'yesterday 18:00' or 2026-11-21T02:00:00Z."
+
+
+@commands.command()
+@with_fields(FilterOptions)
+def ls(
+    ctx: typer.Context,
+    options: FilterOptions,
+    *,
+    limit: Annotated[int, limit_of("jobs")] = 20,
+    after: Next = None,
+    json: Json = False,
+) -> None:
+    """List jobs, newest first; all filters must match.
+
+    Times are such as 1h (an hour ago), 'yesterday 18:00' or 2026-11-21T02:00:00Z. A filter that
+    matches few jobs reads many, 500 per request; Ctrl-C stops it. The states active, blocked, dead,
+    failed, partial_failure, processing, scheduled, stale and waiting are found directly.
+    """
+    entries: list[Any] = []
+    filters = options.filters()
+    client = connect(ctx)
+    while len(entries) < limit:
+        page = client.list_page(limit=limit - len(entries), cursor=after, **filters)
+        entries += page["entries"]
+        after = page.get("next")
+        if not after:
+            break
+    terminal.show(
+        {"entries": entries, "limit": limit, "next": after},
+        lambda: job_text.jobs_table(entries, datetime.now(UTC), tables.screen()),
+        as_json=json,
+    )
+
+
+@commands.command()
+def get(
+    ctx: typer.Context,
+    job_id: JobId,
+    *,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Of a group: only jobs that are not completed.")
+    ] = False,
+    raw: Raw = False,
+    json: Json = False,
+) -> None:
+    """Show a job and its timeline; of a group also its jobs, one for each agent.
+
+    --json prints the job, or {"group": job, "members": [...]}.
+    """
+    client = connect(ctx)
+    data = client.get(full_id(client, job_id)).data
+    shown = formats.plain if raw else formats.printable
+    text = job_text.job_details(data, datetime.now(UTC), shown)
+    if is_group(data):
+        groups.show(client, data, text, failed=failed, as_json=json)
+    else:
+        terminal.show(data, lambda: text, as_json=json)
+
+
+@commands.command()
+def logs(
+    ctx: typer.Context,
+    job_id: JobId,
+    *,
+    follow: Annotated[
+        bool, typer.Option("-f", "--follow", help="Follow the output until it is complete.")
+    ] = False,
+    tail: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=1000,
+            help="Start with the last N lines of all attempts, 768 KB at most.",
+        ),
+    ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(metavar="AGENT", help="Of a group: only the output of this agent's job."),
+    ] = None,
+    give_up_s: GiveUp = 300,
+    raw: Raw = False,
+    json: Json = False,
+) -> None:
+    """Print the output of a job, or of all jobs of a group.
+
+    Its stdout goes to stdout, its stderr to stderr, byte for byte; a terminal shows control
+    characters other than colours escaped unless --raw is given. With -f, requests are retried
+    while the API does not answer, and each record is printed once. --json prints one record per
+    line: {attempt, seq, stream, time, text | base64}.
+
+    Each line of a group's output begins with the name of the agent; the jobs follow one another in
+    the order of these names. With -f each job's output follows when the job has ended, at most
+    64 KB of each.
+    """
+    from joblane.client.cli.group.follower import GroupFollower
+    from joblane.client.cli.job.log_follower import LogFollower, LogWriter, as_json
+
+    client = connect(ctx)
+    job_id = full_id(client, job_id)
+    if host is not None:
+        job_id = groups.job_of(client, job_id, host)
+    writer = LogWriter(raw=raw)
+    show = as_json if json else writer
+    try:
+        if follow:
+            LogFollower(client, give_up_s, show).follow(job_id, tail)
+        else:
+            for record in client.logs(job_id, tail=tail):
+                show([record])
+    except RequestError:
+        group = client.get(job_id).data
+        if host is not None or not is_group(group):
+            raise
+        follower = GroupFollower(client, give_up_s, raw=raw, as_json=json, tail=tail)
+        follower.follow(job_id) if follow else follower.show_all(job_id)
+    finally:
+        writer.end()
+
+
+@commands.command()
+def health(ctx: typer.Context, *, json: Json = False) -> None:
+    """Check the health of the API; needs no token.
+
+    Exits with 69 unless the status is ok.
+    """
+    client = connect(ctx)
+    answer = client.health()
+    url = client.url
+    if json:
+        terminal.document(answer)
+    else:
+        rest = {name: value for name, value in answer.items() if name != "status"}
+        terminal.text(formats.printable(f"{answer.get('status', 'unknown')} {url}"))
+        if rest:
+            terminal.text(formats.record(rest))
+    if answer.get("status") != "ok":
+        raise typer.Exit(exit_codes.UNAVAILABLE)
+
+
+@commands.command()
+def audit(
+    ctx: typer.Context,
+    job_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Job whose actions to show.")
+    ] = None,
+    *,
+    limit: Annotated[int, limit_of("entries", most=100)] = 20,
+    after: Next = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help=f"Only entries at or after this time; {_TIME}"),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help=f"Only entries before this time; {_TIME}")
+    ] = None,
+    action: Annotated[
+        str | None, typer.Option(metavar="ACTION", help="Only this action, such as cancel.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show the audit trail: who did what and why, newest first.
+
+    With the id of a job: its submission and the actions on that job. Without: the actions on the
+    tenant's jobs and queues; `joblane ls` lists submissions.
+    """
+    client = connect(ctx)
+    page = client.audit(
+        None if job_id is None else full_id(client, job_id),
+        limit=limit,
+        cursor=after,
+        since=times.utc_time("--since", since, "back"),
+        until=times.utc_time("--until", until, "back"),
+        action=action,
+    )
+    show_page(page, _audit_row, "entries", "no entries", as_json=json)
+
+
+def _audit_row(entry: dict[str, Any]) -> dict[str, Any]:
+    """Columns of the table; --json prints all fields."""
+    target = entry.get("target")
+    by, refused = entry.get("by") or {}, entry.get("refused")
+    platform = entry.get("by_platform")
+    return {
+        "at": entry.get("at"),
+        "action": entry.get("action"),
+        "on": " ".join(map(str, target.values())) if isinstance(target, dict) else None,
+        "by": by.get("name") if not platform else f"{by.get('name')} (platform)",
+        "reason": entry.get("reason"),
+        "refused": refused and f"{refused.get('status')} {refused.get('detail')}",
+    }
+
+
+def show_page(
+    page: dict[str, Any],
+    row: Callable[[dict[str, Any]], dict[str, Any]],
+    what: str,
+    nothing: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Print a page of records, `row` of each in the table, and how to get the next page."""
+    shown = [row(entry) for entry in rows(page)]
+    terminal.show(
+        page,
+        lambda: tables.records_table(shown, datetime.now(UTC), tables.screen(), nothing),
+        as_json=as_json,
+    )
+    if page.get("next") and not as_json:
+        terminal.note(f"more {what}: --next {page['next']}")

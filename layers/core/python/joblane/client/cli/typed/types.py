@@ -1,0 +1,129 @@
+"""The command `types`: push, list, show and remove job types."""
+
+from typing import Annotated, Any
+
+import typer
+
+from joblane.client.cli import completion, exit_codes
+from joblane.client.cli.job.read import show_page
+from joblane.client.cli.options import Json, Reason, Verbs, connect
+from joblane.client.cli.text import formats, terminal
+from joblane.client.cli.typed import run as type_run
+
+Name = Annotated[
+    str,
+    typer.Argument(metavar="TYPE", help="Name of the job type.", autocompletion=completion.types),
+]
+
+commands = typer.Typer(
+    cls=Verbs, help="Push, run, list, show and remove job types.", no_args_is_help=True
+)
+commands.command("run")(type_run.run)
+
+
+@commands.command("push")
+def push(
+    ctx: typer.Context,
+    package: Annotated[
+        str,
+        typer.Argument(
+            metavar="PACKAGE", help="Package of the current directory, or installed, such as jobs."
+        ),
+    ],
+    *,
+    architecture: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="arm64 or x86_64; can be repeated. Without it, those of the fleets.",
+        ),
+    ] = None,
+    migrate: Annotated[
+        bool,
+        typer.Option(
+            "--migrate",
+            help="Change the segments of a key that is in use: until its jobs have ended, old and "
+            "new jobs may run at once.",
+        ),
+    ] = False,
+    reason: Reason = None,
+    json: Json = False,
+) -> None:
+    """Push all job types of a Python package.
+
+    Imports the package with its modules, builds a bundle of it with its dependencies (uv, from
+    pyproject.toml and uv.lock, or requirements.txt) for each architecture, uploads what is new,
+    and writes the definitions. Accepted jobs keep their version.
+    """
+    # Imported here: pydantic's models take long, and most commands need none.
+    from joblane.client.bundles import push as pushing
+
+    pushed = pushing.push(connect(ctx), package, architecture or (), migrate=migrate, reason=reason)
+    if json:
+        bundles = {bundle.architecture: bundle.sha256 for bundle in pushed.bundles}
+        refused = [{"type": name, "detail": str(error)} for name, error in pushed.refused]
+        answer = {"types": pushed.types, "refused": refused, "bundles": bundles}
+        terminal.document(answer)
+    else:
+        for bundle in pushed.bundles:
+            state = "uploaded" if bundle.architecture in pushed.uploaded else "already there"
+            size = formats.size(bundle.size)
+            terminal.note(f"bundle {bundle.architecture} {bundle.sha256[:12]}, {size}: {state}")
+        for entry in pushed.types:
+            terminal.text(formats.printable(_outcome(entry)))
+    for name, error in pushed.refused:
+        terminal.note(f"type {name} was refused:")
+        terminal.explain(error)
+    if pushed.refused:
+        raise typer.Exit(exit_codes.REFUSED)
+
+
+@commands.command("ls")
+def ls(ctx: typer.Context, *, json: Json = False) -> None:
+    """List the job types."""
+    show_page(connect(ctx).types(), _row, "types", "no job types", as_json=json)
+
+
+@commands.command("get")
+def get(ctx: typer.Context, name: Name, *, json: Json = False) -> None:
+    """Show the current version of a job type."""
+    found = connect(ctx).type(name)
+    terminal.show(found, lambda: formats.record(_pick_fields(found)), as_json=json)
+
+
+@commands.command("rm")
+def rm(ctx: typer.Context, name: Name, *, reason: Reason = None) -> None:
+    """Remove a job type; accepted jobs still run."""
+    connect(ctx).delete_type(name, reason=reason)
+
+
+def _outcome(entry: dict[str, Any]) -> str:
+    changes = entry.get("changes") or []
+    what = f": {', '.join(map(str, changes))}" if changes else ""
+    return f"{entry.get('type')} {entry.get('change')}, version {entry.get('version')}{what}"
+
+
+def _pick_fields(entry: dict[str, Any]) -> dict[str, Any]:
+    """Fields for people; --json prints the schemas as well, which take a page each."""
+    params = entry.get("params_schema") or {}
+    required = set(params.get("required") or ())
+    fields = [name if name in required else f"[{name}]" for name in params.get("properties") or ()]
+    shown = {
+        name: value
+        for name, value in entry.items()
+        if name not in {"params_schema", "result_schema"} and value not in (None, "", {}, [])
+    }
+    return shown | {"params": " ".join(fields) or None}
+
+
+def _row(entry: dict[str, Any]) -> dict[str, Any]:
+    """Columns of the table; --json prints all fields."""
+    defaults = entry.get("defaults") or {}
+    description = str(entry.get("description") or "").partition("\n")[0]
+    return {
+        "type": entry.get("type") or entry.get("name"),
+        "version": entry.get("version"),
+        "queue": defaults.get("queue"),
+        "pushed_at": entry.get("pushed_at"),
+        "description": description or None,
+    }

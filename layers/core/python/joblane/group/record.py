@@ -1,0 +1,231 @@
+"""A group: the jobs that one broadcast became, one for each agent, and how far they have come.
+
+A group is a value. Every change of it is written by comparing its version
+(`joblane.aws.job.group_items`); what it holds is what nobody can compute from the members at the
+price of a few reads. Members are numbered from 0, in the order of their agents' names.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, Self
+
+from joblane.formats.ids import nth_id
+from joblane.group.states import Tally, add_up, sentence, state_of
+from joblane.state.lifecycle import State
+
+PAGE = 100
+"""Members that are put, read and settled together: as many as a BatchGetItem reads."""
+
+MOST_MEMBERS = 10_000
+
+MOST_RESTARTS = 25
+"""Members that are retried together: their rows and the group's row are one transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberOf:
+    """Which member of which group a job is."""
+
+    group_id: str
+    index: int
+
+    def encode(self) -> str:
+        """The attribute `g` of a member's `follows`: `01J...#12`."""
+        return f"{self.group_id}#{self.index}"
+
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        """Inverse of `encode`. Raises ValueError."""
+        group_id, _, index = text.partition("#")
+        return cls(group_id, int(index))
+
+    @property
+    def page(self) -> int:
+        """The page that it belongs to."""
+        return self.index // PAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why the members that have not begun are not begun any more."""
+
+    state: Literal[State.SKIPPED, State.CANCELLED]
+    """As what they count."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The progress of a group; immutable."""
+
+    members: int
+    first: str
+    """Id of the first member; those of the others follow it."""
+    version: int = 1
+    begun: int = 0
+    """Members below this number were begun: their rows and messages exist, or are being written."""
+    placed: int = 0
+    """Members below this number have their rows, and their messages were sent."""
+    done: Mapping[int, Tally] = field(default_factory=dict)
+    """Pages whose members have all ended, and how."""
+    open: frozenset[int] = frozenset()
+    """Members that were begun and have not ended; kept only with `max_concurrency`."""
+    failed: frozenset[int] = frozenset()
+    """Members that count for `max_failures`; kept only with `max_concurrency`."""
+    again: tuple[int, ...] = ()
+    """Members that are to be retried once there is room, the first one first; kept only with
+    `max_concurrency`."""
+    stop: Stop | None = None
+
+    def id_of(self, index: int) -> str:
+        """Id of a member's job."""
+        return nth_id(self.first, index)
+
+    def page(self, number: int) -> range:
+        """The members of a page."""
+        return range(number * PAGE, min((number + 1) * PAGE, self.members))
+
+    @property
+    def pages(self) -> int:
+        """How many pages it has."""
+        return -(-self.members // PAGE)
+
+    @property
+    def open_pages(self) -> list[int]:
+        """Pages with members that were begun, of which some may not have ended."""
+        return [page for page in range(-(-self.begun // PAGE)) if page not in self.done]
+
+    @property
+    def settled(self) -> bool:
+        """Whether every member has ended, or is not to be begun any more."""
+        left = self.begun < self.members and self.stop is None
+        return not left and not self.again and not self.open_pages
+
+    def may_be_done(self, page: int) -> bool:
+        """Whether a page is done if all its members that were begun have ended."""
+        numbers = self.page(page)
+        whole = numbers.stop <= self.begun or self.stop is not None
+        return whole and not any(index in numbers for index in self.again)
+
+    @property
+    def ended(self) -> Tally:
+        """What is known of members that have ended, those that were never begun included."""
+        parts = list(self.done.values())
+        if self.stop is not None and self.begun < self.members:
+            parts.append({self.stop.state: self.members - self.begun})
+        return add_up(parts)
+
+    @property
+    def state(self) -> State:
+        """The group's state."""
+        return state_of(self.ended, self.members) if self.settled else State.PROCESSING
+
+    @property
+    def reason(self) -> str:
+        """The group's reason: a sentence."""
+        if not self.members:
+            return "no agent matches"
+        if not self.settled:
+            return f"waits for its {self.members} members"
+        said = sentence(self.ended, self.members)
+        return said if self.stop is None else f"{said}: {self.stop.why}"
+
+    def next(self, **changes: Any) -> "Group":
+        """The group with changes and the next version."""
+        return replace(self, version=self.version + 1, **changes)
+
+
+def begin_page(group: Group) -> Group:
+    """Begin the next members, up to the end of a page; the group itself if none is left."""
+    if group.stop is not None or group.begun == group.members:
+        return group
+    return group.next(begun=group.page(group.begun // PAGE).stop)
+
+
+def note_placed(group: Group, upto: int) -> Group:
+    """Note that the members below `upto` have their rows and messages."""
+    return group if upto <= group.placed else group.next(placed=min(upto, group.begun))
+
+
+def page_done(group: Group, page: int, tally: Tally) -> Group:
+    """Note that all members of a page that were begun have ended.
+
+    `tally` was computed from their rows, read after this version of the group.
+    """
+    if page in group.done or not group.may_be_done(page):
+        return group
+    return group.next(done={**group.done, page: dict(tally)})
+
+
+class Rolled(NamedTuple):
+    """The next step of a group with `max_concurrency`."""
+
+    group: Group
+    begin: tuple[int, ...]
+    """Members to put, and to send messages for."""
+    restart: tuple[int, ...]
+    """Members to retry."""
+
+
+def roll(
+    group: Group, ended: Mapping[int, State], max_concurrency: int, max_failures: int | None
+) -> Rolled:
+    """Take ended members out, and begin as many as there is room for.
+
+    `ended` has the states of members whose rows, read after this version of the group, show that
+    they have ended. A member that is not open any more changes nothing.
+    """
+    new = {index: state for index, state in ended.items() if index in group.open}
+    still = group.open - new.keys()
+    failed = group.failed | {index for index, state in new.items() if state in _FAILURES}
+    stop, again = group.stop, group.again
+    if stop is None and max_failures is not None and len(failed) > max_failures:
+        some = "1 member has" if len(failed) == 1 else f"{len(failed)} members have"
+        stop = Stop(State.SKIPPED, f"{some} failed, and max_failures is {max_failures}")
+    if stop is not None:
+        again = ()
+    room = max(0, max_concurrency - len(still))
+    at_once = min(room, MOST_RESTARTS)
+    restart, again = again[:at_once], again[at_once:]
+    room = 0 if again else room - len(restart)
+    upto = group.begun if stop is not None else min(group.begun + room, group.members)
+    begin = tuple(range(group.begun, upto))
+    values: dict[str, Any] = {
+        "open": still | {*begin, *restart},
+        "failed": failed,
+        "again": again,
+        "stop": stop,
+        "begun": upto,
+        "done": {page: t for page, t in group.done.items() if not _any_of(group, page, restart)},
+    }
+    changed = replace(group, **values) != group
+    return Rolled(group if not changed else group.next(**values), begin, restart)
+
+
+_FAILURES = frozenset({State.FAILED, State.DEAD, State.EXPIRED, State.STALE})
+"""States of members that count for `max_failures`. A member that somebody cancelled did not
+fail."""
+
+
+def stop_group(group: Group, stop: Stop) -> Group:
+    """Begin no further members; those that run are not affected."""
+    return group if group.stop is not None or group.settled else group.next(stop=stop, again=())
+
+
+def retry_members(group: Group, indices: Iterable[int], *, rolling: bool) -> Group:
+    """Let ended members run again, at once or, with `rolling`, when there is room.
+
+    With `rolling`, members that were not begun because others failed are begun as well.
+    """
+    chosen = tuple(sorted(indices))
+    done = {page: t for page, t in group.done.items() if not _any_of(group, page, chosen)}
+    if not rolling:
+        return group.next(done=done)
+    stop = None if group.stop is not None and group.stop.state is State.SKIPPED else group.stop
+    again = (*group.again, *(index for index in chosen if index not in group.again))
+    return group.next(done=done, again=again, failed=frozenset(), stop=stop)
+
+
+def _any_of(group: Group, page: int, indices: Iterable[int]) -> bool:
+    numbers = group.page(page)
+    return any(index in numbers for index in indices)

@@ -1,0 +1,37 @@
+"""The job of one member of a group. Pure."""
+
+from dataclasses import replace
+
+from joblane.group.record import MemberOf
+from joblane.job.head import Head, waits
+from joblane.job.spec import OF_A_GROUP
+from joblane.state.lifecycle import State
+from joblane.state.timeline import Step
+
+
+def member_job(parent: Head, index: int, agent: str, now_ms: int, *, inline: bool) -> Head:
+    """Make the job of a member, for `agent`, which must claim it within the reply timeout of now.
+
+    It belongs to the trace of its group. With `inline` it has the submission itself, else its row
+    names that of the group.
+    """
+    if parent.group is None:
+        raise ValueError(f"job {parent.job_id} is no group")
+    job = Head(
+        job_id=parent.group.id_of(index),
+        tenant=parent.tenant,
+        state=State.PENDING,
+        epoch=0,
+        attempt=0,
+        spec=parent.spec.model_copy(update=OF_A_GROUP),
+        timeline=(),
+        submitted_by=parent.submitted_by,
+        payload=parent.payload,
+        caller_trace=parent.trace.under(parent.span_id),
+        type_version=parent.type_version,
+        assigned=agent,
+        reply_by_ms=now_ms + parent.reply_timeout_ms,
+        member_of=MemberOf(parent.job_id, index),
+        spec_of=None if inline else parent.job_id,
+    )
+    return replace(job, timeline=(Step(State.PENDING, now_ms, 0, waits(job)),))

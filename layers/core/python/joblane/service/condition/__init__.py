@@ -1,0 +1,1 @@
+"""Conditions that block jobs: testing them, and releasing the jobs."""

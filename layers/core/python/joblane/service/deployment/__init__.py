@@ -1,0 +1,1 @@
+"""The summary of a deployment, and the limits of its tenants."""

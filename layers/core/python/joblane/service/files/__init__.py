@@ -1,0 +1,1 @@
+"""Input files and output files of jobs."""

@@ -1,0 +1,1 @@
+"""Agents, their instances and their fleets."""

@@ -1,0 +1,88 @@
+"""List and show agents, and send them commands."""
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Literal
+
+from joblane.aws.fleet.agents import AgentStore
+from joblane.aws.fleet.facts import FactStore
+from joblane.aws.job.jobs import JobStore
+from joblane.aws.queue.lanes import Lanes
+from joblane.contract.problems import Conflict, NotFound
+from joblane.contract.views import AgentDetail, AgentJob, AgentView
+from joblane.deployment.names import AGENT_NAME_PATTERN
+from joblane.formats.times import rfc3339
+from joblane.job.message import Command
+from joblane.state.lease import Heartbeat
+from joblane.target.facts import Facts
+
+
+@dataclass(frozen=True)
+class Agents:
+    """Lists and shows agents, and sends them commands, for the role platform."""
+
+    agents: AgentStore
+    facts: FactStore
+    jobs: JobStore
+    lanes: Lanes
+    now_ms: Callable[[], int]
+
+    def page(
+        self, limit: int, after: str | None, facts: Collection[str] = ()
+    ) -> tuple[list[AgentView], str | None]:
+        """Read a page of agents, with these facts of each."""
+        rows, following = self.agents.page(limit=limit, after=after)
+        now_ms = self.now_ms()
+        known = self.facts.many([row.name for row in rows], now_ms // 1000) if facts else {}
+        found = []
+        for row in rows:
+            own = known.get(row.name, {})
+            chosen = {name: own[name] for name in facts if name in own}
+            found.append(_view(row, now_ms, chosen))
+        return found, following
+
+    def one(self, name: str) -> AgentDetail:
+        """Read one agent, and whose jobs it runs. Raises NotFound."""
+        row = self._row(name)
+        now_ms = self.now_ms()
+        return AgentDetail(
+            **_view(row, now_ms, self.facts.get(name, now_ms // 1000)).model_dump(),
+            started_at=rfc3339(row.since_ms),
+            jobs=tuple(
+                AgentJob(id=head.job_id, tenant=head.tenant, queue=head.queue, state=head.state)
+                for head in self.jobs.heads([*dict.fromkeys(row.jobs)])
+            ),
+        )
+
+    def ask(self, name: str, command: Literal["cordon", "drain", "uncordon"]) -> AgentView:
+        """Send an agent a command. Raises NotFound, and Conflict when it is not alive."""
+        row = self._row(name)
+        view = _view(row, self.now_ms(), {})
+        if not view.alive or not self.lanes.send_command(name, Command(command=command)):
+            raise Conflict(f"the agent is gone: last seen at {view.last_seen_at}")
+        return view
+
+    def _row(self, name: str) -> Heartbeat:
+        row = self.agents.get(name) if re.match(AGENT_NAME_PATTERN, name) else None
+        if row is None:
+            raise NotFound("there is no such agent")
+        return row
+
+
+def _view(row: Heartbeat, now_ms: int, facts: Facts) -> AgentView:
+    return AgentView(
+        name=row.name,
+        alive=row.alive(now_ms),
+        last_seen_at=rfc3339(row.beat_ms),
+        threads=row.threads,
+        running=row.running,
+        queues=row.queues,
+        isolation=row.isolation,
+        version=row.version,
+        trouble=row.trouble,
+        lacks=row.lacks,
+        state=row.state(now_ms),
+        labels=dict(row.labels),
+        facts=facts,
+    )

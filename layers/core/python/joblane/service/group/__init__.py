@@ -1,0 +1,1 @@
+"""Groups: expansion, settlement, and what operators do with one."""

@@ -1,0 +1,113 @@
+"""Turn a broadcast into a group: write down its members, then place them page by page.
+
+    request                      table                      inboxes
+    roster  ---------------->    AGENTS#0000 ...
+    put the group  --------->    processing, page 0 begun, due in 10 s
+    put 100 members  ------->    100 x pending
+    send  -------------------------------------------->     100 messages
+    write the group  ------->    page 0 placed, page 1 begun
+    ...
+    write the group  ------->    all placed; due when replies are
+
+A crash at any point leaves a group that is due: requeue goes on from it
+(`joblane.service.group.watch`). Whoever writes the group compares its version, so that a request
+and requeue may work on the same group; both then place the same members.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from joblane.aws.job.groups import GroupStore, with_group
+from joblane.errors import Changed
+from joblane.group.record import PAGE, Group, begin_page, note_placed, roll
+from joblane.job.head import DATA_DAYS, Head
+from joblane.service.group.members import Members
+from joblane.state.lifecycle import State
+from joblane.state.retention import Retention
+
+INLINE_S = 5.0
+"""Seconds for which a request places members; what is left then is placed by requeue."""
+
+SOON_MS = 10_000
+"""When requeue looks at a group that a request is placing: after the request."""
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """Places the members of groups."""
+
+    groups: GroupStore
+    members: Members
+    retention: Retention
+    now_ms: Callable[[], int]
+    """Returns Unix milliseconds."""
+
+    def write_down(self, head: Head, agents: tuple[str, ...], first: str, now_ms: int) -> Head:
+        """Write the roster of a new group; returns its job, with the first members begun.
+
+        `first` is the id of the first member. The roster expires after everything of the group.
+        """
+        group = first_begun(Group(len(agents), first), head)
+        days = max(DATA_DAYS, self.retention.payload_days)
+        self.groups.put_roster(group, agents, now_ms // 1000 + days * 86_400)
+        return replace(head, group=group, wake_at_ms=now_ms + SOON_MS)
+
+    def expand(self, head: Head, left_s: Callable[[], float], *, fresh: bool = False) -> Head:
+        """Place the members that are begun and, without `max_concurrency`, begin all others.
+
+        Ends early if no time is left, or if the group was stopped. `fresh` says that nothing of
+        what is begun has been placed. Returns the group as it was written last; its `wake_at` says
+        when requeue is to look at it. Raises Unavailable.
+        """
+        while (group := head.group) is not None and head.state is State.PROCESSING:
+            now_ms = self.now_ms()
+            upto = min(group.begun, (group.placed // PAGE + 1) * PAGE)
+            if group.placed < upto:
+                place = self.members.place if fresh else self.members.complete
+                place(head, range(group.placed, upto), now_ms)
+            after = note_placed(group, upto)
+            if after.placed == after.begun and left_s() > 0 and head.spec.max_concurrency is None:
+                after = begin_page(after)
+            if after is group:
+                return head
+            wake_at_ms = head.wake_at_ms  # a change of it costs two write units more
+            if not is_unfinished(head, after):
+                wake_at_ms = next_reply_ms(head, now_ms)
+            elif wake_at_ms is None or wake_at_ms <= now_ms:
+                wake_at_ms = now_ms + SOON_MS
+            written = replace(with_group(head, after), wake_at_ms=wake_at_ms)
+            try:
+                self.groups.write_group(head, written)
+            except Changed:
+                found = self.groups.get(head.job_id)
+                if found is None:
+                    return head
+                head, fresh = found, False
+                continue
+            # Only members that were begun by this write are left then.
+            head, fresh = written, fresh or upto == group.begun
+            if left_s() <= 0:
+                return head
+        return head
+
+
+def is_unfinished(head: Head, group: Group) -> bool:
+    """Whether members are left that can be placed now."""
+    begins = head.spec.max_concurrency is None and group.stop is None
+    return group.placed < (group.members if begins else group.begun)
+
+
+def first_begun(group: Group, head: Head) -> Group:
+    """Begin the first members of a group: a page, or as many as may run at once."""
+    spec = head.spec
+    if spec.max_concurrency is None:
+        return begin_page(group)
+    return roll(group, {}, spec.max_concurrency, spec.max_failures).group
+
+
+def next_reply_ms(head: Head, now_ms: int) -> int:
+    """When the members that are placed now must have been claimed, or an earlier deadline."""
+    times = [now_ms + head.reply_timeout_ms]
+    if head.deadline_ms is not None and head.deadline_ms > now_ms:
+        times.append(head.deadline_ms)
+    return min(times)

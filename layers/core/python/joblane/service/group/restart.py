@@ -1,0 +1,145 @@
+"""Retries members of a group, one or a page of them.
+
+A member and its group are written in one transaction, so that a group never counts a member as
+ended that runs again; a group that has ended is processing again by the same write. Messages are
+sent after it; until then the member is due in the index `wake`:
+
+    API                          table                      requeue
+    transaction  ------------>   member 7 pending, due
+                                 group processing, due
+    (killed here)
+                                 member 7           ----->  sends the message
+
+In a group with `max_concurrency`, members are only noted in the group, which retries them as there
+is room (`joblane.service.group.settlement`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from joblane.aws.job.groups import GroupStore
+from joblane.aws.job.jobs import Refused
+from joblane.group.record import MOST_RESTARTS, Group, retry_members
+from joblane.job.head import Head, version
+from joblane.job.moves import NotAllowed, apply, plan
+from joblane.service.decide_again import decide_again
+from joblane.service.group.progress import advance
+from joblane.service.group.settlement import GroupSettlement, Send
+from joblane.service.job.operations import Gone
+from joblane.state.lifecycle import Event, State
+from joblane.state.retention import Retention
+
+RETRIED = frozenset({State.FAILED, State.DEAD})
+"""States in which a retry of a group finds the members that it retries."""
+
+
+class Restarts(NamedTuple):
+    """What a retry has done."""
+
+    done: int
+    """Members that were retried, or that will be when there is room."""
+    refused: dict[str, str]
+    """Members that cannot be retried, each with the reason."""
+
+
+@dataclass(frozen=True)
+class GroupRestart:
+    """Retries members. Every method may be called again after a crash at any point."""
+
+    groups: GroupStore
+    settlement: GroupSettlement
+    send: Send
+    retention: Retention
+
+    def one(self, head: Head, why: str, now_ms: int, *, exact: bool) -> Head:
+        """Retry one member; returns it as it is then. In a full group it waits for room.
+
+        Raises NotAllowed, Gone if it is deleted, Refused with `exact` if it has changed since
+        `head` was read, and TryAgain if the group changed on every try.
+        """
+        if head.member_of is None:
+            raise ValueError(f"job {head.job_id} is no member of a group")
+        plan(head, Event.RETRY, now_ms, why)  # refused as the caller has seen it
+
+        def check_found(found: Sequence[Head]) -> None:
+            if not found:
+                raise Gone
+            if exact and version(found[0]) != version(head):
+                raise Refused(found[0])
+            plan(found[0], Event.RETRY, now_ms, why)
+
+        self._restart(head.member_of.group_id, [head.job_id], why, now_ms, check_found)
+        after = self.groups.get(head.job_id)
+        if after is None:
+            raise Gone
+        return after
+
+    def members(self, group_id: str, indices: Sequence[int], why: str, now_ms: int) -> Restarts:
+        """Retry those of some members that are failed or dead. Raises Gone and TryAgain."""
+        seen = self.groups.progress(group_id)
+        if seen is None or seen.group is None:
+            raise Gone
+        states = self.groups.states(seen.group, indices)
+        failed = [index for index in indices if states.get(index) in RETRIED]
+        done, refused = 0, dict[str, str]()
+        for start in range(0, len(failed), MOST_RESTARTS):
+            ids = [seen.group.id_of(index) for index in failed[start : start + MOST_RESTARTS]]
+            part = self._restart(group_id, ids, why, now_ms)
+            done += part.done
+            refused |= part.refused
+        return Restarts(done, refused)
+
+    def _restart(
+        self,
+        group_id: str,
+        job_ids: Sequence[str],
+        why: str,
+        now_ms: int,
+        check: Callable[[Sequence[Head]], None] | None = None,
+    ) -> Restarts:
+        """Retry at most `MOST_RESTARTS` members; `check` raises for what the caller refuses."""
+
+        def once() -> Restarts:
+            seen = self.groups.progress(group_id)
+            if seen is None or seen.group is None:
+                raise NotAllowed(f"its group {group_id} was deleted; submit it again")
+            heads = self.groups.heads(job_ids, consistent=True)
+            if check is not None:
+                check(heads)
+            moves, refused = _moves(seen.group, heads, why, now_ms)
+            if not moves:
+                return Restarts(0, refused)
+            rolling = seen.spec.max_concurrency is not None
+            indices = [m.member_of.index for m, _ in moves if m.member_of is not None]
+            group = retry_members(seen.group, indices, rolling=rolling)
+            after = advance(seen, group, now_ms, self.retention, why)
+            if rolling:
+                self.groups.write_group(seen, after)
+                self.settlement.settle(group_id)
+            else:
+                self.groups.write_group_with(seen, after, moves)
+                for _, member in moves:
+                    self.send(member, now_ms)
+            return Restarts(len(moves), refused)
+
+        return decide_again(once, passes=Refused)
+
+
+def _moves(
+    group: Group, heads: Sequence[Head], why: str, now_ms: int
+) -> tuple[list[tuple[Head, Head]], dict[str, str]]:
+    """The transitions of those members that may be retried, and why others may not."""
+    moves: list[tuple[Head, Head]] = []
+    refused: dict[str, str] = {}
+    for head in heads:
+        waits = head.member_of is not None and head.member_of.index in group.again
+        if head.state not in RETRIED or waits:
+            continue  # somebody else has retried it
+        try:
+            step = plan(head, Event.RETRY, now_ms, why)
+        except NotAllowed as refusal:
+            refused[head.job_id] = str(refusal)
+        else:
+            moves.append((head, apply(head, Event.RETRY, step)))
+    return moves, refused

@@ -1,0 +1,1 @@
+"""Submitting, reading, moving and deleting jobs."""

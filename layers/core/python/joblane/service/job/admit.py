@@ -1,0 +1,156 @@
+"""Admission: which submissions a tenant may make, and the job that one becomes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from joblane.aws.job.payload_store import MAX_DATA_BYTES, is_large
+from joblane.contract.principal import Principal
+from joblane.contract.problems import FieldProblem, Invalid, wrong
+from joblane.contract.queues import QueueChoice
+from joblane.job.head import Head, make_head
+from joblane.job.spec import Submission, is_broadcast
+from joblane.queue.access import open_queues
+from joblane.queue.maxima import Maxima, excess, problem_of
+from joblane.service.queue.router import QueueRouter
+from joblane.state.retention import PAYLOAD_START_DAYS
+from joblane.state.secret_names import describe_allowed, parse
+from joblane.state.trace import TraceContext
+
+if TYPE_CHECKING:
+    from joblane.notify.rules import NotifyRules
+    from joblane.service.files.input_check import InputCheck
+    from joblane.service.typed.admission import TypedAdmission, TypedSubmission
+
+
+@dataclass(frozen=True)
+class Admission:
+    """The rules of one deployment."""
+
+    deployment: str
+    router: QueueRouter
+    """Chooses the queue."""
+    maxima: Mapping[str, tuple[Maxima, ...]]
+    """The most that a job of each queue may ask for, by fleet."""
+    fleet_queues: Mapping[str, tuple[str, ...]]
+    """The queues that each fleet serves."""
+    types: "Callable[[], TypedAdmission]"
+    """Returns what checks typed jobs, which takes long to import."""
+    inputs: "Callable[[], InputCheck]"
+    """Returns what checks input files, which few jobs have."""
+    notify: "Callable[[], NotifyRules] | None" = None
+    """Returns what checks notifications; None if no tenant may ask for any."""
+
+    def head(
+        self,
+        by: Principal,
+        spec: Submission,
+        job_id: str,
+        now_ms: int,
+        caller_trace: TraceContext | None = None,
+        *,
+        resubmit_of: str | None = None,
+    ) -> Head:
+        """Make a submission's job. Raises Invalid naming the field that is not allowed.
+
+        `caller_trace` is for a submission without a trace context of its own. `resubmit_of` is the
+        job whose submission it is.
+        """
+        typed = self._admit_type(by.tenant, spec, now_ms, again=resubmit_of is not None)
+        spec = spec if typed is None else typed.spec
+        self._check_secrets(by.tenant, spec)
+        self._check_conditions(by.tenant, spec)
+        queue = self.router.route(by, spec, now_ms)
+        self._check_resources(queue, spec)
+        if spec.inputs or spec.stdin_file is not None:
+            self.inputs().check(by.tenant, spec, now_ms)
+        spec = self._add_notify(by.tenant, spec.model_copy(update={"queue": queue}))
+        if resubmit_of is None and is_broadcast(spec.target) and not _sets_retry(spec, typed):
+            retry = spec.retry.model_copy(update={"max_attempts": 1})
+            spec = spec.model_copy(update={"retry": retry})
+        head = replace(
+            make_head(job_id, by.tenant, spec, now_ms, by.who, caller_trace=caller_trace),
+            resubmit_of=resubmit_of,
+            type_version=None if typed is None else typed.version,
+        )
+        latest_ms = now_ms + PAYLOAD_START_DAYS * 86_400_000
+        if head.next_at_ms is not None and head.next_at_ms > latest_ms and is_large(spec):
+            problem = f"must be within {PAYLOAD_START_DAYS} days for a job that is stored in S3, "
+            raise wrong("run_at", f"{problem}one of more than {MAX_DATA_BYTES} bytes")
+        return head
+
+    def _admit_type(
+        self, tenant: str, spec: Submission, now_ms: int, *, again: bool
+    ) -> "TypedSubmission | None":
+        if spec.type is None:
+            return None
+        return self.types().admit(tenant, spec, now_ms, again=again)
+
+    def explain(self, by: Principal, spec: Submission, now_ms: int) -> QueueChoice:
+        """Say which queue would take a job, and why. Raises Invalid for its type or params."""
+        typed = self._admit_type(by.tenant, spec, now_ms, again=False)
+        return self.router.explain(by, spec if typed is None else typed.spec, now_ms)
+
+    def _add_notify(self, tenant: str, spec: Submission) -> Submission:
+        """The submission with the notification that its queue asks for, unless it has its own."""
+        if self.notify is None and spec.notify is None:
+            return spec
+        rules = _no_rules() if self.notify is None else self.notify()
+        if spec.notify is None:
+            own = rules.queues.get(spec.queue or "")
+            return spec if own is None else spec.model_copy(update={"notify": own})
+        if (refusal := rules.refusal(tenant, spec.notify)) is not None:
+            raise wrong(*refusal)
+        return spec
+
+    def _check_resources(self, queue: str, spec: Submission) -> None:
+        if (found := excess(spec.resources, self.maxima.get(queue, ()))) is not None:
+            field, most = found
+            raise wrong(f"resources.{field}", problem_of(field, most, queue))
+
+    def _check_conditions(self, tenant: str, spec: Submission) -> None:
+        """Refuse quotas of others, and fleets that are unknown or serve no queue of the tenant.
+
+        In the same words whether or not another tenant has a fleet of that name.
+        """
+        for index, name in enumerate(spec.requires):
+            kind, _, parameter = name.partition(":")
+            if kind == "quota" and parameter != tenant:
+                problem = f"may name this tenant's quota only, quota:{tenant}"
+                raise wrong(f"requires.{index}", problem)
+            if kind == "capacity" and parameter not in (known := self._fleets(tenant)):
+                names = ", ".join(f"capacity:{fleet}" for fleet in known) or "none"
+                problem = f"must name a fleet that serves a queue of this tenant: {names}"
+                raise wrong(f"requires.{index}", problem)
+
+    def _fleets(self, tenant: str) -> list[str]:
+        """The fleets that serve a queue which the tenant may use."""
+        allowed = set(open_queues(self.router.queues, tenant))
+        return [fleet for fleet, queues in self.fleet_queues.items() if allowed & set(queues)]
+
+    def _check_secrets(self, tenant: str, spec: Submission) -> None:
+        names = describe_allowed(self.deployment, tenant)
+        problem = f"is not a name that this tenant may use: {names}"
+        foreign = [
+            FieldProblem(field=f"secret_env.{variable}", problem=problem)
+            for variable, reference in spec.secret_env.items()
+            if not parse(reference).belongs_to(self.deployment, tenant)
+        ]
+        if foreign:
+            detail = f"{foreign[0].field} {problem}"
+            raise Invalid(detail, foreign)
+
+
+def _no_rules() -> "NotifyRules":
+    from joblane.notify.rules import NotifyRules  # few jobs notify anybody
+
+    return NotifyRules()
+
+
+def _sets_retry(spec: Submission, typed: "TypedSubmission | None") -> bool:
+    """Whether the submission or its type says how often to try.
+
+    Members of a group are tried once unless it does: docs/decisions/1431.
+    """
+    by_type = None if typed is None else typed.contract.defaults.retry
+    return "retry" in spec.model_fields_set or by_type is not None

@@ -1,0 +1,153 @@
+"""What follows the end of a job with a key, of a member of a group, or of one that notifies.
+
+A batch of the stream becomes one release of each key in it (`joblane.service.key.release`): its
+slot goes to the job that waits first. And it becomes one settlement of each group
+(`joblane.service.group.settlement`). Jobs that notify somebody become messages for the function
+`notifier` (`joblane.service.notify.notifications`). A batch that is delivered again changes
+nothing, and notifies with the same ids.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from joblane.aws.job.ends import KeyedEnd, read_end
+from joblane.errors import Failure
+from joblane.group.record import MemberOf
+from joblane.key.decide import End
+from joblane.key.segments import KeyName
+from joblane.service.group.settlement import GroupSettlement
+from joblane.service.key.release import Handover, KeyRelease, PassedOn
+from joblane.service.log import Log
+from joblane.service.put_aside import PutAside
+
+if TYPE_CHECKING:  # few jobs notify anybody
+    from joblane.service.notify.notifications import Notifications
+
+AT_ONCE = 8
+"""Keys and groups that are handled at the same time; each waits for AWS most of the time."""
+
+T = TypeVar("T")
+
+Keyed = tuple[str, KeyName]
+"""A tenant and the name of one of its keys."""
+
+
+@dataclass
+class _Ends:
+    """What ended in a batch."""
+
+    by_key: defaultdict[Keyed, list[End]] = field(default_factory=lambda: defaultdict(list))
+    by_group: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """The numbers of the members."""
+
+
+@dataclass(frozen=True)
+class Sequel:
+    """Handles batches of the stream."""
+
+    keys: KeyRelease
+    groups: GroupSettlement
+    _: KW_ONLY
+    notifications: "Callable[[], Notifications] | None" = None
+    """Returns what sends notifications; None if no tenant may ask for any."""
+    aside: PutAside
+    log: Log
+    measure: Callable[[Sequence[Handover]], None] = lambda _handovers: None
+    """Writes metrics of a batch, once all of it was handled."""
+    pool: Callable[[int], Executor] = ThreadPoolExecutor
+    """Makes an executor of that many workers."""
+
+    def handle(self, records: Iterable[Mapping[str, Any]]) -> int:
+        """Handle a batch of stream records; returns how many jobs got a slot.
+
+        A record, a key or a group that cannot be handled is put aside, so that it does not block
+        the stream. Raises what is retryable, after all others of the batch; Lambda then delivers
+        the batch again.
+        """
+        records = list(records)
+        ends = self._ends(records)
+        tasks: list[Callable[[], PassedOn | Failure | None]] = []
+        tasks += [partial(self._key, *entry) for entry in ends.by_key.items()]
+        tasks += [partial(self._group, *entry) for entry in ends.by_group.items()]
+        changed = [record for record in records if "notify" in _new_image(record)]
+        if changed and self.notifications is not None:
+            tasks.append(partial(self._notify, self.notifications(), changed))
+        with self.pool(AT_ONCE) as pool:
+            results = list(pool.map(lambda task: task(), tasks))
+        released = [result for result in results if isinstance(result, PassedOn)]
+        # Also of a batch that comes again: then these jobs have gone, and are not measured twice.
+        self.measure([each for key in released for each in key.handovers])
+        for result in results:
+            if isinstance(result, Failure):
+                raise result
+        return sum(key.granted for key in released)
+
+    def _ends(self, records: Iterable[Mapping[str, Any]]) -> _Ends:
+        found = _Ends()
+        ends: Iterator[KeyedEnd | MemberOf] = self.aside.read(records, read_end)
+        for ended in ends:
+            if isinstance(ended, MemberOf):
+                found.by_group[ended.group_id].add(ended.index)
+            else:
+                found.by_key[ended.tenant, ended.key].append(ended.end)
+        return found
+
+    def _key(self, key: Keyed, ends: list[End]) -> PassedOn | Failure | None:
+        """Handle the ends of one key. Returns what was done, or why to come again."""
+        tenant, name = key
+        names = {"key": f"{tenant}#{name.encode()}", "jobs": [end.job_id for end in ends]}
+        return self._handled("key", names, lambda: self.keys.release(tenant, name, ends))
+
+    def _group(self, group_id: str, members: set[int]) -> Failure | None:
+        """Handle the ends of members of one group. Returns why to come again, else None."""
+        names = {"group": group_id, "members": sorted(members)}
+        done = self._handled("group", names, lambda: self.groups.settle(group_id, members))
+        return done if isinstance(done, Failure) else None
+
+    def _handled(
+        self, what: str, names: Mapping[str, Any], handle: Callable[[], T]
+    ) -> T | Failure | None:
+        """Handle one key or group, which must never block those of others.
+
+        Returns why to come again, or None if it is put aside.
+        """
+        try:
+            return self.aside.handled(f"a {what} cannot be handled", handle, **names)
+        except Failure as error:
+            self.log.exception("ends of jobs, which will be handled again", **names)
+            return error
+
+    def _notify(
+        self, notifications: "Notifications", records: list[Mapping[str, Any]]
+    ) -> Failure | None:
+        """Send the notifications of jobs that changed. Returns why to come again, else None."""
+        from joblane.service.notify.notifications import Outdated  # few jobs notify anybody
+
+        messages: list[tuple[str, str]] = []
+        outdated: Counter[str] = Counter()
+        try:
+            found: Iterator[tuple[str, str] | Outdated] = self.aside.read(
+                records, notifications.message
+            )
+            for message in found:
+                if isinstance(message, Outdated):
+                    outdated[message.queue] += 1
+                else:
+                    messages.append(message)
+            notifications.send(messages)
+        except Failure as error:
+            self.log.exception("notifications not sent, which will be handled again")
+            return error
+        if outdated:
+            self.log.warning("notifications older than the mapping dropped", queues=dict(outdated))
+        return None
+
+
+def _new_image(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The item of a record as it is now; empty if it was deleted, or the record is not readable."""
+    image: Mapping[str, Any] = (record.get("dynamodb") or {}).get("NewImage") or {}
+    return image

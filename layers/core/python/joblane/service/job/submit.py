@@ -1,0 +1,394 @@
+"""Submit jobs: one, many, or an ended one again.
+
+The wake-up message is sent first and the job stored second, so a job in the table always has a
+message, and no sweeper has to look for jobs without one:
+
+    submit                        lane               table                agent
+    send  --------------------->  message
+                                          --------------------------->   receives
+    put   ------------------------------------->     pending
+                                                     active  <---------  claims
+
+An agent that receives the message before the put finds no job and tries again shortly; a message
+without a job is discarded after a minute.
+
+A job whose `run_at` is within SQS's 15 minutes gets a delayed message; a later one gets none,
+and its row in the index `wake` brings it to its lane in time. docs/decisions/0201 says why a
+batch is stored job by job. A submission too large for the table is in S3 before its message is
+sent (`joblane.aws.job.payload_store`).
+
+A job with a key is admitted by its key (`joblane.service.key.admission`), a scheduled one when it
+is due. One that waits for a slot has no message.
+
+The agents of a job with a target are chosen now (`joblane.service.target.targets`), those of a
+scheduled one when it is due. A broadcast becomes a group; its members' rows are put before their
+messages.
+
+A request that carries an Idempotency-Key is done once (`joblane.aws.job.idempotency`).
+"""
+
+import json
+import secrets
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING
+
+from joblane.aws.job.idempotency import IdempotencyStore
+from joblane.aws.job.jobs import JobStore, Refused
+from joblane.aws.job.payload_store import PayloadLost, PayloadStore
+from joblane.aws.queue.lanes import Lanes
+from joblane.contract.principal import Principal
+from joblane.contract.problems import Conflict, KeyReused, Problem, TryAgain, parse_model, wrong
+from joblane.errors import Unavailable
+from joblane.formats.ids import block_of_ids, nth_id
+from joblane.formats.times import rfc3339
+from joblane.job.head import Head
+from joblane.job.idempotency import Claim, IdempotencyKey
+from joblane.job.moves import NotAllowed
+from joblane.job.spec import Batch, Submission, is_broadcast
+from joblane.service.deployment.limit_check import LimitCheck
+from joblane.service.job.admit import Admission
+from joblane.service.job.operations import Gone
+from joblane.service.job.wake_up import message_delay_s, send_wake_up, send_wake_ups
+from joblane.service.key.admission import KeyAdmission, SubmissionOutcome, is_admitted_now
+from joblane.state.lifecycle import State
+from joblane.state.trace import TraceContext
+from joblane.target.match import TooManyMembers
+
+if TYPE_CHECKING:
+    from joblane.service.target.targets import Targets
+
+PUTS_AT_ONCE = 8
+"""Threads that store a batch: each waits some milliseconds for DynamoDB, a hundred times."""
+
+_UNKNOWN = "may have been accepted; list your jobs before you submit it again"
+
+
+@dataclass(frozen=True)
+class Submitter:
+    """Accepts submissions."""
+
+    jobs: JobStore
+    payloads: PayloadStore
+    lanes: Lanes
+    keys: IdempotencyStore
+    _: KW_ONLY
+    admission: Admission
+    keyed: KeyAdmission
+    limits: LimitCheck
+    targets: "Callable[[], Targets]"
+    """Returns what chooses agents, which most requests do not need."""
+    now_ms: Callable[[], int]
+    """Returns Unix milliseconds."""
+    pool: Callable[[int], Executor] = ThreadPoolExecutor
+    """Makes an executor of that many workers."""
+    random_bits: Callable[[int], int] = secrets.randbits
+    """Makes ids unique."""
+
+    def submit(
+        self,
+        by: Principal,
+        spec: Submission,
+        key: IdempotencyKey | None,
+        trace: TraceContext | None = None,
+        resubmit_of: str | None = None,
+    ) -> tuple[SubmissionOutcome, bool]:
+        """Accept one job; returns it, and whether it had been accepted before.
+
+        `trace` is the trace context of the request, for a submission without one of its own.
+
+        A request that has made a group and was interrupted goes on with it when it is repeated.
+
+        Raises LimitReached over a limit of the tenant, before anything that the submission may make
+        slow; Invalid, KeyReused and Conflict for `key`, Conflict if the job's key is full;
+        TryAgain if it changes on every try.
+        """
+        now_ms = self.now_ms()
+        if (closed := self.limits.explain_closed(by.tenant)) is not None and not (
+            key is not None and self.keys.is_known(key, now_ms // 1000)
+        ):
+            raise closed
+        first_id = self._ids(now_ms)
+        head = self._make_head(by, spec, first_id, now_ms, trace, resubmit_of=resubmit_of)
+        claim = self._claim(key, head.job_id)
+        if key is not None and claim.repeated:
+            known = self._read_known(key, claim, [claim.first_id])
+            if (found := known.get(claim.first_id)) is not None:
+                if isinstance(found, Problem):
+                    raise found
+                return self._continue(found), True
+        _check_deadline(head, now_ms)
+        head = replace(head, job_id=claim.first_id, idempotency_row=key.row if key else None)
+        if _is_group_now(head):
+            return SubmissionOutcome(self._broadcast(head, now_ms)), claim.repeated
+        self.limits.require(by.tenant)
+        if is_admitted_now(head):
+            return self._admit(head, key, now_ms), claim.repeated
+        (head,) = self._assign([head], now_ms)
+        head = self.payloads.keep(head)
+        if (delay_s := message_delay_s(head, now_ms)) is not None:
+            send_wake_up(self.lanes, head, delay_s)
+        return SubmissionOutcome(self._put(head)), claim.repeated
+
+    def resubmit(
+        self, by: Principal, head: Head, key: IdempotencyKey | None
+    ) -> tuple[SubmissionOutcome, bool]:
+        """Submit an ended job again under a new id, in the same trace; as `submit`.
+
+        Of a group it makes another one, whose agents are chosen now.
+
+        Raises NotAllowed for a job that has not ended, whose deadline has passed, or that is a
+        member of a group, and Gone.
+        """
+        if head.member_of is not None:
+            raise NotAllowed(
+                f"the job is a member of group {head.member_of.group_id}: submit that one again, "
+                "or retry the job"
+            )
+        if not head.ended:
+            from joblane.job.refusals import not_ended  # refusals only
+
+            raise NotAllowed(not_ended(head, "resubmitted"))
+        if head.deadline_ms is not None and head.deadline_ms <= self.now_ms():
+            raise NotAllowed("the job's deadline has passed; submit it with another one")
+        try:
+            spec = self.payloads.read_whole(head).spec
+        except PayloadLost as lost:
+            raise NotAllowed(f"the job's submission is lost: {lost}") from None
+        try:
+            trace = head.trace.under(head.span_id)
+            return self.submit(by, spec, key, trace, head.job_id)
+        except Refused as refusal:
+            raise Gone from refusal
+
+    def submit_batch(
+        self,
+        by: Principal,
+        batch: Batch,
+        key: IdempotencyKey | None,
+        trace: TraceContext | None = None,
+    ) -> tuple[list[SubmissionOutcome | Problem], bool]:
+        """Accept many jobs independently: answers and problems in the order of the batch.
+
+        Also returns whether the batch had been accepted before. `trace` as in `submit`.
+
+        All messages are sent before the first job is put, so an answer that is an error as a
+        whole (503) leaves messages without jobs, which agents discard, and no job. Jobs with a key
+        follow: those of one key one after the other, in the order of the batch.
+
+        Raises KeyReused for `key`, and LimitReached if a limit of the tenant leaves no room for
+        any job; if it leaves room for some, these are the first ones.
+        """
+        now_ms = self.now_ms()
+        claim = self._claim(key, self._ids(now_ms))
+        ids = [nth_id(claim.first_id, number) for number in range(len(batch.jobs))]
+        known = self._read_known(key, claim, ids) if key and claim.repeated else {}
+        if (closed := self.limits.explain_closed(by.tenant)) is not None and not known:
+            raise closed
+        admitted = [
+            known.get(job_id) or closed or self._parse(by, job, job_id, now_ms, trace)
+            for job_id, job in zip(ids, batch.jobs, strict=True)
+        ]
+        admitted = [
+            self._keep(entry, key) if isinstance(entry, Head) else entry
+            for entry in self._within_limits(by.tenant, admitted)
+        ]
+        new = self._assign([entry for entry in admitted if isinstance(entry, Head)], now_ms)
+        plain = [head for head in new if not is_admitted_now(head)]
+        delays = [(head, message_delay_s(head, now_ms)) for head in plain]
+        refused = send_wake_ups(
+            self.lanes, [(head, delay_s) for head, delay_s in delays if delay_s is not None]
+        )
+        stored = self._put_all([head for head in plain if head.job_id not in refused])
+        stored |= self._admit_all([head for head in new if is_admitted_now(head)], key, now_ms)
+        lacking = _unavailable("was not accepted; submit it again")
+        answers = [
+            stored.get(entry.job_id, lacking) if isinstance(entry, Head) else entry
+            for entry in admitted
+        ]
+        return answers, claim.repeated
+
+    def _claim(self, key: IdempotencyKey | None, first_id: str) -> Claim:
+        """Give a request its ids. Raises KeyReused if its key was used with another one."""
+        if key is None:
+            return Claim(first_id, same=True, repeated=False)
+        claim = self.keys.claim(key, first_id, self.now_ms() // 1000)
+        if not claim.same:
+            raise KeyReused(
+                "this Idempotency-Key was used with another request within a day; "
+                "use a new key for a new request",
+            )
+        return claim
+
+    def _read_known(
+        self, key: IdempotencyKey, claim: Claim, ids: Sequence[str]
+    ) -> dict[str, SubmissionOutcome | Problem]:
+        """Read the jobs of a request that was sent before; those not yet created are absent.
+
+        An entry that was coalesced is answered by the same job as then.
+        """
+        there = [claim.coalesced.get(job_id, job_id) for job_id in ids]
+        heads = {head.job_id: head for head in self.jobs.heads(ids, consistent=True)}
+        others = {head.job_id: head for head in self.jobs.heads(there)} if claim.coalesced else {}
+        deleted = claim.deleted
+        if len(heads) < len(ids):  # deleted since the claim was read, or never created
+            deleted = self.keys.read_deleted(key)
+        gone = Conflict("the job that this key made has been deleted")
+        lost = Conflict("the job that stood for this one has been deleted")
+        coalesced = {
+            job_id: SubmissionOutcome(others[other], "coalesced") if other in others else lost
+            for job_id, other in claim.coalesced.items()
+        }
+        made = {job_id: SubmissionOutcome(head) for job_id, head in heads.items()}
+        return {**dict.fromkeys(deleted, gone), **coalesced, **made}
+
+    def _make_head(
+        self,
+        by: Principal,
+        spec: Submission,
+        job_id: str,
+        now_ms: int,
+        trace: TraceContext | None,
+        *,
+        resubmit_of: str | None = None,
+    ) -> Head:
+        head = self.admission.head(by, spec, job_id, now_ms, trace, resubmit_of=resubmit_of)
+        return self.keyed.name_key(head)
+
+    def _assign(self, heads: list[Head], now_ms: int) -> list[Head]:
+        """Assign the jobs among these that name their agent."""
+        if all(head.spec.target is None for head in heads):
+            return heads
+        return self.targets().assign(heads, now_ms)
+
+    def _put(self, head: Head) -> Head:
+        """Store one new job."""
+        again = head.resubmit_of is not None
+        return self.jobs.put_resubmitted(head) if again else self.jobs.put_new(head)
+
+    def _broadcast(self, head: Head, now_ms: int) -> Head:
+        """Make the group of a broadcast: its roster, then its job, then its members."""
+        targets = self.targets()
+        try:
+            choice = targets.choose(head, now_ms)
+        except TooManyMembers as problem:
+            raise wrong("target", str(problem)) from None
+        self.limits.require(head.tenant, max(1, len(choice.agents)))
+        head = self.payloads.keep(head)
+        if not choice.agents:
+            return self._put(
+                targets.skip(targets.make_empty_group(head, now_ms), choice.reason, now_ms)
+            )
+        head = targets.processing(targets.group(head, choice.agents, now_ms), now_ms)
+        stored = self._put(head)
+        # Of concurrent requests with the same Idempotency-Key the first puts its group, and all go
+        # on with that one.
+        return targets.expand(stored, fresh=stored is head)
+
+    def _continue(self, found: SubmissionOutcome) -> SubmissionOutcome:
+        """Place the members that an interrupted request has not placed."""
+        if found.head.state is not State.PROCESSING:
+            return found
+        return replace(found, head=self.targets().expand(found.head, fresh=False))
+
+    def _parse(
+        self, by: Principal, job: object, job_id: str, now_ms: int, trace: TraceContext | None
+    ) -> Head | Problem:
+        try:
+            spec = parse_model(Submission, json.dumps(job))
+            if is_broadcast(spec.target):
+                raise wrong("target", "must name one agent in a batch; submit a group by itself")
+            head = self._make_head(by, spec, job_id, now_ms, trace)
+            _check_deadline(head, now_ms)
+        except Problem as problem:
+            return problem
+        return head
+
+    def _within_limits(
+        self, tenant: str, entries: Sequence[Head | SubmissionOutcome | Problem]
+    ) -> list[Head | SubmissionOutcome | Problem]:
+        """Put a problem in place of jobs that the tenant's limits leave no room for, the last ones.
+
+        Raises that problem if nothing else is left of the batch.
+        """
+        new = [entry.job_id for entry in entries if isinstance(entry, Head)]
+        accepted, problem = self.limits.admit(tenant, len(new))
+        if problem is None:
+            return list(entries)
+        if not accepted and len(new) == len(entries):
+            raise problem
+        refused = set(new[accepted:])
+        return [problem if isinstance(e, Head) and e.job_id in refused else e for e in entries]
+
+    def _keep(self, head: Head, key: IdempotencyKey | None) -> Head | Problem:
+        head = replace(head, idempotency_row=key.row if key else None)
+        try:
+            return head if is_admitted_now(head) else self.payloads.keep(head)
+        except Problem as problem:
+            return problem
+        except Unavailable:
+            return _unavailable("was not accepted; submit it again")
+
+    def _put_all(self, heads: Sequence[Head]) -> dict[str, SubmissionOutcome | Problem]:
+        def put(head: Head) -> SubmissionOutcome | Problem:
+            try:
+                return SubmissionOutcome(self.jobs.put_new(head))
+            except Unavailable:
+                return _unavailable(_UNKNOWN)
+
+        with self.pool(PUTS_AT_ONCE) as pool:
+            return {
+                head.job_id: stored
+                for head, stored in zip(heads, pool.map(put, heads), strict=True)
+            }
+
+    def _admit(self, head: Head, key: IdempotencyKey | None, now_ms: int) -> SubmissionOutcome:
+        """Admit a job with a key. What stands for it is remembered for a repeated request."""
+        result = self.keyed.submit(head, now_ms, self.payloads.keep)
+        if key is not None and result.admission == "coalesced":
+            self.keys.note_coalesced(key, head.job_id, result.head.job_id, now_ms // 1000)
+        return result
+
+    def _admit_all(
+        self, heads: Sequence[Head], key: IdempotencyKey | None, now_ms: int
+    ) -> dict[str, SubmissionOutcome | Problem]:
+        """Admit jobs with keys: those of one key in their order, and keys side by side."""
+
+        def admit(head: Head) -> SubmissionOutcome | Problem:
+            try:
+                return self._admit(head, key, now_ms)
+            except Problem as problem:
+                return problem
+            except Unavailable:
+                return _unavailable(_UNKNOWN)
+
+        by_key: dict[object, list[Head]] = {}
+        for head in heads:
+            by_key.setdefault(head.key, []).append(head)
+        with self.pool(PUTS_AT_ONCE) as pool:
+            done = pool.map(lambda group: [(h.job_id, admit(h)) for h in group], by_key.values())
+            return {job_id: answer for group in done for job_id, answer in group}
+
+    def _ids(self, now_ms: int) -> str:
+        """Make the first of a block of consecutive ids, one for each job of a batch.
+
+        It holds the time of the submission, equal to the job's `created_at`: the audit trail
+        reads it from the id.
+        """
+        return block_of_ids(now_ms, self.random_bits(80))
+
+
+def _check_deadline(head: Head, now_ms: int) -> None:
+    """Refuse a new job that would expire at once; not before a repeated request is answered."""
+    if head.deadline_ms is not None and head.deadline_ms <= now_ms:
+        raise wrong("deadline", f"must be in the future; it is {rfc3339(now_ms)} now")
+
+
+def _is_group_now(head: Head) -> bool:
+    """Whether a new job becomes a group at once, and not when it is due."""
+    return head.state is State.PENDING and is_broadcast(head.spec.target)
+
+
+def _unavailable(detail: str) -> Problem:
+    return TryAgain(f"the job {detail}")

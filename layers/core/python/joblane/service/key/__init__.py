@@ -1,0 +1,1 @@
+"""Jobs that share a key: admission, release, and what operators see."""

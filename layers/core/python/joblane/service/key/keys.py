@@ -1,0 +1,119 @@
+"""Show the keys of a tenant's jobs: who has their slots, and who waits for one."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from joblane.aws.job.jobs import JobStore
+from joblane.aws.key.keys import KeyStore, StoredKey
+from joblane.contract.keys import SHOWN_QUEUED, KeyDetail, KeyHolder, KeyView, KeyWaiter
+from joblane.contract.problems import NotFound
+from joblane.formats.times import rfc3339
+from joblane.job.head import Head
+from joblane.key.segments import KeyName
+from joblane.state.lifecycle import ENDED, State
+
+EXAMINED_MAX = 500
+"""Rows that one request for a list examines. Idle keys have a row for a day, and are not listed."""
+
+_BEFORE_SLOT = ENDED | {State.WAITING, State.SCHEDULED}
+"""States after which a job that moves on has a new slot."""
+
+_DELETED = "deleted"
+
+
+@dataclass(frozen=True)
+class KeyReader:
+    """Reads keys as their tenant sees them."""
+
+    keys: KeyStore
+    jobs: JobStore
+    now_ms: Callable[[], int]
+
+    def page(
+        self, tenant: str, scope: str, *, limit: int, after: str | None
+    ) -> tuple[list[KeyView], str | None]:
+        """Read a page of the keys in use of a scope; also returns where to continue."""
+        found: list[KeyView] = []
+        for _ in range(EXAMINED_MAX // limit):
+            stored, after = self.keys.page(tenant, scope, limit=limit - len(found), after=after)
+            found += [_view(key) for key in stored if not key.state.idle]
+            if after is None or len(found) == limit:
+                break
+        return found, after
+
+    def find(self, tenant: str, name: KeyName) -> list[KeyView]:
+        """Read one key as a list of one, or of none."""
+        key = self.keys.get(tenant, name, self.now_ms())
+        return [_view(key)] if key.version and not key.state.idle else []
+
+    def detail(self, tenant: str, name: KeyName) -> KeyDetail:
+        """Read a key and its jobs. Raises NotFound for one that was not in use for a day.
+
+        Three requests at most, however many jobs wait.
+        """
+        key = self.require(tenant, name)
+        state = key.state
+        shown = state.queued[:SHOWN_QUEUED]
+        # A waiting job that is let go meanwhile is shown as it is now.
+        heads = {head.job_id: head for head in self.jobs.heads([*state.holders, *shown])}
+        return KeyDetail(
+            **dict(_view(key)),
+            queued_total=state.queued_total,
+            replaced=state.replaced,
+            stale=state.stale,
+            holders=tuple(_holder(job, state.active[job], heads) for job in state.holders),
+            queue=tuple(_waiter(job, number, heads) for number, job in enumerate(shown, 1)),
+        )
+
+    def require(self, tenant: str, name: KeyName) -> StoredKey:
+        """Read a key. Raises NotFound if it has no row."""
+        key = self.keys.get(tenant, name, self.now_ms())
+        if not key.version:
+            raise NotFound("no job has or had this key within a day")
+        return key
+
+
+def _view(key: StoredKey) -> KeyView:
+    state = key.state
+    return KeyView(
+        type=key.name.scope,
+        id=key.name.hash,
+        segments=tuple(json.loads(key.segments)),
+        active=len(state.active),
+        queued=len(state.queued),
+        **state.limits.model_dump(),
+    )
+
+
+def _holder(job_id: str, slot: int, heads: Mapping[str, Head]) -> KeyHolder:
+    head = heads.get(job_id)
+    return KeyHolder(
+        id=job_id,
+        slot=slot,
+        state=None if head is None else head.state,
+        since_at=None if head is None else rfc3339(_slot_ms(head)),
+        reason=_DELETED if head is None else head.reason,
+        agent=None if head is None else head.agent,
+    )
+
+
+def _waiter(job_id: str, position: int, heads: Mapping[str, Head]) -> KeyWaiter:
+    head = heads.get(job_id)
+    return KeyWaiter(
+        id=job_id,
+        position=position,
+        state=None if head is None else head.state,
+        since_at=None if head is None else rfc3339(head.timeline[-1].at_ms),
+        reason=_DELETED if head is None else head.reason,
+    )
+
+
+def _slot_ms(head: Head) -> int:
+    """When a job got its slot: at its submission, or with the step that let it go."""
+    steps = head.timeline[:-1] if head.ended else head.timeline
+    for before, step in reversed(list(pairwise(steps))):
+        if before.state in _BEFORE_SLOT:
+            return step.at_ms
+    return steps[0].at_ms if steps else head.timeline[0].at_ms

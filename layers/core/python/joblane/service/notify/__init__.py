@@ -1,0 +1,1 @@
+"""Notifications of jobs: queueing and delivering them."""

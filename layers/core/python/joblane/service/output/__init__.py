@@ -1,0 +1,1 @@
+"""Reading the output of jobs."""

@@ -1,0 +1,1 @@
+"""Statistics, settings and shares of queues."""

@@ -1,0 +1,181 @@
+"""Read the statistics of queues, read their settings and change them.
+
+Lengths of lanes and settings belong to the queue: every tenant that may use a shared queue sees
+them. Settings are changed by the role platform, and by the operators of a tenant whose queue it is
+alone. Activity is counted by tenant: a tenant sees its own, the role platform the sum.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+
+from joblane.aws.queue.counters import CounterStore
+from joblane.aws.queue.lanes import Lanes
+from joblane.aws.queue.message_ages import Age, MessageAges
+from joblane.aws.queue.settings import SettingsStore
+from joblane.contract.problems import Forbidden, NotFound, VersionChanged
+from joblane.contract.queues import (
+    LaneView,
+    QueueView,
+    SettingsInput,
+    SettingsView,
+    activity,
+    settings_view,
+)
+from joblane.deployment.names import LANES, PLATFORM, Lane
+from joblane.errors import Changed, Unavailable
+from joblane.formats.times import rfc3339
+from joblane.queue.access import may_change, open_queues
+from joblane.queue.activity import Tally, oldest_minute
+from joblane.queue.settings import QueueSettings
+from joblane.service.log import Log
+from joblane.service.queue.thread_shares import ThreadShares
+
+AT_ONCE = 8
+"""Threads that read statistics: each waits for AWS most of the time."""
+
+
+@dataclass(frozen=True)
+class QueueStatistics:
+    """Reads statistics of queues: six requests to SQS a queue, one to CloudWatch for all."""
+
+    lanes: Lanes
+    counters: CounterStore
+    oldest: MessageAges
+    log: Log
+    _: KW_ONLY
+    pool: Callable[[int], Executor] = ThreadPoolExecutor
+    """Makes an executor of that many workers."""
+
+    def views(
+        self, tenants: Collection[str], settings: Mapping[str, SettingsView], now_ms: int
+    ) -> tuple[QueueView, ...]:
+        """Show the queues of `settings`; activity is that of these tenants' jobs together."""
+        ages = self._ages()
+        with self.pool(AT_ONCE) as pool:
+            counters = pool.map(
+                lambda queue: self._activity(tenants, queue, oldest_minute(now_ms)), settings
+            )
+            places = [(queue, lane) for queue in settings for lane in LANES]
+            found = pool.map(partial(self._lane, ages), *zip(*places, strict=True))
+            lanes = dict(zip(places, found, strict=True))
+            return tuple(
+                QueueView(
+                    name=queue,
+                    lanes=tuple(lanes[queue, lane] for lane in LANES),
+                    settings=settings[queue],
+                    activity=tuple(activity(minutes, now_ms)),
+                )
+                for queue, minutes in zip(settings, counters, strict=True)
+            )
+
+    def _activity(self, tenants: Collection[str], queue: str, since: int) -> Mapping[int, Tally]:
+        total: dict[int, Tally] = {}
+        for tenant in tenants:
+            for minute, tally in self.counters.read(tenant, queue, since).items():
+                total.setdefault(minute, Tally()).add(tally)
+        return total
+
+    def _ages(self) -> Mapping[str, Age]:
+        try:
+            return self.oldest.ages()
+        except Unavailable:
+            self.log.exception("ages of messages are unknown")
+            return {}
+
+    def _lane(self, ages: Mapping[str, Age], queue: str, lane: Lane) -> LaneView:
+        lengths = self.lanes.lane(queue, lane).lengths()
+        age = ages.get(self.lanes.name(queue, lane))
+        return LaneView(
+            lane=lane,
+            visible=lengths.visible,
+            in_flight=lengths.in_flight,
+            delayed=lengths.delayed,
+            oldest_s=None if age is None else age.seconds,
+            oldest_at=None if age is None else rfc3339(age.at_ms),
+        )
+
+
+@dataclass(frozen=True)
+class Queues:
+    """Shows queues to a tenant or the role platform, and changes their settings."""
+
+    tenants: Mapping[str, tuple[str, ...]]
+    """Tenants that may use each queue; none listed means all."""
+    everyone: Collection[str]
+    """All tenants."""
+    threads: Mapping[str, int]
+    """What joblane.toml declares for each queue."""
+    store: SettingsStore
+    shares: ThreadShares
+    statistics: QueueStatistics
+    now_ms: Callable[[], int]
+
+    def show_all(self, tenant: str) -> tuple[QueueView, ...]:
+        """Show the queues that a tenant may use."""
+        return self._views(tenant, open_queues(self.tenants, tenant))
+
+    def one(self, tenant: str, queue: str) -> QueueView:
+        """Show one queue. Raises NotFound."""
+        self.require(tenant, queue)
+        (view,) = self._views(tenant, [queue])
+        return view
+
+    def settings(self, tenant: str, queue: str) -> SettingsView:
+        """Show a queue's settings. Raises NotFound."""
+        self.require(tenant, queue)
+        return self._view(self.store.get(queue), tenant, queue)
+
+    def change_settings(
+        self, tenant: str, who: str, queue: str, wanted: SettingsInput, version: int | None
+    ) -> SettingsView:
+        """Replace a queue's settings of `version`, or of any version if that is None.
+
+        `cluster_threads` is shared out at once, so that agents apply the new limit with their
+        next read. Raises Forbidden, NotFound and VersionChanged.
+        """
+        self.require_change(tenant, queue)
+        over = self.store.get(queue).version if version is None else version
+        now_ms = self.now_ms()
+        after = QueueSettings(
+            run_jobs=wanted.run_jobs,
+            threads=wanted.threads,
+            cluster_threads=wanted.cluster_threads,
+            version=over + 1,
+            changed_ms=now_ms,
+            changed_by=who,
+            tenant=tenant,
+            shares=self.shares.among_all(queue, wanted.cluster_threads, now_ms),
+        )
+        try:
+            self.store.put(queue, after, over=over)
+        except Changed:
+            raise VersionChanged(
+                "the settings have changed since you read them; read them again and decide again",
+            ) from None
+        return self._view(after, tenant, queue)
+
+    def require(self, tenant: str, queue: str) -> None:
+        """Raise NotFound for a queue that the tenant may not use."""
+        if queue not in open_queues(self.tenants, tenant):
+            raise NotFound("there is no such queue")
+
+    def require_change(self, tenant: str, queue: str) -> None:
+        """Raise NotFound as `require`, and Forbidden for a queue that is not the tenant's alone."""
+        self.require(tenant, queue)
+        if not may_change(self.tenants[queue], tenant):
+            raise Forbidden(
+                f"this needs the role {PLATFORM}: other tenants may use the queue {queue}, too",
+            )
+
+    def _view(self, settings: QueueSettings, tenant: str, queue: str) -> SettingsView:
+        return settings_view(settings, self.threads[queue], tenant, self.tenants[queue])
+
+    def _views(self, tenant: str, queues: Sequence[str]) -> tuple[QueueView, ...]:
+        if not queues:
+            return ()
+        found = self.store.get_all(queues)
+        settings = {queue: self._view(found[queue], tenant, queue) for queue in queues}
+        counted = self.everyone if tenant == PLATFORM else (tenant,)
+        return self.statistics.views(counted, settings, self.now_ms())

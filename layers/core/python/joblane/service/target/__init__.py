@@ -1,0 +1,1 @@
+"""Choosing the agents of targeted jobs, and ending jobs of lost agents."""

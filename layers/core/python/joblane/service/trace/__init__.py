@@ -1,0 +1,1 @@
+"""Spans of jobs: collecting and exporting them."""

@@ -1,0 +1,1 @@
+"""Job types, and the admission of their jobs."""

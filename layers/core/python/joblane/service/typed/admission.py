@@ -1,0 +1,184 @@
+"""Admission of typed jobs: defaults, params, the count of work items, and the version.
+
+Imported when the first typed job is submitted (`joblane.http.json_schema` says why).
+
+A job is pinned to the version that is current when it is submitted:
+
+    submission                   types                      operator
+    version of sync?  -------->  3
+                                 4                 <------  push
+    put the job, version 3
+                                                            (the agent reads version 3)
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from joblane.aws.typed.types import TypeStore
+from joblane.contract.problems import Invalid, parse_model, wrong
+from joblane.formats.pointer import PointsNowhere, parse_pointer, resolve
+from joblane.job.spec import Input, Submission
+from joblane.service.typed.schemas import Compile, Schema
+from joblane.service.typed.validation_time import ValidationTime
+from joblane.typed.built_in import built_in_types
+from joblane.typed.definition import TypeContract, TypeKey
+
+MAX_KEPT: Final = 200
+"""Versions whose definitions and compiled schemas a function keeps, the latest used ones."""
+
+SHOWN_NAMES: Final = 50
+"""Types that an error names."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypedSubmission:
+    """A submission that its type allows, with what the type adds."""
+
+    spec: Submission
+    contract: TypeContract
+    version: int | None
+    """None for a built-in type."""
+
+
+class _Kept(NamedTuple):
+    contract: TypeContract
+    schema: Schema
+
+
+class TypedAdmission:
+    """Checks submissions with a type."""
+
+    def __init__(self, store: TypeStore, compiled: Compile, time: ValidationTime) -> None:
+        self._store = store
+        self._compiled = compiled
+        self._time = time
+        self._kept: OrderedDict[tuple[str, str, int], _Kept] = OrderedDict()
+        self._request_ms = 0
+        self._numbers: dict[tuple[str, str], int | None] = {}
+
+    def admit(
+        self, tenant: str, spec: Submission, now_ms: int, *, again: bool = False
+    ) -> TypedSubmission:
+        """Apply a type to a submission.
+
+        `now_ms` is the time of the request: its submissions have the same version of a type, which
+        is read once. With `again` the submission is that of a job, so it has its defaults, and its
+        items are counted anew.
+
+        Raises Invalid naming each wrong field, LimitReached if validating the tenant's params takes
+        too long, and Unavailable.
+        """
+        if spec.type is None:
+            raise ValueError("the submission has no type")
+        built_in = built_in_types().get(spec.type)
+        number = None if built_in is not None else self._number(tenant, spec.type, now_ms)
+        contract, schema = self._contract(tenant, spec.type, number)
+        if spec.params is None:
+            raise wrong("params", "required by a type")
+        with self._time.measured(tenant):
+            problems = schema.problems(spec.params, "params")
+        if problems:
+            detail = "; ".join(f"{p.field}: {p.problem}" for p in problems[:3])
+            raise Invalid(detail, problems)
+        command = () if built_in is None else built_in.argv(spec.params)
+        if spec.command not in ((), command):  # a job that is read back has it
+            raise wrong("command", "must be left out when type is set")
+        changes: dict[str, Any] = {"command": command} if command else {}
+        if not again:
+            changes |= with_defaults(spec, contract)
+        counted = _count(contract, spec.params)
+        if counted is not None:
+            if not again and "items" in spec.model_fields_set and spec.items != counted:
+                raise wrong("items", f"must be left out: the type counts them in {contract.items}")
+            changes["items"] = counted
+        return TypedSubmission(_change(spec, changes), contract, number)
+
+    def key(self, tenant: str, name: str, version: int) -> TypeKey | None:
+        """Return the key of a version of a type; None for a type without one.
+
+        Raises Unavailable.
+        """
+        return self._contract(tenant, name, version).contract.key
+
+    def _number(self, tenant: str, name: str, now_ms: int) -> int | None:
+        """The version of new jobs; None if there is no such type."""
+        if now_ms != self._request_ms:
+            self._request_ms = now_ms
+            self._numbers.clear()
+        if (tenant, name) not in self._numbers:
+            self._numbers[tenant, name] = self._store.latest(tenant, name).current
+        return self._numbers[tenant, name]
+
+    def _contract(self, tenant: str, name: str, number: int | None) -> _Kept:
+        """The contract of a type's version; 0 stands for that of a built-in type."""
+        kept_as = (tenant, name, number or 0)
+        if (found := self._kept.get(kept_as)) is not None:
+            self._kept.move_to_end(kept_as)
+            return found
+        if (built_in := built_in_types().get(name)) is not None:
+            contract: TypeContract = built_in.contract
+        else:
+            version = None if number is None else self._store.version(tenant, name, number)
+            if version is None:
+                raise wrong("type", f"is unknown; this tenant may use {self._list_known(tenant)}")
+            contract = version.definition
+        made = _Kept(contract, self._compiled(contract.params_schema))
+        self._kept[kept_as] = made
+        if len(self._kept) > MAX_KEPT:
+            self._kept.popitem(last=False)
+        return made
+
+    def _list_known(self, tenant: str) -> str:
+        names = sorted([*built_in_types(), *self._store.names(tenant)])
+        more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+        return ", ".join(names[:SHOWN_NAMES]) + more
+
+
+def with_defaults(spec: Submission, contract: TypeContract) -> dict[str, Any]:
+    """Return the fields that a type sets: those that the submission leaves out.
+
+    `retry`, `resources` and `env` are completed member by member.
+    """
+    defaults = contract.defaults
+    found: dict[str, Any] = {}
+    for name in type(defaults).model_fields:
+        default = getattr(defaults, name)
+        if default in (None, {}):
+            continue
+        given = getattr(spec, name)
+        if name not in spec.model_fields_set:
+            found[name] = default
+        elif isinstance(default, Mapping):
+            found[name] = {**default, **given}
+        elif isinstance(default, Input):
+            own = {member: getattr(given, member) for member in given.model_fields_set}
+            found[name] = default.model_copy(update=own)
+    return found
+
+
+def _change(spec: Submission, changes: Mapping[str, Any]) -> Submission:
+    """Make the submission with these fields. Raises Invalid if they do not fit together."""
+    if "env" not in changes:
+        return spec.model_copy(update=dict(changes))
+    env = {name: text for name, text in changes["env"].items() if name not in spec.secret_env}
+    whole = spec.model_copy(update={**changes, "env": env})
+    return parse_model(Submission, whole.model_dump_json(exclude_defaults=True))
+
+
+def _count(contract: TypeContract, params: Mapping[str, Any]) -> int | None:
+    """Number of work items in params; None if the submission says it.
+
+    Raises Invalid if the pointer of the type finds something else than an array.
+    """
+    if contract.items is None:
+        return None
+    try:
+        found = resolve(params, contract.items)
+    except PointsNowhere:
+        return None
+    if not isinstance(found, list):
+        place = ".".join(("params", *parse_pointer(contract.items)))
+        raise wrong(place, "must be an array: its length is the number of work items")
+    return len(found)

@@ -1,0 +1,67 @@
+"""Retention of jobs, output and the audit trail."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from joblane.state.lifecycle import State
+
+Days = Annotated[int, Field(ge=1, le=3650)]
+
+LogDays = Literal[1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1827, 3653]
+"""The retention periods that CloudWatch Logs accepts: they apply to the logs of functions too."""
+
+
+PAYLOAD_START_DAYS = 30
+"""Latest `run_at` of a job whose submission lies in S3, in days from its submission."""
+
+PAYLOAD_SLACK_DAYS = 60
+"""How much longer a payload stays in S3 than its job stays readable: 30 days until `run_at`, 14 in
+a lane (the limit of SQS), and 16 for attempts and for waiting on conditions."""
+
+
+class Retention(BaseModel):
+    """Days for which data is kept; jobs count from their end."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    completed_days: Days = 7
+    """Completed jobs."""
+    failed_days: Days = 30
+    """Failed jobs, and groups of which some members failed."""
+    dead_days: Days = 90
+    """Dead jobs."""
+    other_days: Days = 7
+    """Jobs that ended in any other state."""
+    logs_days: LogDays = 90
+    """Output of jobs."""
+    audit_days: Days = 400
+    """Entries of the audit trail."""
+    files_days: Days = 30
+    """Uploaded input files, from their upload. Output files stay as long as results do."""
+
+    def expires_at(self, state: State, now_ms: int, *, member: bool = False) -> int:
+        """When the row of a job that ends in `state` now expires, in Unix seconds.
+
+        A member of a group is kept at least as long as a group that ends now, whatever becomes of
+        it, so that no group is shown without the members that it counts.
+        """
+        days = {
+            State.COMPLETED: self.completed_days,
+            State.FAILED: self.failed_days,
+            State.PARTIAL_FAILURE: self.failed_days,
+            State.DEAD: self.dead_days,
+        }.get(state, self.other_days)
+        if member:
+            days = max(days, self.completed_days, self.failed_days, self.other_days)
+        return now_ms // 1000 + days * 86_400
+
+    @property
+    def payload_days(self) -> int:
+        """Days after which S3 expires a payload, counted from the day it was written.
+
+        Counted from the write, because counting from the job's end would cost one request a job.
+        A job that is retried or replayed after its payload has expired fails with that reason.
+        """
+        longest = max(self.completed_days, self.failed_days, self.dead_days, self.other_days)
+        return longest + PAYLOAD_SLACK_DAYS

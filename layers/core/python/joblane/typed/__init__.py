@@ -1,0 +1,1 @@
+"""Job types: definitions, their versions, and the built-in type."""

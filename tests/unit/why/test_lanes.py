@@ -1,0 +1,222 @@
+"""Why a job in a lane does not start: its reasons, in their order."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from joblane.formats.times import rfc3339
+from joblane.job.head import Head
+from joblane.queue.maxima import Maxima
+from joblane.queue.settings import QueueSettings
+from joblane.queue.shares import share_out
+from joblane.queue.tenant_shares import share_out_tenants
+from joblane.state.lifecycle import State
+from joblane.why.explain import explain
+from joblane.why.reason import Code
+from joblane.why.situation import (
+    Agents,
+    Counted,
+    Messages,
+    Situation,
+    TenantLimit,
+)
+from tests.support.situations import (
+    BUSY,
+    CORDONED,
+    EARLY,
+    FULL,
+    GONE,
+    LACKING,
+    NOW,
+    OPEN,
+    OTHER,
+    PAUSED,
+    READY,
+    SILENT,
+    TROUBLED,
+    codes,
+    first,
+    job,
+    waits,
+)
+
+
+@pytest.mark.parametrize(
+    ("situation", "expected", "words"),
+    [
+        (waits(READY), ["about_to_start"], "agents have 4 slots free, as of"),
+        (waits(READY, queue=PAUSED), ["paused"], "(60 s ago) by ann: no agent starts its jobs"),
+        (waits(), ["no_agents"], "no agent that serves queue default is alive: start an agent"),
+        (waits(GONE), ["no_agents"], "the last heartbeat was that of web-1, "),
+        (waits(replace(GONE, beat_ms=0)), ["no_agents"], "web-1, whose instance has ended"),
+        (
+            waits(replace(READY, queues=("bulk",))),
+            ["no_agents"],
+            "is alive; 1 agent of other queues is: start",
+        ),
+        (
+            waits(agents=Agents((GONE,), more=True)),
+            ["no_agents"],
+            "none of the 1 agents that were read serves queue default and is alive; there are more",
+        ),
+        (waits(CORDONED), ["agents_unavailable"], "1 cordoned takes nothing new"),
+        (
+            waits(CORDONED, replace(CORDONED, name="b", mode="draining")),
+            ["agents_unavailable"],
+            "of the 2 live agents of queue default 1 cordoned and 1 draining take nothing new",
+        ),
+        (waits(SILENT), ["agents_silent"], "sent no heartbeat for 30 s or longer, web-1 since "),
+        (waits(TROUBLED), ["agents_in_trouble"], "web-1 says: takes no jobs: the disk is full"),
+        (
+            waits(TROUBLED, replace(FULL, name="b")),
+            ["no_free_slot", "agents_in_trouble"],
+            "all 4 slots of 1 agent are taken",
+        ),
+        (waits(TROUBLED, READY), ["about_to_start", "agents_in_trouble"], "4 slots free"),
+        (
+            waits(LACKING, head=job(State.PENDING, resources={"disk_mb": 9}, network="egress")),
+            ["agents_lack"],
+            "give it what it asks for; web-1 lacks disk_mb and egress: start an agent whose host",
+        ),
+        (
+            waits(LACKING, READY, head=job(State.PENDING, resources={"disk_mb": 9})),
+            ["about_to_start", "agents_lack"],
+            "4 slots free",
+        ),
+        (waits(LACKING, head=job(State.PENDING, resources={"pids": 9})), ["about_to_start"], "4"),
+        (waits(FULL), ["no_free_slot"], "as of heartbeats of up to 5 s ago: it starts when a job"),
+        (
+            waits(FULL, lanes=BUSY),
+            ["no_free_slot", "jobs_ahead"],
+            "all 4 slots of 1 agent are taken",
+        ),
+        (
+            waits(READY, lanes=BUSY),
+            ["jobs_ahead", "about_to_start"],
+            "about 9 messages in lane default of queue default and about 3 in the lanes that",
+        ),
+        (
+            waits(READY, head=job(State.PENDING, ago_s=90), lanes={"default": Messages(0, 0, 0)}),
+            ["message_lost_hint"],
+            "it has waited for 90 s; SQS shows no message in its lane (an estimate), so",
+        ),
+        (
+            waits(READY, head=job(State.PENDING, ago_s=90), lanes={"default": Messages(0, 1, 0)}),
+            ["message_lost_hint"],
+            "An agent may have given its message back",
+        ),
+        (
+            waits(
+                READY, head=replace(job(State.PENDING, ago_s=90), waits_for="waits for 9 MB; agent")
+            ),
+            ["agent_note"],
+            "an agent that had its message wrote: waits for 9 MB; agent; that was true then",
+        ),
+        (
+            waits(
+                READY,
+                queue=replace(OPEN, maxima=(Maxima(memory_mb=512),)),
+                head=job(State.PENDING, resources={"memory_mb": 2048}),
+            ),
+            ["too_large"],
+            "gives a job more than 512 of memory_mb, and it asks for 2048",
+        ),
+        (
+            waits(
+                READY,
+                queue=replace(OPEN, maxima=(Maxima(cores=8),)),
+                head=job(State.PENDING, resources={"cores": "2,9"}),
+            ),
+            ["too_large"],
+            "gives a job more than 8 of cores, and it asks for 10",
+        ),
+        (
+            waits(READY, queue=replace(OPEN, settings=QueueSettings(threads=0))),
+            ["thread_limit"],
+            "an agent may run 0 jobs of queue default at once (threads)",
+        ),
+        (
+            waits(READY, queue=replace(OPEN, settings=QueueSettings(cluster_threads=0))),
+            ["cluster_limit"],
+            "the agents together may run 0 jobs of queue default at once (cluster_threads)",
+        ),
+        (
+            waits(READY, head=job(State.PENDING, deadline=rfc3339(NOW + 60_000))),
+            ["about_to_start", "deadline"],
+            "slots free",
+        ),
+        (
+            waits(FULL, head=job(State.PENDING, deadline=rfc3339(NOW - 10_000))),
+            ["deadline", "no_free_slot"],
+            "(10 s ago): it expires within a minute",
+        ),
+        (
+            waits(FULL, head=job(State.PENDING, deadline=rfc3339(NOW - 300_000))),
+            ["requeue_late", "no_free_slot"],
+            "its deadline passed at 2027-01-15T07:55:00Z (5 min ago), and the requeue function",
+        ),
+    ],
+)
+def test_a_job_in_a_lane_says_what_decides_first(
+    situation: Situation, expected: list[Code], words: str
+):
+    assert expected == codes(situation)
+    assert words in first(situation).text
+
+
+def limited(head: Head, counted: Counted, **known: Any) -> Situation:
+    rows = (replace(READY, running=counted.of_queue),)
+    return waits(head=head, agents=Agents(rows, counted={"web-1": counted}), **known)
+
+
+def test_a_share_of_a_limit_stops_an_agent_that_has_free_slots():
+    shares = share_out("default", 2, [("web-1", EARLY)], NOW)
+    queue = replace(OPEN, settings=QueueSettings(cluster_threads=2, shares=shares))
+    head = job(State.PENDING)
+    assert "cluster_limit" == first(limited(head, Counted(2, 2), queue=queue)).code
+    assert "about_to_start" == first(limited(head, Counted(1, 1), queue=queue)).code
+    queue = replace(OPEN, settings=QueueSettings(threads=3))
+    reason = first(limited(head, Counted(3, 0), queue=queue))
+    assert ("thread_limit", 3) == (reason.code, reason.facts["running"])
+    tenants = share_out_tenants({"acme": 1}, {"default": ()}, [READY], NOW)
+    reason = first(limited(head, Counted(1, 1), limits=TenantLimit(1, tenants)))
+    assert "running_limit" == reason.code
+    assert "tenant acme may run 1 job at once (jobs_running)" in reason.text
+    assert (
+        "about_to_start" == first(limited(head, Counted(1, 0), limits=TenantLimit(1, tenants))).code
+    )
+
+
+def test_an_agent_that_has_just_come_has_no_share_yet():
+    shares = share_out("default", 2, [("web-0", EARLY)], NOW - 60_000)
+    queue = replace(OPEN, settings=QueueSettings(cluster_threads=2, shares=shares))
+    row = replace(READY, since_ms=NOW - 10_000)
+    tenants = share_out_tenants({"acme": 1}, {"default": ()}, [READY], NOW - 60_000)
+    for situation in (waits(row, queue=queue), waits(row, limits=TenantLimit(1, tenants))):
+        text = first(situation).text
+        assert text.endswith("; 1 agent has just come, and gets a share within two minutes")
+    assert "just come" not in first(waits(replace(READY, running=2), queue=queue)).text
+
+
+def test_a_limit_that_stops_a_free_agent_is_named_before_the_slots_that_are_taken():
+    queue = replace(OPEN, settings=QueueSettings(threads=1))
+    rows = (replace(READY, running=1), replace(FULL, name="web-2"))
+    agents = Agents(rows, counted={"web-1": Counted(1, 1), "web-2": Counted(1, 1)})
+    situation = waits(agents=agents, queue=queue)
+    assert ["thread_limit", "no_free_slot"] == codes(situation)
+    assert "all 4 slots of 1 other agent are taken" in explain(situation)[1].text
+
+
+def test_a_pause_is_named_before_everything_else_that_stops_the_job():
+    assert ["paused", "no_agents"] == codes(waits(queue=PAUSED))
+    assert ["paused", "no_free_slot", "jobs_ahead"] == codes(waits(FULL, queue=PAUSED, lanes=BUSY))
+    text = first(waits(queue=replace(PAUSED, may_change=False))).text
+    assert text.endswith("until the role platform resumes it")
+
+
+def test_an_agents_words_keep_ids_of_jobs_to_themselves():
+    row = replace(READY, trouble=f"takes no jobs: /jobs/{OTHER}.1 has no room")
+    (reason,) = explain(waits(row))
+    assert "/jobs/\u2026.1 has no room" in reason.text
+    assert OTHER not in str(reason)
