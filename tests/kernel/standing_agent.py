@@ -39,7 +39,8 @@ def start(launcher: Launcher, shims: Shims, name: str, script: str) -> socket.so
     spec = Spec(("/bin/sh", "-c", script), {}, limits, network="egress")
     sandbox = launcher.start(spec, stdout=out[1], stderr=err[1], line=theirs.fileno())
     until = time.clock_gettime(time.CLOCK_BOOTTIME) + 240
-    order: dict[str, object] = {"until": until, "kill_at": None, "waits": None, "output": {}}
+    waits = {"tenant": "acme", "requires": ()}
+    order: dict[str, object] = {"until": until, "kill_at": None, "waits": waits, "output": {}}
     order |= {"context": {}, "heartbeat_s": None, "grace_s": 10.0}
     order |= {"has_params": False, "has_work": False, "record_within_s": 0.0}
     order |= {"wants_progress": False, "wants_beyond": None}
