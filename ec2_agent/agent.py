@@ -1,6 +1,7 @@
 """Runs the parts of an agent, adopts the jobs of an earlier process, and drains.
 
-One event loop makes every decision; calls to AWS and starts of sandboxes run in threads.
+One event loop makes every decision; starts of sandboxes, and calls to AWS that not every job
+makes, run in threads.
 docs/ARCHITECTURE.md says which task runs when, and who owns what.
 """
 
@@ -38,6 +39,10 @@ LAUNCHER_GONE_S = 1.0
 FLUSH_S = 10.0
 """How long a draining agent goes on delivering outcomes."""
 
+LAST_FLUSH_S = 120.0
+"""The same where the instance ends, and its disk with the journal: its lifecycle hook waits for
+five minutes."""
+
 GIVE_BACK_S = 2.0
 """How long an agent that hands its jobs over takes to give back the messages that wait here."""
 
@@ -51,7 +56,7 @@ class Agent:
         self._on_ready = on_ready
         self._settings = parts.settings
         self._tasks = parts.desk.tasks
-        """Messages being served and jobs being adopted."""
+        """Messages being served or given back, and jobs being adopted."""
         self._draining = asyncio.Event()
         self._hurry = asyncio.Event()
         self._scaled_in = False
@@ -156,16 +161,14 @@ class Agent:
         """Let jobs end for a while, interrupt the rest, and wait until all is reported."""
         self._start_draining()
         self._parts.desk.serve()  # gives back what waits, but for targeted jobs
-        attempts = self._parts.roster.attempts
-        events.draining(len(attempts))
+        events.draining(len(self._parts.roster.attempts))
         hurry = asyncio.create_task(self._hurry.wait())
         polls = asyncio.create_task(self._parts.intake.stop())
         work = asyncio.create_task(self._tasks.done())
         await asyncio.wait(
             {hurry, work}, timeout=self._settings.drain_s, return_when=asyncio.FIRST_COMPLETED
         )
-        for attempt in attempts:
-            attempt.request_stop(StopReason.DRAIN)
+        self._parts.roster.stop_all(StopReason.DRAIN)
         await work
         # An open poll may still bring a message, which would stay hidden for two minutes if this
         # process ended before giving it back; SQS answers within LONG_POLL_S.
@@ -178,7 +181,7 @@ class Agent:
     async def _leave(self) -> None:
         """Deliver outcomes, give up the lease, and let the Auto Scaling group go on."""
         journal, scale_in = self._parts.journal, self._parts.scale_in
-        if await journal.flush(FLUSH_S):
+        if await journal.flush(LAST_FLUSH_S if self._scaled_in else FLUSH_S):
             if self._at_risk and not self._scaled_in and scale_in is not None:
                 self._scaled_in = await scale_in.end_instance(LeaveReason.REBALANCE)
             await self._parts.lease.end()
@@ -247,14 +250,13 @@ class Agent:
                 self._parts.standing.cordon(len(self._parts.roster.attempts))
             case "uncordon":
                 self._parts.standing.uncordon()
-        for attempt in self._parts.roster.attempts:
-            if attempt.head.job_id != command.job_id:
-                continue
-            if command.command == "follow":
-                attempt.follow()
-            else:
-                events.job_command(attempt.head, command.command)
-                attempt.request_stop(StopReason.COMMAND)
+            case "cancel" if command.job_id is not None:
+                for stopped in self._parts.roster.stop(command.job_id):
+                    events.job_command(stopped.head, command.command)
+            case "follow":
+                for attempt in self._parts.roster.attempts:
+                    if attempt.head.job_id == command.job_id:
+                        attempt.follow()
 
     def _on_launcher_gone(self) -> None:
         """Let the next process start a launcher: without one no job can be started.
@@ -275,6 +277,7 @@ class Agent:
         """
         parts = self._parts
         events.handed_over(len(parts.roster.attempts))
+        parts.offers.shut = True
         if not len(parts.desk.room):
             self._exit(code)
         returned = asyncio.gather(

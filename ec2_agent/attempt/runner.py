@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from ec2_agent.attempt.adoption import FoundJob
 from ec2_agent.attempt.run import Attempt, AttemptParts
 from ec2_agent.messages.delivery import Delivery
-from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.presence.lease import Lease
 from ec2_agent.presence.roster import Roster
 from joblane.job.head import Head
@@ -31,8 +30,6 @@ class AttemptRunner:
         attempt.renew(self.lease.until)
         with self.roster.runs(attempt):  # listed here before the list of found jobs drops it
             self.roster.drop_found(found)
-            if head.cancel_requested is not None:  # while no agent read the inbox
-                attempt.request_stop(StopReason.COMMAND)
             await self._run(attempt)
 
     async def _run(self, attempt: Attempt) -> None:

@@ -121,6 +121,11 @@ def capacity_available() -> None:
     """After `no_capacity`."""
 
 
+@event(ERROR, "an unexpected {error} ended a task")
+def task_broke(error: str, defect: BaseException) -> None:
+    """What the task had to do was not done."""
+
+
 @event(INFO, "job {job_id}: {why}")
 def job_waits(job: Traced, why: str) -> None:
     """Its message has been held for a while, or is returned to its lane for another agent."""

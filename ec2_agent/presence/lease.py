@@ -96,6 +96,7 @@ class Lease:
             # First: after a long stop of this process or its machine, other agents may have
             # taken the jobs over, and a successful heartbeat does not bring them back.
             self._check()
+            was_held = self.held
             try:
                 await self._beat()
             except AWS_ERRORS as error:
@@ -103,6 +104,8 @@ class Lease:
                 self._check()
             else:
                 self._given_up = self._lost()
+            if self.held and not was_held:
+                self.standing.on_change()  # jobs are taken again
 
     def _lost(self) -> bool:
         return lease_lost(self._renewed, self.boottime(), self.settings.pace)

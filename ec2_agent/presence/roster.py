@@ -19,7 +19,7 @@ class RunningAttempt(Protocol):
 
     @property
     def started(self) -> bool:
-        """Whether the job has what a start needs."""
+        """Whether the job was started."""
 
     @property
     def progress(self) -> Progress | None:
@@ -73,6 +73,9 @@ class Roster:
         """Ids of the jobs that are being claimed now, one for each claim."""
         self.attempts: list[RunningAttempt] = []
         """Attempts that run now, the oldest first."""
+        self._stop_all: StopReason | None = None
+        """Why all attempts are to stop, those that begin later as well."""
+        self._stop_once_claimed: set[str] = set()
         self.found: list[Found] = []
         """Jobs of an earlier process, until each is adopted or has been ended."""
 
@@ -88,6 +91,7 @@ class Roster:
     @contextmanager
     def claims(self, job_id: str) -> Iterator[None]:
         """List a job while it is being claimed."""
+        self._stop_once_claimed.discard(job_id)  # of a claim that was refused
         self.claiming.append(job_id)
         try:
             yield
@@ -96,13 +100,42 @@ class Roster:
 
     @contextmanager
     def runs(self, attempt: RunningAttempt) -> Iterator[None]:
-        """List an attempt while it runs."""
+        """List an attempt while it runs; one that is to stop by now is told so."""
         self.attempts.append(attempt)
+        head = attempt.head
+        if head.cancel_requested is not None or head.job_id in self._stop_once_claimed:
+            attempt.request_stop(StopReason.COMMAND)
+        elif self._stop_all is not None:
+            attempt.request_stop(self._stop_all)
         try:
             yield
         finally:
             if attempt in self.attempts:
                 self.attempts.remove(attempt)
+
+    def stop_all(self, reason: StopReason) -> None:
+        """Stop all attempts, and those that begin later: their claims are on their way."""
+        self._stop_all = reason
+        for attempt in self.attempts:
+            attempt.request_stop(reason)
+
+    def stop(self, job_id: str) -> list[RunningAttempt]:
+        """Stop the attempts of a job by a command. Returns those that run.
+
+        agent                        table                   a user
+        claim  ---------------->     active
+                        (its answer is lost, the call is repeated)
+                                     cancel requested  <---  cancel
+        the command, from the inbox  <---------------------
+        claim, repeated  ------->    active: the job as it was claimed
+        stops it before its start
+        """
+        if job_id in self.claiming:
+            self._stop_once_claimed.add(job_id)
+        found = [attempt for attempt in self.attempts if attempt.head.job_id == job_id]
+        for attempt in found:
+            attempt.request_stop(StopReason.COMMAND)
+        return found
 
     def drop_found(self, found: Found) -> None:
         """List a job of an earlier process no more: it has been adopted or has ended."""

@@ -31,7 +31,7 @@ class Standing:
     def __init__(self, directory: Path, on_change: Callable[[], None]) -> None:
         """`directory` is the agent's own; `on_change` is called when jobs are taken, or no more."""
         self._file = directory / "cordoned"
-        self._on_change = on_change
+        self.on_change = on_change
         self._uncordoned_ms: int | None = None
         self.draining = False
         """Whether its process ends."""
@@ -97,7 +97,7 @@ class Standing:
         self._tell()
 
     def _tell(self) -> None:
-        self._on_change()
+        self.on_change()
         self.news.set()
 
     def uncordoned_ms(self, beat_ms: int) -> int | None:
@@ -112,7 +112,7 @@ class Standing:
         if self.cordoned or self._announced or row.mode == "cordoned":
             return  # nothing new, or an operator was faster
         self._uncordoned_ms, self._announced = row.uncordoned_ms, True
-        self._on_change()
+        self.on_change()
 
     def since_ms(self, started_ms: int) -> int:
         """From when an agent that started at `started_ms` counts where limits are shared out."""

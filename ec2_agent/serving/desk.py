@@ -12,8 +12,8 @@ All decisions are `gates.judge`'s; the desk carries them out.
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -148,20 +148,20 @@ class Desk:
         return judge(*self.offers.to(waiting))
 
     def _carry_out(self, waiting: Waiting, verdict: Verdict) -> None:
-        if isinstance(verdict, Hold):
-            self._hold(waiting, verdict)
-            return
-        if isinstance(verdict, Start):
-            self._start(waiting)
-            return
-        self._let_go(waiting)
         match verdict:
+            case Start():
+                self._start(waiting)
+            case Hold():
+                self._hold(waiting, verdict)
             case GiveBack():
+                self._let_go(waiting)
                 self.tasks.start(self._give_back(waiting, verdict))
             case Fail():
+                self._let_go(waiting)
                 self.flight.add(waiting.delivery)
                 self.tasks.start(self._fail(waiting.delivery, verdict.reason))
             case Drop():
+                self._let_go(waiting)
                 events.queue_not_served(waiting.message, waiting.delivery.queue)
                 self.tasks.start(self.flight.delete(waiting.delivery))
 
@@ -191,6 +191,8 @@ class Desk:
             self.offers.slots.take(waiting.delivery)
         if waiting.hold is None:
             self.flight.add(waiting.delivery)
+        if waiting.message is not None:
+            self.reasons.forget(waiting.message.job_id)  # its claim removes what was written
         self.tasks.start(self._serve(waiting.delivery))
 
     def _let_go(self, waiting: Waiting) -> None:
@@ -205,38 +207,40 @@ class Desk:
         """Claim the job that a message names, and run it."""
         slots, more_mb = self.offers.slots, 0
         try:
-            head = await self.claimer.claim(delivery)
-            if head is not None:
-                more_mb = head.spec.resources.memory - delivery.received.memory_mb
-                slots.take_more(more_mb)
-                await self.runner.run(head, delivery)
-        except AWS_ERRORS as error:
-            await self._claim_failed(delivery, error)
-        except Exception as defect:  # noqa: BLE001 - nobody else would let its message go
-            events.claim_broke(message_of(delivery), type(defect).__name__, defect)
-            await self.flight.give_back(delivery, CLAIM_AGAIN_S)
+            async with self._returned_if_broken(delivery):
+                head = await self.claimer.claim(delivery)
+                if head is not None:
+                    more_mb = head.spec.resources.memory - delivery.received.memory_mb
+                    slots.take_more(more_mb)
+                    await self.runner.run(head, delivery)
         finally:
             self.offers.prefetch.count_freed(delivery.queue)
             slots.release(delivery, more_mb)
 
-    async def _claim_failed(self, delivery: Delivery, error: Exception) -> None:
-        """Give back a message whose claim may have been written although its answer was lost.
-
-        It is received again, and the next claim is refused if so.
-        """
-        events.claim_failed(message_of(delivery), error)
-        await self.flight.give_back(delivery, CLAIM_AGAIN_S)
-
     async def _fail(self, delivery: Delivery, reason: str) -> None:
         """Claim a job, and fail it without a start."""
-        try:
+        async with self._returned_if_broken(delivery):
             head = await self.claimer.claim(delivery)
+            if head is not None:
+                with self.claimer.roster.claims(head.job_id):  # until the journal lists it
+                    result = not_started(Outcome.PERMANENT, reason, self.recorder.now_ms())
+                    await self.recorder.record(head, delivery, result)
+
+    @asynccontextmanager
+    async def _returned_if_broken(self, delivery: Delivery) -> AsyncIterator[None]:
+        """Give a message back whose claim failed: nobody else would let it go.
+
+        A claim may have been written although its answer was lost. The message is received again,
+        and the next claim is refused if so.
+        """
+        try:
+            yield
         except AWS_ERRORS as error:
-            await self._claim_failed(delivery, error)
-            return
-        if head is not None:
-            result = not_started(Outcome.PERMANENT, reason, self.recorder.now_ms())
-            await self.recorder.record(head, delivery, result)
+            events.claim_failed(message_of(delivery), error)
+            await self.flight.give_back(delivery, CLAIM_AGAIN_S)
+        except Exception as defect:  # noqa: BLE001 - whatever it is
+            events.claim_broke(message_of(delivery), type(defect).__name__, defect)
+            await self.flight.give_back(delivery, CLAIM_AGAIN_S)
 
     async def _give_back(self, waiting: Waiting, verdict: GiveBack) -> None:
         """Leave a message to others, and write into its job what it waits for, if that is due.
@@ -283,7 +287,8 @@ class Desk:
         verdict, message = self._judge(waiting), waiting.message
         if message is None or not isinstance(verdict, Hold):
             return
-        if await self.reasons.note(message, verdict.wait, verdict.why):
+        noted = await self.reasons.note(message, verdict.wait, verdict.why)
+        if noted and _goes_on(waiting, verdict):
             waiting.note_at = FOREVER
 
     async def give_back_all(self, *, targeted: bool) -> None:

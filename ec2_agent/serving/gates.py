@@ -6,7 +6,7 @@ the agent is cordoned:
 
     free 3000 MB    message of 512 MB     starts                       free 2488 MB
     free 700 MB     message of 2048 MB    held, its memory reserved    free -1348 MB
-                    no message is fetched while less than a default job's memory is free
+                    a slot counts as free only while a default job's memory is
                     a job of 1500 MB ends                              free 152 MB: starts
 
     acme runs 2 of 2     message of acme     held: it starts when one of the two ends
@@ -29,7 +29,8 @@ from ec2_agent.serving.verdict import Drop, Fail, GiveBack, Hold, Start, Verdict
 from joblane.queue.tenant_shares import Allowance
 
 MOST_TARGETED = 200
-"""Targeted jobs of one tenant that wait here; SQS keeps more of them, hidden for a while."""
+"""Targeted jobs of one tenant and queue that wait here; SQS keeps more of them, hidden for a
+while."""
 
 MOST_OF_TENANT = 10
 """Messages of one tenant at its share that wait here: as many as one request of SQS brings."""
@@ -78,7 +79,7 @@ class Offer:
     free: int
     """Slots that are free; 0 or less: none."""
     short: str
-    """What the host is short of if no slot is free because of that; empty: nothing."""
+    """What the host is short of for any job; empty: nothing."""
     taken: int
     """Jobs of the queue that run here."""
     most: int
@@ -96,7 +97,7 @@ class Offer:
     tenant_held: int
     """Messages of the tenant that wait here because of that."""
     targeted_held: int
-    """Targeted jobs of the tenant that wait here."""
+    """Targeted jobs of the tenant and the queue that wait here."""
     prefetch: int
     """Messages of the queue that may wait here for a slot although other agents may have them."""
 
@@ -110,7 +111,7 @@ def serves(candidate: Candidate, offer: Offer) -> Verdict | None:
 
 
 def crowd(candidate: Candidate, offer: Offer) -> Verdict | None:
-    """Leave a targeted job in the inbox if its tenant has very many waiting here."""
+    """Leave a targeted job in the inbox if its tenant has very many of its queue waiting here."""
     new = candidate.targeted and candidate.hold is None
     if new and offer.targeted_held >= MOST_TARGETED:
         return GiveBack(Wait.SLOT, INBOX_FULL.after(candidate.receives))
@@ -170,8 +171,9 @@ def slot(candidate: Candidate, offer: Offer) -> Verdict | None:
         return None
     if candidate.targeted:
         return Hold(Wait.SLOT, f"waits for a slot: {_obstacle(candidate, offer)}")
-    if candidate.hold is not None:
-        return candidate.hold
+    hold = candidate.hold
+    if hold is not None and hold.wait is not Wait.MEMORY:
+        return hold
     if offer.prefetch > 0:
         return Hold(Wait.SLOT, "waits for a slot", PREFETCH_HOLD_S)
     return GiveBack(Wait.SLOT)
@@ -216,8 +218,8 @@ GATES: tuple[Gate, ...] = (
     slot,
     memory,
 )
-"""In this order. A job that can never run here is not held; one that may not run takes no slot; one
-that has no slot reserves no memory."""
+"""In this order. A job that can never run here is not held; one whose tenant runs its share takes
+no slot; one that has no slot reserves no memory."""
 
 
 def judge(candidate: Candidate, offer: Offer) -> Verdict:

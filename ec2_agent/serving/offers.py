@@ -82,15 +82,19 @@ class Offers:
         taken, most = slots.taken_of(queue), self.limits.of(queue) if queue in queues else 0
         # What is reserved for it is its own.
         own = int(waiting.reserved)
-        free = own or (min(self.left, most - taken) if is_open else 0)
+        short = self.capacity.why or ""
+        if waiting.reserved:
+            free = 0 if short else most - taken + own
+        else:
+            free = min(self.left, most - taken)
         message = waiting.message
         return candidate, Offer(
             agent=self.settings.name,
             closed="" if is_open else self._why_closed(),
             queues=queues,
             lacks=message is not None and self.lacking.knows(message.job_id),
-            free=free,
-            short="" if free > 0 or not is_open else self.capacity.why or "",
+            free=free if is_open else 0,
+            short=short,
             taken=taken,
             most=most,
             running=slots.taken,
@@ -101,7 +105,7 @@ class Offers:
             tenant_running=slots.taken_of_tenant(tenant) - own,
             tenant=self.limits.of_tenant(tenant),
             tenant_held=self.room.of_tenant(tenant),
-            targeted_held=self.room.targeted_of(tenant),
+            targeted_held=self.room.targeted_of(tenant, queue),
             prefetch=self.prefetch.most(queue) - self.room.ahead_of(queue) if most > 0 else 0,
         )
 

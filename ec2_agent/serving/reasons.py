@@ -1,7 +1,6 @@
 """Writes into jobs what they wait for at this agent."""
 
-from collections import deque
-from contextlib import suppress
+from collections import OrderedDict
 
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.logging import events
@@ -21,7 +20,8 @@ class Reasons:
 
     def __init__(self, jobs: JobStore) -> None:
         self._jobs = jobs
-        self._noted: deque[tuple[str, Wait]] = deque(maxlen=NOTED)
+        self._noted: OrderedDict[str, set[Wait]] = OrderedDict()
+        """By job, the one noted last at the end."""
 
     async def note(self, message: Message, wait: Wait, why: str) -> bool:
         """Write what a job waits for, if it still does, and has not been told so yet.
@@ -29,13 +29,16 @@ class Reasons:
         Returns False if it is to be tried again: AWS did not answer, or the job's row was not there
         yet, for a message is sent before the row is written.
         """
-        noted = (message.job_id, wait)
-        if noted in self._noted:
+        job_id = message.job_id
+        noted = self._noted.setdefault(job_id, set())
+        if wait in noted:
             return True
-        self._noted.append(noted)
+        noted.add(wait)
+        if len(self._noted) > NOTED:
+            self._noted.popitem(last=False)
         events.job_waits(message, why)
         try:
-            await in_thread(lambda: self._jobs.note_wait(message.job_id, why), "note wait")
+            await in_thread(lambda: self._jobs.note_wait(job_id, why), "note wait")
         except Refused as refusal:
             if refusal.head is not None:
                 return True  # it does not wait any more
@@ -43,9 +46,9 @@ class Reasons:
             pass
         else:
             return True
-        self._forget(noted)
+        noted.discard(wait)
         return False
 
-    def _forget(self, noted: tuple[str, Wait]) -> None:
-        with suppress(ValueError):  # so many others were noted meanwhile
-            self._noted.remove(noted)
+    def forget(self, job_id: str) -> None:
+        """Let the next waits of a job be written again."""
+        self._noted.pop(job_id, None)

@@ -112,9 +112,10 @@ class WaitingRoom:
         """Messages of lanes that wait because their tenant runs its share."""
         return len(self._lines[Line.TENANTS].get(tenant, ()))
 
-    def targeted_of(self, tenant: str) -> int:
-        """Targeted jobs of a tenant that wait."""
-        return len(self._lines[Line.TARGETED].get(tenant, ()))
+    def targeted_of(self, tenant: str, queue: str) -> int:
+        """Targeted jobs of a tenant and queue that wait."""
+        own = self._lines[Line.TARGETED].get(tenant, ())
+        return sum(waiting.delivery.queue == queue for waiting in own)
 
     def ahead_of(self, queue: str) -> int:
         """Messages of a queue that were received before a slot was free."""

@@ -377,16 +377,14 @@ class SimAgent:
                 await in_thread(delete, "delete command")
 
     def _obey(self, command: Command) -> None:
-        attempts = self.core.roster.attempts
         if command.command == "cordon":
-            self.core.standing.cordon(len(attempts))
+            self.core.standing.cordon(len(self.core.roster.attempts))
             self._closed_at = self._closed_at or self.world.clock.now
         elif command.command == "uncordon":
             self.core.standing.uncordon()
             self._closed_at = None
-        for attempt in attempts:
-            if command.command == "cancel" and attempt.head.job_id == command.job_id:
-                attempt.request_stop(StopReason.COMMAND)
+        elif command.command == "cancel" and command.job_id is not None:
+            self.core.roster.stop(command.job_id)
 
     def leave(self) -> None:
         """Drain: stop the jobs, deliver outcomes, give up the lease, exit."""
@@ -399,8 +397,7 @@ class SimAgent:
         core.standing.drain()
         self._closed_at = self.world.clock.now
         core.desk.serve()
-        for attempt in core.roster.attempts:
-            attempt.request_stop(StopReason.DRAIN)
+        core.roster.stop_all(StopReason.DRAIN)
         await core.desk.tasks.done()
         if await core.journal.flush(FLUSH_S):
             await core.lease.end()

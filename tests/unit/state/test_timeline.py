@@ -1,8 +1,4 @@
-"""A timeline has a bounded size, and readers find in it what they would in the whole one.
-
-`tests/e2e/test_timeline.py` has the items that are full already: moto does not make its updates
-atomically when one exceeds an item's size.
-"""
+"""A timeline has a bounded size, and readers find in it what they would in the whole one."""
 
 from dataclasses import replace
 

@@ -155,6 +155,27 @@ def test_after_a_long_stop_jobs_are_given_up_although_the_next_heartbeat_succeed
     assert ["renewed", "lost", "renewed"] == asyncio.run(work())
 
 
+def test_an_agent_whose_lease_returns_takes_jobs_again(aws: Cloud, tmp_path: Path):
+    """Its intake waits for a change, and no job of its own may end any more."""
+
+    async def work() -> int:
+        changes, now = asyncio.Queue[None](), 0.0
+        standing = Standing(tmp_path, lambda: changes.put_nowait(None))
+        own = replace(lease(aws, standing), boottime=lambda: now)
+        await own.begin()
+        now += own.settings.pace.holds_s + 1
+        keeping = asyncio.create_task(own.keep())
+        standing.news.set()
+        await asyncio.wait_for(changes.get(), 5)
+        assert own.held
+        standing.news.set()
+        await asyncio.sleep(0.1)
+        keeping.cancel()
+        return changes.qsize()
+
+    assert 0 == asyncio.run(work())  # once
+
+
 def test_slots_in_use_are_counted_and_not_the_jobs_whose_outcome_is_being_stored(
     aws: Cloud, standing: Standing
 ):

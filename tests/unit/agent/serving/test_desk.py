@@ -1,9 +1,10 @@
 """Who is served next: messages of lanes and of the inbox at the desk of an agent with two slots."""
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
@@ -11,6 +12,7 @@ from botocore.exceptions import EndpointConnectionError
 from ec2_agent.messages.delivery import Delivery, decode_delivery, encode_delivery
 from ec2_agent.messages.flight import HELD_S
 from ec2_agent.messages.hiding import REPLACE_AT
+from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.serving.desk import CLAIM_AGAIN_S, RETURN_S, ROW_COMES_S
 from ec2_agent.serving.gates import (
     MEMORY_HOLD_S,
@@ -26,9 +28,10 @@ from joblane.aws.queue.lanes import Received
 from joblane.contract.job import job_view
 from joblane.formats.ids import nth_id
 from joblane.job.blocked import waiting_job
-from joblane.job.head import make_head
+from joblane.job.head import Head, make_head
 from joblane.job.message import Message
 from joblane.job.spec import DEFAULT_MEMORY_MB
+from joblane.queue.settings import QueueSettings
 from joblane.service.job.wake_up import wake_up_message
 from joblane.state.lifecycle import State
 from tests.support.aws import DESCRIPTOR
@@ -40,6 +43,29 @@ LARGE: dict[str, Any] = {"resources": {"memory_mb": LARGE_MB}}
 """Runs beside one small job, and not beside two that are not so small."""
 
 HALF: dict[str, Any] = {"resources": {"memory_mb": MEMORY_MB // 2}}
+
+
+@dataclass(eq=False)
+class Attempt:
+    """An attempt that notes what stops it."""
+
+    head: Head
+    stopped: StopReason | None = None
+    started: bool = False
+    progress: None = None
+
+    def request_stop(self, reason: StopReason) -> None:
+        """Note it."""
+        self.stopped = reason
+
+    def follow(self) -> None:
+        """Not asked for here."""
+
+    def abandon(self) -> None:
+        """Not asked for here."""
+
+    def renew(self, until: float) -> None:
+        """Not asked for here."""
 
 
 @pytest.fixture(name="world")
@@ -703,3 +729,107 @@ def test_an_unreadable_message_of_the_inbox_is_deleted(world: World):
 
 def test_messages_in_an_inbox_last_as_long_as_those_of_a_lane():
     assert KEPT_S == 14 * 86_400 - 60
+
+
+# What comes while something else is on its way.
+
+
+def test_a_message_that_waits_for_memory_is_given_back_when_its_queue_is_paused(world: World):
+    """It would start in the paused queue once there is memory, and keeps that from others."""
+
+    async def story() -> None:
+        agent, limits = world.agent, world.agent.core.limits
+        agent.lane(world.send_by_lane(**HALF))
+        agent.lane(world.send_by_lane(**LARGE))
+        waiting = world.send(**LARGE)
+        agent.job(waiting)
+        limits.store.put("default", QueueSettings(run_jobs=False, version=1), over=0)
+        await limits.begin()
+        await agent.freed()
+        assert (1, 1) == world.in_lane
+        assert MEMORY_MB // 2 == world.memory.free_mb
+        assert [waiting.receipt] == [
+            held.delivery.received.receipt for held in agent.desk.room.in_order()
+        ]
+        await agent.finish()
+
+    world.run(story())
+
+
+def test_a_job_that_is_claimed_while_the_agent_drains_is_stopped_like_the_others(world: World):
+    async def story() -> None:
+        agent = world.agent
+        agent.core.roster.stop_all(StopReason.DRAIN)
+        attempt = Attempt(world.head(world.send_by_lane()))
+        with agent.core.roster.runs(attempt):
+            assert StopReason.DRAIN is attempt.stopped
+
+    world.run(story())
+
+
+def test_a_cancel_that_comes_during_the_claim_stops_the_job(world: World):
+    async def story() -> None:
+        roster = world.agent.core.roster
+        head = world.head(world.send_by_lane())
+        attempt = Attempt(head)
+        with roster.claims(head.job_id):
+            assert [] == roster.stop(head.job_id)
+        with roster.runs(attempt):
+            assert StopReason.COMMAND is attempt.stopped
+        with roster.claims(head.job_id), roster.runs(again := Attempt(head)):
+            assert again.stopped is None  # it was for the claim before
+        with roster.runs(asked := Attempt(replace(head, cancel_requested="now"))):
+            assert StopReason.COMMAND is asked.stopped
+
+    world.run(story())
+
+
+def test_a_retried_jobs_wait_is_written_again(world: World):
+    async def story() -> None:
+        agent, running = world.agent, await fill(world)
+        waiting = world.send()
+        for _ in range(2):
+            agent.job(waiting)
+            await asyncio.sleep(NOTE_AFTER_S + 0.01)
+            assert "waits for a slot" in world.reason(waiting)
+            agent.end(running.pop())
+            await agent.freed()
+            assert "claimed" == world.reason(waiting)
+            put_back(world, waiting)
+            running.append(waiting)
+        await agent.finish()
+
+    def put_back(world: World, received: Received) -> None:
+        """Bring a job into the state of one that is retried."""
+        head = make_head(job_of(received), "acme", submission(), 1000)
+        rows = world.aws.clients.make("dynamodb")
+        key = {"job_id": {"S": head.job_id}, "sk": {"S": "JOB"}}
+        rows.delete_item(TableName=DESCRIPTOR.jobs_table, Key=key)
+        world.aws.jobs.put_new(replace(head, assigned="agent-1"))
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_job_that_is_failed_is_listed_until_the_journal_has_it(world: World, *, broken: bool):
+    received = world.send(resources={"memory_mb": 2 * MEMORY_MB})
+    listed: list[list[str]] = []
+
+    async def story() -> None:
+        agent = world.agent
+        recorder = agent.core.recorder
+
+        async def look(*arguments: Any) -> None:
+            listed.append(agent.core.roster.job_ids())
+            if broken:
+                raise RuntimeError("a bug")
+            await recorder.record(*arguments)
+
+        agent.desk.recorder = cast("Any", SimpleNamespace(record=look, now_ms=recorder.now_ms))
+        agent.job(received)
+        await agent.finish()
+        await asyncio.sleep(CLAIM_AGAIN_S)
+        assert [[job_of(received)]] == listed
+        assert (int(broken), 0) == world.in_inbox
+
+    world.run(story())

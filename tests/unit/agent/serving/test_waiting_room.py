@@ -49,10 +49,10 @@ def test_the_order(room: Room):
     assert (6, 2, 2, 1) == (
         len(room),
         room.of_tenant("acme") + room.of_tenant("other"),
-        room.targeted_of("acme"),
+        room.targeted_of("acme", "default"),
         room.ahead_of("default"),
     )
-    assert 0 == room.ahead_of("bulk")
+    assert (0, 0) == (room.ahead_of("bulk"), room.targeted_of("acme", "bulk"))
 
 
 @pytest.mark.parametrize(("hold", "targeted"), [(SLOT, True), (TENANT, True), (TENANT, False)])

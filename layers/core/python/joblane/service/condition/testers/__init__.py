@@ -41,6 +41,6 @@ class Tester(ABC):
         """Test now; must return within five seconds.
 
         `parameter` is the part of the condition's name after the kind, valid by
-        `joblane.condition.policies.KINDS`. A failure to connect (a name that does not resolve, a
+        `joblane.condition.names.KINDS`. A failure to connect (a name that does not resolve, a
         refused connection) is a Finding that allows 0, not an error. Raises BadParameters.
         """
