@@ -142,7 +142,7 @@ class Agent:
         if parts.metadata is not None:
             loops["notices"] = watch(parts.metadata, self._on_notice)
         if parts.scale_in is not None:
-            loops["scale_in"] = parts.scale_in.keep(self._on_departure)
+            loops["scale_in"] = parts.scale_in.keep(self._on_scale_in)
         return [asyncio.create_task(loop, name=name) for name, loop in loops.items()]
 
     def _close_spare(self) -> None:
@@ -229,7 +229,7 @@ class Agent:
         drain_s = notice.drain_s(self._settings.drain_s)
         asyncio.get_running_loop().call_later(drain_s, self._hurry.set)
 
-    def _on_departure(self) -> None:
+    def _on_scale_in(self) -> None:
         """Drain at once: the group ends the instance, and nothing is left here."""
         self._scaled_in = True
         self._start_draining()

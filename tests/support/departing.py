@@ -126,7 +126,7 @@ class Process(Agent):
             self._notices(),
         ]
         if parts.scale_in is not None:
-            kept.append(parts.scale_in.keep(self._on_departure))
+            kept.append(parts.scale_in.keep(self._on_scale_in))
         loops = [asyncio.create_task(loop) for loop in kept]
         await self._draining.wait()
         await self._drain()
