@@ -1,23 +1,27 @@
 """Thousands of steps of a small world with faults: nothing is lost, nothing runs twice at once.
 
-The functions, the agents' leases, claims, messages in flight, journals and reports, and all that
-reads and writes the tables is real; time, the tables' memory, SQS at its worst, the pace of Step
-Functions and EventBridge, jobs, and agents that die, drift, drain and are cut off are simulated
-(`tests/support/world.py`, `simulated_agent.py`, `network.py`, `loop.py`). A failure names its seed
-and step; `JOBLANE_SEED` repeats one, and `JOBLANE_SEED=1000 JOBLANE_WORLDS=600` runs 600 new ones.
+The functions, and of agents all but polls and jobs (who is served, leases, claims, messages in
+flight, journals, reports), and all that reads and writes the tables is real; time, the tables'
+memory, SQS at its worst, the pace of Step Functions and EventBridge, jobs, and agents that die,
+drift, drain and are cut off are simulated (`tests/support/world.py`, `life.py`,
+`simulated_agent.py`, `serving.py`, `network.py`, `loop.py`). A failure names its seed and step;
+`JOBLANE_SEED` repeats one, and `JOBLANE_SEED=1000 JOBLANE_WORLDS=600` runs 600 new ones.
 
-Shown to find, each planted by itself, in 60 worlds: a message deleted before the outcome is
-written (47 worlds), a block that joins no list (60), writes that ask for no epoch (11), an agent
-that keeps its jobs when its lease is lost (8), a takeover that asks for no epoch (9 of 120); and,
-planted before the agents ran the real journal, a recovery that drops its entry before it sends (9)
-or sends before the row is pending (5), a requeue that clears `wake` before it sends (5). Of keys,
-in 36 worlds: a repeated end that lets nobody go, a release that does not ask which slot ended
-(`tests/unit/key/test_model.py` searches these in every order). It found,
-in the product: one agent claiming a job twice in a millisecond, an entry dropped of a job that had
-blocked again, a row with nothing but a heartbeat of an agent that had drained, a message deleted
-because its job's backoff ended while the refusal of its claim was on its way. With a target:
-a job past its deadline whose lost agent was told to stop for ever, one whose message was sent after
-its time to reply, and one that was blocked and whose agent died before it was in a list.
+Shown to find, each planted by itself, in 60 worlds: a message deleted before the outcome is written
+(47 worlds), a block that joins no list (60), writes that ask for no epoch (11), an agent that keeps
+its jobs when its lease is lost (8), a takeover that asks for no epoch (9 of 120); and, planted
+before the agents ran the real journal, a recovery that drops its entry before it sends (9) or sends
+before the row is pending (5), a requeue that clears `wake` before it sends (5). Of keys, in 36
+worlds: a repeated end that lets nobody go, a release that does not ask which slot ended
+(`tests/unit/key/test_model.py` searches these in every order). Of who is served, in 12 worlds: a
+gate left out (tenant's share 8 worlds, too large 7, memory 2, lacking 2 of 24, slot 1; without
+`standing`, `slot` still sees no free slot), and a reservation that is not freed when its message is
+given back (4). It found, in the product: one agent claiming a job twice in a millisecond, an entry
+dropped of a job that had blocked again, a row with nothing but a heartbeat of an agent that had
+drained, a message deleted because its job's backoff ended while the refusal of its claim was on its
+way. With a target: a job past its deadline whose lost agent was told to stop for ever, one whose
+message was sent after its time to reply, and one that was blocked and whose agent died before it
+was in a list.
 """
 
 import logging
