@@ -12,7 +12,7 @@ After a kill at any moment the file opens without repair (SQLite's write-ahead l
 
 import os
 import sqlite3
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from ec2_agent.state.protocol import StateRefused
 from ec2_agent.state.records import StateRecord, StateWrite, WriteResult, decide
@@ -56,9 +56,10 @@ class LocalBackend:
         self._unsynced = False
         self._failing = False
         self._low_bytes = low_bytes
-        with _translated(path):
+        with _translated(path), ExitStack() as undo:
             # The main thread opens it, and one thread uses it.
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            undo.callback(self._db.close)
             self._db.execute("PRAGMA journal_mode = WAL")
             mode = "FULL" if self._synced_at_commit else "NORMAL"
             self._db.execute(f"PRAGMA synchronous = {mode}")
@@ -73,6 +74,7 @@ class LocalBackend:
             self._db.execute(_CREATE)
             self._db.execute(_ENDING)
             self._db.execute(f"PRAGMA user_version = {SCHEMA}")
+            undo.pop_all()
 
     def write(self, writes: "Sequence[StateWrite]", now: float) -> list[WriteResult]:
         """See Backend: one transaction, so all these writes cost one sync."""

@@ -50,11 +50,20 @@ class Log:
 
     def __init__(self, path: Path, cap: int = 1 << 30) -> None:
         self.path = path
-        self.writer = Writer(os.open(path, os.O_WRONLY | os.O_CREAT), cap)
+        self._fds: list[int] = []
+        self.writer = Writer(self._open(os.O_WRONLY | os.O_CREAT), cap)
+
+    def _open(self, flags: int) -> int:
+        self._fds.append(os.open(self.path, flags))
+        return self._fds[-1]
+
+    def __del__(self) -> None:
+        for fd in self._fds:
+            os.close(fd)
 
     def spool(self, after: int = 0) -> Reader:
         """Read it, behind a record."""
-        return Reader(os.open(self.path, os.O_RDONLY), after)
+        return Reader(self._open(os.O_RDONLY), after)
 
 
 ALL = 1 << 20
@@ -82,7 +91,6 @@ def test_records_come_back_in_order_and_count_without_gaps(log: Log):
     assert b"line 9\n" == rest[-1].data
     assert ["stdout", "stderr"] == [record.stream for record in first[:2]]
     assert not spool.unread
-    spool.close()
 
 
 def test_a_chunk_has_whole_records_and_no_more_bytes_than_it_may(log: Log):
