@@ -1,7 +1,5 @@
 """Starting an agent: what cannot work is said in one line, before any job is taken."""
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,12 +10,9 @@ from tests.support.aws import Cloud
 
 
 @pytest.fixture(name="_deployment")
-def _deployment(aws: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Agents start in the deployment in memory; the umask that they set ends with the test."""
+def _deployment(aws: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents start in the deployment in memory."""
     monkeypatch.setattr(start, "LazyClients", lambda: aws.clients)
-    before = os.umask(0o022)
-    yield
-    os.umask(before)
 
 
 @pytest.mark.usefixtures("_deployment")
