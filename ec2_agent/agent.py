@@ -68,10 +68,10 @@ class Agent:
     async def run(self) -> int:
         """Work until SIGTERM or SIGINT, then drain. Returns the exit code.
 
-        A second signal interrupts running jobs at once and waits for no open poll. SIGHUP ends
-        this process alone: its jobs run on, and the next process of this name adopts them if it
-        starts before the lease is over. Raises what AWS raises if the first heartbeat fails,
-        and what the state service raises if the journal cannot be read.
+        A signal while it drains interrupts running jobs at once and waits for no open poll. SIGHUP
+        ends this process alone: its jobs run on, and the next process of this name adopts them if
+        it starts before the lease is over. Raises what AWS raises if the first heartbeat fails, and
+        what the state service raises if the journal cannot be read.
         """
         parts = self._parts
         self._handle_signals()
@@ -82,7 +82,7 @@ class Agent:
         for found in all_found:
             parts.flight.add(found.delivery)
             parts.slots.take(found.delivery)
-        await parts.lease.begin()
+        await parts.lease.announce()
         parts.journal.resume()  # after a heartbeat that lists these jobs as this agent's
         await parts.limits.begin()
         inbox = await parts.inbox.open()

@@ -83,8 +83,11 @@ class Lease:
         """Up to when jobs may run without another heartbeat, in seconds of the boot clock."""
         return self._renewed + self.settings.pace.holds_s
 
-    async def begin(self) -> None:
-        """Send the first heartbeat. Raises AWS's errors: without it the agent is not listed."""
+    async def announce(self) -> None:
+        """Send a heartbeat now: the first, without which the agent is not listed, or one more.
+
+        Returns when it is written. Raises AWS's errors.
+        """
         await self._beat()
 
     async def keep(self) -> None:
@@ -114,10 +117,6 @@ class Lease:
         if self._lost():
             self._given_up = True
             self.roster.abandon_all()
-
-    async def announce(self) -> None:
-        """Send a heartbeat now; returns when it is written. Raises AWS's errors."""
-        await self._beat()
 
     def forget_surplus(self) -> None:
         """Have the next heartbeat say that this agent stays, until it is named again."""

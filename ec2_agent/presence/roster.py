@@ -75,7 +75,8 @@ class Roster:
         """Attempts that run now, the oldest first."""
         self._stop_all: StopReason | None = None
         """Why all attempts are to stop, those that begin later as well."""
-        self._stop_once_claimed: set[str] = set()
+        self._to_stop: set[str] = set()
+        """Jobs that are to stop once their attempts are listed."""
         self.found: list[Found] = []
         """Jobs of an earlier process, until each is adopted or has been ended."""
 
@@ -91,7 +92,8 @@ class Roster:
     @contextmanager
     def claims(self, job_id: str) -> Iterator[None]:
         """List a job while it is being claimed."""
-        self._stop_once_claimed.discard(job_id)  # of a claim that was refused
+        if job_id not in self.claiming:
+            self._to_stop.discard(job_id)  # of an earlier claim, which was refused
         self.claiming.append(job_id)
         try:
             yield
@@ -103,7 +105,7 @@ class Roster:
         """List an attempt while it runs; one that is to stop by now is told so."""
         self.attempts.append(attempt)
         head = attempt.head
-        if head.cancel_requested is not None or head.job_id in self._stop_once_claimed:
+        if head.cancel_requested is not None or head.job_id in self._to_stop:
             attempt.request_stop(StopReason.COMMAND)
         elif self._stop_all is not None:
             attempt.request_stop(self._stop_all)
@@ -120,7 +122,7 @@ class Roster:
             attempt.request_stop(reason)
 
     def stop(self, job_id: str) -> list[RunningAttempt]:
-        """Stop the attempts of a job by a command. Returns those that run.
+        """Stop a job by a command, also one that is being claimed or adopted. Returns its attempts.
 
         agent                        table                   a user
         claim  ---------------->     active
@@ -130,12 +132,12 @@ class Roster:
         claim, repeated  ------->    active: the job as it was claimed
         stops it before its start
         """
-        if job_id in self.claiming:
-            self._stop_once_claimed.add(job_id)
-        found = [attempt for attempt in self.attempts if attempt.head.job_id == job_id]
-        for attempt in found:
+        if job_id in self.claiming or any(found.job_id == job_id for found in self.found):
+            self._to_stop.add(job_id)
+        running = [attempt for attempt in self.attempts if attempt.head.job_id == job_id]
+        for attempt in running:
             attempt.request_stop(StopReason.COMMAND)
-        return found
+        return running
 
     def drop_found(self, found: Found) -> None:
         """List a job of an earlier process no more: it has been adopted or has ended."""

@@ -228,7 +228,7 @@ class Desk:
 
     @asynccontextmanager
     async def _returned_if_broken(self, delivery: Delivery) -> AsyncIterator[None]:
-        """Give a message back whose claim failed: nobody else would let it go.
+        """Give a message back whose claim or attempt failed: nobody else would let it go.
 
         A claim may have been written although its answer was lost. The message is received again,
         and the next claim is refused if so.
@@ -252,8 +252,8 @@ class Desk:
         """
         seconds, message = verdict.seconds, waiting.message
         if verdict.why and message is not None:
-            found = await self.reasons.note(message, verdict.wait, verdict.why)
-            if not found and waiting.delivery.received.receives == 1:
+            noted = await self.reasons.note(message, verdict.wait, verdict.why)
+            if not noted and waiting.delivery.received.receives == 1:
                 seconds = ROW_COMES_S
         await self.flight.give_back(waiting.delivery, seconds)
 
@@ -273,11 +273,10 @@ class Desk:
         """Give back what has waited for long enough, and write why others wait."""
         now = self.monotonic()
         for waiting in tuple(self.room.in_order()):
-            if waiting.until <= now:
-                wait = Wait.SLOT if waiting.hold is None else waiting.hold.wait
-                if wait is Wait.SLOT:
+            if waiting.hold is not None and waiting.until <= now:
+                if waiting.hold.wait is Wait.SLOT:
                     self.offers.prefetch.forget(waiting.delivery.queue)
-                self._carry_out(waiting, GiveBack(wait))
+                self._carry_out(waiting, GiveBack(waiting.hold.wait))
             elif waiting.note_at <= now:
                 waiting.note_at = now + NOTE_AFTER_S  # if it cannot be written now
                 self.tasks.start(self._note(waiting))

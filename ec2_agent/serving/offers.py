@@ -82,11 +82,10 @@ class Offers:
         taken, most = slots.taken_of(queue), self.limits.of(queue) if queue in queues else 0
         # What is reserved for it is its own.
         own = int(waiting.reserved)
-        short = self.capacity.why or ""
-        if waiting.reserved:
-            free = 0 if short else most - taken + own
-        else:
-            free = min(self.left, most - taken)
+        free = most - taken + own if waiting.reserved else min(self.left, most - taken)
+        short = self.capacity.why or "" if waiting.reserved or free <= 0 else ""
+        if short:
+            free = 0
         message = waiting.message
         return candidate, Offer(
             agent=self.settings.name,

@@ -117,7 +117,7 @@ class Process(Agent):
 
     async def _live(self) -> None:
         parts = self.parts
-        await parts.lease.begin()
+        await parts.lease.announce()
         kept = [
             parts.intake.run(parts.desk),
             parts.desk.keep(),

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ec2_agent.agent import Agent
 from ec2_agent.core import Clocks
 from ec2_agent.messages.delivery import Delivery
+from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.presence.inbox import Inbox
 from ec2_agent.serving import slots
 from joblane.aws.queue.lanes import LaneQueue, Received
@@ -21,6 +22,7 @@ from joblane.job.message import Command, Message
 from joblane.job.spec import DEFAULT_MEMORY_MB
 from joblane.queue.tenant_shares import Allowance
 from joblane.service.job.wake_up import wake_up_message
+from joblane.state.lease import Progress
 from tests.support import inline_calls
 from tests.support.agents import settings
 from tests.support.aws import DESCRIPTOR, NAME
@@ -34,6 +36,12 @@ if TYPE_CHECKING:
 
 THREADS = 2
 MEMORY_MB = 8 * DEFAULT_MEMORY_MB
+
+LARGE_MB = MEMORY_MB - DEFAULT_MEMORY_MB
+LARGE: dict[str, Any] = {"resources": {"memory_mb": LARGE_MB}}
+"""Runs beside one small job, and not beside one of the next kind."""
+
+HALF: dict[str, Any] = {"resources": {"memory_mb": MEMORY_MB // 2}}
 
 
 class HeldJobs:
@@ -235,3 +243,46 @@ class World:
 def replace_queue(message: Message, queue: str) -> Message:
     """The message as an inbox has it, which names the queue."""
     return message.model_copy(update={"queue": queue})
+
+
+@dataclass(eq=False)
+class NotedAttempt:
+    """An attempt that notes what it is asked to do."""
+
+    head: Head
+    started: bool = False
+    stopped: StopReason | None = None
+    abandoned: bool = False
+    until: float = 0.0
+    progress: Progress | None = None
+
+    def request_stop(self, reason: StopReason) -> None:
+        """Note it."""
+        self.stopped = reason
+
+    def follow(self) -> None:
+        """Not asked for here."""
+        raise AssertionError
+
+    def abandon(self) -> None:
+        """Note it."""
+        self.abandoned = True
+
+    def renew(self, until: float) -> None:
+        """Note it."""
+        self.until = until
+
+
+async def fill(world: World, **fields: Any) -> list[Received]:
+    """Run a job in each slot."""
+    running = [world.send_by_lane(**fields) for _ in range(THREADS)]
+    assert [True] * THREADS == [world.agent.lane(each) for each in running]
+    await soon()
+    assert list(map(job_of, running)) == world.agent.started
+    return running
+
+
+def shorten_jobs(world: World) -> None:
+    """Let the agent receive one message ahead of a slot, as one whose jobs are short."""
+    for _ in range(10):
+        world.agent.core.offers.prefetch.count_freed("default")

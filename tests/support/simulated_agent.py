@@ -247,7 +247,7 @@ class SimAgent:
         for finished in await core.journal.recover():
             core.flight.add(finished.delivery)
         try:
-            await core.lease.begin()
+            await core.lease.announce()
             core.journal.resume()
             await core.limits.begin()
         except AWS_ERRORS:

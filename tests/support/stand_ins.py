@@ -100,7 +100,7 @@ class StandIn:
     async def begin(self) -> None:
         """Open the inbox, send the first heartbeat, and go on until the loop ends."""
         core, inbox = self._core, await self._inbox.open()
-        await core.lease.begin()
+        await core.lease.announce()
         await core.limits.begin()
 
         def take(received: Received) -> None:

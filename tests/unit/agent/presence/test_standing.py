@@ -111,7 +111,7 @@ def test_a_change_is_in_a_heartbeat_at_once(
 ):
     async def work() -> None:
         own = lease(aws, standing)
-        await own.begin()
+        await own.announce()
         beat, written = own.store.beat, asyncio.Event()
         loop = asyncio.get_running_loop()
 
@@ -144,7 +144,7 @@ def test_after_a_long_stop_jobs_are_given_up_although_the_next_heartbeat_succeed
             boottime=lambda: now,
             roster=Told(told),
         )
-        await own.begin()
+        await own.announce()
         now += own.settings.pace.holds_s + 1  # the host slept
         keeping = asyncio.create_task(own.keep())
         standing.news.set()
@@ -162,7 +162,7 @@ def test_an_agent_whose_lease_returns_takes_jobs_again(aws: Cloud, tmp_path: Pat
         changes, now = asyncio.Queue[None](), 0.0
         standing = Standing(tmp_path, lambda: changes.put_nowait(None))
         own = replace(lease(aws, standing), boottime=lambda: now)
-        await own.begin()
+        await own.announce()
         now += own.settings.pace.holds_s + 1
         keeping = asyncio.create_task(own.keep())
         standing.news.set()
@@ -181,7 +181,7 @@ def test_slots_in_use_are_counted_and_not_the_jobs_whose_outcome_is_being_stored
 ):
     own = replace(lease(aws, standing), load=lambda: Load({"q": 2}))
     own.roster.claiming += ["a", "b", "c"]
-    asyncio.run(own.begin())
+    asyncio.run(own.announce())
     row = aws.agents.get("agent-1")
     assert row is not None
     assert (2, ("a", "b", "c")) == (row.running, row.jobs)
@@ -203,11 +203,11 @@ def test_no_heartbeat_comes_after_the_goodbye(
             beat(row)
 
         monkeypatch.setattr(own.store, "beat", slow)
-        under_way = asyncio.create_task(own.begin())
+        under_way = asyncio.create_task(own.announce())
         await begun.wait()
         await own.end()
         await under_way
-        await own.begin()
+        await own.announce()
 
     asyncio.run(work())
     assert aws.agents.get("agent-1") is None

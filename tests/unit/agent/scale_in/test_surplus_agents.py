@@ -47,7 +47,7 @@ def test_a_row_is_read_as_it_was_written(aws: Cloud, fields: dict[str, Any]):
 
 
 def test_a_heartbeat_says_what_the_agent_has_left(aws: Cloud, tmp_path: Path):
-    asyncio.run(lease(aws, tmp_path).begin())
+    asyncio.run(lease(aws, tmp_path).announce())
     found = aws.agents.get("agent-1")
     assert found is not None
     assert (3, {"bulk": 1}, None) == (found.left, found.taken, found.surplus_ms)
@@ -88,11 +88,11 @@ def test_an_agent_learns_of_it_with_its_next_heartbeat_and_says_so(aws: Cloud, t
     own = lease(aws, tmp_path)
 
     async def work() -> None:
-        await own.begin()
+        await own.announce()
         assert own.surplus_ms is None
         assert aws.agents.name_surplus("agent-1", NOW_MS, beat_ms=0)
         for _ in range(2):
-            await own.begin()
+            await own.announce()
             assert NOW_MS == own.surplus_ms
         found = aws.agents.get("agent-1")
         assert found is not None
@@ -102,8 +102,8 @@ def test_an_agent_learns_of_it_with_its_next_heartbeat_and_says_so(aws: Cloud, t
 
 
 def test_the_next_process_of_an_agent_learns_of_it(aws: Cloud, tmp_path: Path):
-    asyncio.run(lease(aws, tmp_path).begin())
+    asyncio.run(lease(aws, tmp_path).announce())
     aws.agents.name_surplus("agent-1", NOW_MS, beat_ms=0)
     later = lease(aws, tmp_path)
-    asyncio.run(later.begin())
+    asyncio.run(later.announce())
     assert NOW_MS == later.surplus_ms

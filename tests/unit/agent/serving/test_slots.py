@@ -2,14 +2,13 @@
 
 import asyncio
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ec2_agent.core import Clocks
 from ec2_agent.messages.delivery import Delivery
-from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.presence.lease import Load
 from ec2_agent.serving.slots import Memory, Slots
 from ec2_agent.settings import PACE
@@ -19,9 +18,9 @@ from joblane.job.head import Head, make_head
 from joblane.job.message import Message
 from joblane.job.spec import DEFAULT_MEMORY_MB
 from joblane.queue.settings import QueueSettings
-from joblane.state.lease import Progress
 from tests.support.agents import settings
 from tests.support.aws import DESCRIPTOR, Cloud
+from tests.support.desk_world import NotedAttempt
 from tests.support.jobs import JOB, submission
 from tests.support.serving import ServingCore
 
@@ -30,33 +29,6 @@ def delivery(queue: str = "default", tenant: str = "acme") -> Delivery:
     """A message of a job of the default size."""
     body = Message(job_id=JOB, tenant=tenant).encode()
     return Delivery(queue, "lane", "dlq", Received(body, "r", 1, 0), 0.0)
-
-
-@dataclass(eq=False)
-class Attempt:
-    """An attempt that notes what it is asked to do."""
-
-    head: Head
-    started: bool = False
-    abandoned: bool = False
-    until: float = 0.0
-    progress: Progress | None = None
-
-    def request_stop(self, reason: StopReason) -> None:
-        """Not asked for here."""
-        raise AssertionError(reason)
-
-    def follow(self) -> None:
-        """Not asked for here."""
-        raise AssertionError
-
-    def abandon(self) -> None:
-        """Note it."""
-        self.abandoned = True
-
-    def renew(self, until: float) -> None:
-        """Note it."""
-        self.until = until
 
 
 class Nobody:
@@ -165,7 +137,7 @@ def test_an_agent_fetches_no_more_messages_than_have_memory():
 
 
 def test_an_attempt_is_listed_counted_renewed_and_killed_while_it_runs(host: Host):
-    attempt = Attempt(make_head(JOB, "acme", submission(), 0))
+    attempt = NotedAttempt(make_head(JOB, "acme", submission(), 0))
     with host.roster.runs(attempt):
         assert ([JOB], 0) == (host.roster.job_ids(), host.roster.started)
         attempt.started = True
@@ -177,16 +149,16 @@ def test_an_attempt_is_listed_counted_renewed_and_killed_while_it_runs(host: Hos
 
 
 def test_a_heartbeat_says_in_whose_list_each_job_is(aws: Cloud, host: Host):
-    def attempt(number: int, tenant: str, group: str | None = None) -> Attempt:
+    def attempt(number: int, tenant: str, group: str | None = None) -> NotedAttempt:
         head = make_head(f"{JOB[:-1]}{number}", tenant, submission(), 0)
-        return Attempt(replace(head, member_of=MemberOf(group, 0) if group else None))
+        return NotedAttempt(replace(head, member_of=MemberOf(group, 0) if group else None))
 
     running = [attempt(1, "beta"), attempt(2, "acme"), attempt(3, "acme", JOB), attempt(4, "acme")]
     host.roster.claiming.append(JOB)
     with ExitStack() as stack:
         for each in running:
             stack.enter_context(host.roster.runs(each))
-        asyncio.run(host.lease.begin())
+        asyncio.run(host.lease.announce())
     row = aws.agents.get(settings().name)
     assert row is not None
     assert ("", "acme", "acme", "beta") == row.tenants
