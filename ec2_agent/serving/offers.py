@@ -63,11 +63,15 @@ class Offers:
         wanted: dict[str, int] = {}
         is_open = self.open(targeted=False)
         for queue, free in self.free().items():
-            may_be_free = is_open and self.limits.of(queue) > 0
+            soon_free = is_open and self._may_be_free_soon(queue)
             held = self.room.ahead_of(queue)
-            ahead = self.prefetch.wanted(queue, held) if may_be_free else 0
+            ahead = self.prefetch.wanted(queue, held) if soon_free else 0
             wanted[queue] = max(0, free) + ahead
         return wanted
+
+    def _may_be_free_soon(self, queue: str) -> bool:
+        """Whether a message may wait for a slot; what waits for memory gets what becomes free."""
+        return self.limits.of(queue) > 0 and self.slots.memory.free_mb >= 0
 
     def to(self, waiting: Waiting) -> tuple[Candidate, Offer]:
         """Give a message as the gates see it, and what there is for it."""
@@ -87,6 +91,7 @@ class Offers:
         if short:
             free = 0
         message = waiting.message
+        ahead = self.prefetch.most(queue) - self.room.ahead_of(queue)
         return candidate, Offer(
             agent=self.settings.name,
             closed="" if is_open else self._why_closed(),
@@ -105,7 +110,7 @@ class Offers:
             tenant=self.limits.of_tenant(tenant),
             tenant_held=self.room.of_tenant(tenant),
             targeted_held=self.room.targeted_of(tenant, queue),
-            prefetch=self.prefetch.most(queue) - self.room.ahead_of(queue) if most > 0 else 0,
+            prefetch=ahead if most > 0 and self._may_be_free_soon(queue) else 0,
         )
 
     def _why_closed(self) -> str:

@@ -199,6 +199,7 @@ def test_small_jobs_do_not_keep_a_large_one_waiting(world: World):
         first, large = world.send_by_lane(**HALF), world.send_by_lane(**LARGE)
         agent.lane(first)
         assert agent.lane(large)
+        shorten_jobs(world)
         assert {"default": 0, "bulk": 0} == agent.core.offers.wanted()
         small = world.send_by_lane()  # from a poll that was open
         agent.lane(small)
