@@ -28,6 +28,7 @@ from ec2_agent.sandbox.disk.model import Disk
 from ec2_agent.sandbox.disk.work_disks import WorkDisks
 from ec2_agent.sandbox.egress import Egress, host_resolvers
 from ec2_agent.sandbox.handle import Sandbox
+from ec2_agent.sandbox.machine import Machine
 from ec2_agent.sandbox.model import (
     EgressPolicy,
     HostLacks,
@@ -55,8 +56,10 @@ ENVIRONMENT = {
     "TMPDIR": "/tmp",  # noqa: S108 - the sandbox's own
     "USER": "job",
     "LANG": "C.UTF-8",
+    # Lines that Python prints would stay in its memory for minutes, and be lost if it is killed.
+    "PYTHONUNBUFFERED": "1",
 }
-"""A job's environment unless its spec overrides it."""
+"""A job's environment unless its spec overrides it, beside `Machine.variables`."""
 
 
 class Launcher:
@@ -186,6 +189,7 @@ class Launcher:
                 programs,
                 resolvers,
                 privileged=os.geteuid() == 0,
+                cgroups=self._cgroup is not None,
                 bundles=bundles,
             )
         except ValueError as wrong:
@@ -207,15 +211,15 @@ class Launcher:
         `Sandbox.work` once it has read it. `check` is called right before the command is sent, and
         after the input files were placed, which may take minutes; what it raises is raised here.
         """
-        env = {**ENVIRONMENT, **spec.env}
+        check_texts(spec.argv, spec.env)
         given = tuple(fd for fd in (spec.stdin, stdout, stderr, line) if fd is not None)
-        if line is not None:
-            env["JOBLANE_FD"] = "3"
-        check_texts(spec.argv, env)
         settled = self._defaults
         if spec.limits != NO_LIMITS:
             settled = limits.merge(self._defaults, spec.limits)
             limits.check(settled, self._cgroup)
+        env = {**ENVIRONMENT, **Machine.of(settled, self._cgroup).variables(), **spec.env}
+        if line is not None:
+            env["JOBLANE_FD"] = "3"
         self._check_network(spec.network)
         self._check_bundle(spec.bundle)
         command = SandboxCommand(spec, env, given, check)

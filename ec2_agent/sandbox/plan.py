@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from ec2_agent.sandbox import kernel
 from ec2_agent.sandbox.overlay import BUNDLE, BUNDLES
+from ec2_agent.sandbox.slot import CGROUPS
 
 Step = tuple[str | int | bytes, ...]
 
@@ -50,7 +51,7 @@ ETC = (
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
-OWN_DIRECTORIES = ("/dev/shm", "/etc", BUNDLE, "/proc", "/tmp", "/var/tmp", "/work")  # noqa: S108
+OWN_DIRECTORIES = ("/dev/shm", "/etc", BUNDLE, "/proc", "/tmp", "/var", "/work")  # noqa: S108
 """Directories of the sandbox itself, empty in the shared root."""
 
 _STANDARD = {
@@ -135,18 +136,20 @@ def make_plan(
     resolvers: tuple[str, ...] = (),
     *,
     privileged: bool = True,
+    cgroups: bool = False,
     bundles: Path | None = None,
 ) -> list[Step]:
     """Return the steps that build the root; raises ValueError for a tree that cannot be shown.
 
     `programs` are absolute paths of directories, shown at the same place. `resolvers` are DNS
     servers. Without privileges the kernel lets a user namespace mount a /proc of its own only
-    where another one is in sight; the slot's comes to lie on top of it. `bundles` is a directory
-    that slots do not see, but for one directory in it.
+    where another one is in sight; the slot's comes to lie on top of it. `cgroups` says whether each
+    slot has a cgroup. `bundles` is a directory that slots do not see, but for one directory in it.
     """
     plan = _Plan(host)
-    for path in OWN_DIRECTORIES:
+    for path in (*OWN_DIRECTORIES, *((CGROUPS,) if cgroups else ())):
         plan.directory(path)
+    plan.steps.append(("link", "/var/tmp", "/tmp"))  # noqa: S108 - the sandbox's own
     if not privileged:
         plan.steps.append(("bind", "/proc", "/proc", _READ_ONLY | kernel.ATTR_NOEXEC))
     plan.steps.extend(("link", path, target) for path, target in host.links.items())

@@ -27,6 +27,9 @@ SIGNAL_BYTES = 128
 JOB_ID = 1000
 """The job's uid and gid inside the sandbox; outside, the slot has an unprivileged id of its own."""
 
+CGROUPS = "/sys/fs/cgroup"
+"""Where a slot that has a cgroup mounts it, read-only."""
+
 _NO_DEVICE = kernel.MS_NOSUID | kernel.MS_NODEV
 _PROC_FLAGS = _NO_DEVICE | kernel.MS_NOEXEC | kernel.MS_RDONLY
 _WORK_MODE = 0o700
@@ -38,6 +41,7 @@ _PLACES = (
 """Directories of the slot's own file system and where they are mounted."""
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
 _LOOPBACK_UP = struct.pack("16sh14x", b"lo", _IFF_UP)
+_FIRST_FREE_PORT = "sys/net/ipv4/ip_unprivileged_port_start"
 _INODES_PER_MIB = 256
 _POLICY, _NO_PRIORITY = "sched_setscheduler", struct.pack("=i", 0)
 _OOM_SCORE = b"500"
@@ -194,6 +198,8 @@ def _add_build(made: steps.Steps, template: Template, needs: Needs, *, on_disk: 
     elif template.bundles:
         overlay.add_shared_entry(made, needs.bundle)
     made.add_mount("proc", "/proc", "proc", _PROC_FLAGS, "subset=pid")
+    if template.own_cgroups:
+        made.add_mount("cgroup2", CGROUPS, "cgroup2", _PROC_FLAGS)
     # One file system mounted at three paths: tmp_mb is their total size.
     size = f"size={needs.tmp_mb}m,nr_inodes={needs.tmp_mb * _INODES_PER_MIB}"
     made.add_mount("tmpfs", "/tmp", "tmpfs", _NO_DEVICE, size)
@@ -210,6 +216,9 @@ def _add_build(made: steps.Steps, template: Template, needs: Needs, *, on_disk: 
         made.add("socket", "socket", socket.AF_INET, kind, 0)
         made.add("bring lo up", "ioctl", steps.OPENED, _SIOCSIFFLAGS, _LOOPBACK_UP)
         made.add("close", "close", steps.OPENED)
+        # In a network of its own a job takes no port from anybody. A host that lacks this file, or
+        # shows it read-only, keeps the ports below 1024 to root.
+        made.add_write_attempt(HOST_PROC, _FIRST_FREE_PORT, b"0")
 
 
 def _join_link(sock: socket.socket) -> None:

@@ -122,9 +122,17 @@ class Steps:
 
     def add_write(self, directory: int, path: str, text: bytes) -> None:
         """Add to write a file."""
-        self.add(path, "openat", directory, os.fsencode(path), os.O_WRONLY | os.O_CLOEXEC)
-        self.add(path, "write", OPENED, text, len(text))
-        self.add(path, "close", OPENED)
+        self._add_write(0, path, directory, text)
+
+    def add_write_attempt(self, directory: int, path: str, text: bytes) -> None:
+        """Add to write a file; a failure changes nothing."""
+        self._add_write(_MAY_FAIL, path, directory, text)
+
+    def _add_write(self, flags: int, path: str, directory: int, text: bytes) -> None:
+        opening = directory, os.fsencode(path), os.O_WRONLY | os.O_CLOEXEC
+        self._append(flags | _OPENS_ONE, path, "openat", opening)
+        self._append(flags, path, "write", (OPENED, text, len(text)))
+        self._append(flags, path, "close", (OPENED,))
 
     def add_filter(self, program: bytes) -> None:
         """Add to load a seccomp program; needs no_new_privileges before."""

@@ -32,6 +32,7 @@ SIDE_BY_SIDE = (
         "tests/sandbox/test_own_inodes.py",
         "tests/sandbox/test_output.py",
         "tests/sandbox/test_soak.py",
+        "tests/sandbox/test_what_programs_see.py",
         "tests/sandbox/test_work.py",
     ),
 )

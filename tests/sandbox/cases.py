@@ -134,7 +134,7 @@ class Case(NamedTuple):
     machines: tuple[str, ...] = ("x86_64", "aarch64")
 
 
-_TRACELESS = {"proc", "devices", "namespaces", "capabilities", "syscalls", "network"}
+_TRACELESS = {"cgroup", "proc", "devices", "namespaces", "capabilities", "syscalls", "network"}
 
 
 def shares(case: Case) -> bool:
@@ -157,11 +157,11 @@ def _refused(kind: str, *names: str, machines: tuple[str, ...] = X86_64 + AARCH6
 
 # fmt: off
 FILESYSTEM = [
-    Case("filesystem", "the root holds only what programs need", "sorted(os.listdir('/'))", r"\['bin', 'dev', 'etc', 'lib', ('lib32', )?('lib64', )?('libx32', )?'opt', 'proc', ('root', )?'sbin', 'tmp', 'usr', 'var', 'work'\]"),
+    Case("filesystem", "the root holds only what programs need", "sorted(os.listdir('/'))", r"\['bin', 'dev', 'etc', 'lib', ('lib32', )?('lib64', )?('libx32', )?'opt', 'proc', ('root', )?'sbin', ('sys', )?'tmp', 'usr', 'var', 'work'\]"),
     Case("filesystem", "the host's shadow file", "text('/etc/shadow')", "ENOENT"),
     Case("filesystem", "etc names no host", "sorted(set(os.listdir('/etc')) & {'machine-id', 'fstab', 'ssh', 'sudoers', 'crontab', 'shadow'})", r"\[\]"),
     Case("filesystem", "the host's users", "len(text('/etc/passwd').splitlines())", "3"),
-    Case("filesystem", "out of the root by ..", "os.path.exists('/../../../../sys')", "False"),
+    Case("filesystem", "out of the root by ..", "os.path.exists('/../../../../run')", "False"),
     Case("filesystem", "out of the work directory by .. (CVE-2024-21626)", "text('../../../../../etc/shadow')", "ENOENT"),
     Case("filesystem", "write to /usr", "write('/usr/bin/evil')", "EROFS"),
     Case("filesystem", "write to /etc", "write('/etc/passwd')", "EROFS"),
@@ -185,8 +185,9 @@ FILESYSTEM = [
     Case("filesystem", "fill /work", "fill('/work', bytes(1 << 20))", "ENOSPC after (6[0-4]|[1-5]?[0-9]) MiB"),
     Case("filesystem", "fill /tmp and /dev/shm: one limit for all", "(fill('/tmp', bytes(1 << 20)), fill('/dev/shm', bytes(1 << 20)))[1]", "ENOSPC after 0 MiB"),
     Case("filesystem", "use up the inodes", "many('/work', 100_000)", "ENOSPC after 1[0-6]k"),
-    Case("filesystem", "a directory that only programs use", "sorted({'/home', '/root/.ssh', '/var/lib', '/run', '/sys', '/boot', '/srv', '/mnt'} & {p for p in ('/home', '/root/.ssh', '/var/lib', '/run', '/sys', '/boot', '/srv', '/mnt') if os.path.exists(p)})", r"\[\]"),
+    Case("filesystem", "a directory that only programs use", "sorted(p for p in ('/home', '/root/.ssh', '/var/lib', '/run', '/boot', '/srv', '/mnt', '/sys/devices', '/sys/kernel', '/sys/firmware', '/sys/class', '/sys/module') if os.path.exists(p))", r"\[\]"),
     Case("filesystem", "/opt has only the place of a bundle, which is empty", "list(os.walk('/opt'))", r"\[\('/opt', \['joblane'\], \[\]\), \('/opt/joblane', \['type'\], \[\]\), \('/opt/joblane/type', \[\], \[\]\)\]"),
+    Case("filesystem", "/var has only tmp, which is /tmp", "(write('/var/tmp/x'), os.listdir('/var'), text('/tmp/x'))", r"\('written', \['tmp'\], '1'\)"),
     *_refused(
         "filesystem",
         "fsopen",
@@ -199,6 +200,20 @@ FILESYSTEM = [
         "name_to_handle_at",
     ),
 ]
+
+CGROUP = [
+    Case("cgroup", "/sys has its own cgroup, and nothing else", "(os.listdir('/sys'), os.listdir('/sys/fs'), [l.split()[3:5] for l in text('/proc/self/mountinfo').splitlines() if ' - cgroup2 ' in l])", r"\(\['fs'\], \['cgroup'\], \[\['/', '/sys/fs/cgroup'\]\]\)"),
+    Case("cgroup", "it is a leaf, and has no name of the host's cgroups above it", "[n for n in os.listdir('/sys/fs/cgroup/..') + os.listdir('/sys/fs/cgroup') if os.path.isdir('/sys/fs/cgroup/' + n) or 'joblane' in n]", r"\[\]"),
+    Case("cgroup", "it shows the own processes alone", "sorted(text('/sys/fs/cgroup/cgroup.procs').split()) == sorted(p for p in os.listdir('/proc') if p.isdigit())", "True"),
+    Case("cgroup", "it tells the limits", "(int(text('/sys/fs/cgroup/memory.max')) >> 20, text('/sys/fs/cgroup/pids.max').strip())", r"\(512, '201'\)"),
+    *(
+        Case("cgroup", f"write its {file}", f"write('/sys/fs/cgroup/{file}', {data!r})", "EROFS")
+        for file, data in (("memory.max", "max"), ("pids.max", "max"), ("cpu.max", "max"), ("cgroup.procs", "0"), ("cgroup.kill", "1"), ("cgroup.freeze", "1"), ("cgroup.subtree_control", "-memory"))
+    ),
+    Case("cgroup", "make a cgroup below its own", "os.mkdir('/sys/fs/cgroup/mine')", "EROFS"),
+    Case("cgroup", "its cgroup is mounted without set-uid, devices and programs", "os.statvfs('/sys/fs/cgroup').f_flag & 15", "15"),
+]
+"""Where jobs have cgroups."""
 
 PROC = [
     Case("proc", "core_pattern", "write('/proc/sys/kernel/core_pattern', '|/work/evil')", "ENOENT|EROFS|EACCES"),
@@ -219,7 +234,7 @@ PROC = [
     Case("proc", "the own cgroup is the root", "{l.rpartition(':')[2] for l in text('/proc/self/cgroup').split()}", r"\{'/'\}"),
     Case("proc", "no host root in the user map", "int(text('/proc/self/uid_map').split()[1]) >= 200_000 and text('/proc/self/uid_map').split()[2]", "1"),
     Case("proc", "change the user map", "write('/proc/self/uid_map', '0 0 1')", "EROFS|EPERM|EACCES"),
-    Case("proc", "no mount but those of the plan", "[p for p in (l.split()[4] for l in text('/proc/self/mountinfo').splitlines()) if p not in ('/', '/usr', '/proc', '/tmp', '/work') and not p.startswith(('/etc/', '/dev/'))]", r"\[\]"),
+    Case("proc", "no mount but those of the plan", "[p for p in (l.split()[4] for l in text('/proc/self/mountinfo').splitlines()) if p not in ('/', '/usr', '/proc', '/sys/fs/cgroup', '/tmp', '/work') and not p.startswith(('/etc/', '/dev/'))]", r"\[\]"),
 ]
 
 DEVICES = [
@@ -304,7 +319,7 @@ NETWORK = [
         for number, kind in ((33, 6), (132, 1), (136, 2), (262, 1))
     ),
     Case("network", "nftables by netlink", "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)", "EAFNOSUPPORT|EPERM"),
-    Case("network", "a privileged port", "socket.create_server(('127.0.0.1', 80))", "EACCES"),
+    Case("network", "a port below 1024 of its own network, which the host does not have", "(s := socket.create_server(('127.0.0.1', 79)), connect(socket.AF_INET, ('127.0.0.1', 79)))[1]", "connected"),
 ]
 
 RESOURCES = [
@@ -344,7 +359,7 @@ SIGNALS = [
 ]
 
 ENVIRONMENT = [
-    Case("environment", "nothing of the agent's", "sorted(os.environ)", r"\['HOME', 'JOBLANE_FD', 'LANG', 'PATH', 'TMPDIR', 'USER'\]"),
+    Case("environment", "nothing of the agent's", "sorted(os.environ)", r"\[('GOMEMLIMIT', )?'HOME', 'JOBLANE_CPUS', 'JOBLANE_FD', ('JOBLANE_MEMORY_MB', )?'LANG', 'PATH', 'PYTHONUNBUFFERED', 'TMPDIR', 'USER'\]"),
     Case("environment", "no credentials", "[n for n in os.environ if 'AWS' in n or 'TOKEN' in n or 'SECRET' in n]", r"\[\]"),
     Case("environment", "a library for the init (LD_PRELOAD)", "os.environ['LD_PRELOAD'] and os.getppid()", "1", {"LD_PRELOAD": "/work/evil.so"}),
     Case("environment", "the agent's own variables are only text", "os.environ['JOBLANE_ISOLATION']", "none", {"JOBLANE_ISOLATION": "none"}),
@@ -354,7 +369,7 @@ ENVIRONMENT = [
 ]
 
 ALL_CASES = [
-    *FILESYSTEM, *PROC, *DEVICES, *NAMESPACES, *CAPABILITIES, *SYSCALLS,
+    *FILESYSTEM, *CGROUP, *PROC, *DEVICES, *NAMESPACES, *CAPABILITIES, *SYSCALLS,
     *NETWORK, *RESOURCES, *DESCRIPTORS, *SIGNALS, *ENVIRONMENT,
 ]
 # fmt: on
