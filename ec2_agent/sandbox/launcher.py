@@ -75,6 +75,7 @@ class Launcher:
         egress: EgressPolicy | None = None,
         state_dir: Path | None = None,
         programs: tuple[Path, ...] = (),
+        etc: tuple[str, ...] = (),
         cgroup_parent: Path | None = None,
         bundles: Path | None = None,
         disks: WorkDisks | None = None,
@@ -85,8 +86,9 @@ class Launcher:
         `egress` is refused without an `egress` policy, and where `egress_lacks` says why.
         `state_dir` is where the agent keeps its files: io_bps applies to its disk and to that of
         /usr. `programs` are host trees that jobs may read and execute beside /usr, at their own
-        paths. `cgroup_parent` is the delegated cgroup below which jobs have theirs (see cgroup.py
-        for where they are without it). `bundles` is a directory of directories, one of which a job
+        paths. `etc` are names below /etc that they may read beside `plan.ETC`. `cgroup_parent` is
+        the delegated cgroup below which jobs have theirs (see cgroup.py for where they are without
+        it). `bundles` is a directory of directories, one of which a job
         may have at `overlay.BUNDLE`. `disks` are closed with the launcher; without them `disk_mb`
         is refused.
         """
@@ -101,6 +103,8 @@ class Launcher:
         self._pool: collections.deque[launcher_process.Slot] = collections.deque()
         self._running: dict[int, Sandbox] = {}
         self._closed = False
+        self.etc_left_out: tuple[str, ...] = ()
+        """Names of `etc` that jobs do not have, each with the reason."""
         self.shims_cgroup: Path | None = None
         """The cgroup for shims, so that they outlive their agent's unit; None: any."""
         filters = seccomp.compile_filters()
@@ -123,7 +127,7 @@ class Launcher:
                 if egress is not None:
                     self._start_egress(egress, block, undo)
                 config = {
-                    "plan": self._plan(programs, bundles),
+                    "plan": self._plan(programs, etc, bundles),
                     "bundles": bundles is not None,
                     "slots": slots,
                     "own_uids": os.geteuid() == 0,
@@ -177,15 +181,19 @@ class Launcher:
         """The launcher process."""
         return self._process.pid
 
-    def _plan(self, programs: tuple[Path, ...], bundles: Path | None) -> list[plan.Step]:
+    def _plan(
+        self, programs: tuple[Path, ...], etc: tuple[str, ...], bundles: Path | None
+    ) -> list[plan.Step]:
         resolvers: tuple[str, ...] = ()
         if self._egress:
             resolvers = self._egress.resolvers
         elif self._allow_host_network:
             resolvers = host_resolvers((Path("/etc/resolv.conf"),))
+        host = plan.look(programs, etc)
+        self.etc_left_out = host.left_out
         try:
             return plan.make_plan(
-                plan.look(programs),
+                host,
                 programs,
                 resolvers,
                 privileged=os.geteuid() == 0,

@@ -1,6 +1,7 @@
 """Programs see the machine that their job has: docs/reference/what-programs-see.md."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.limits import LauncherCgroup
 from ec2_agent.sandbox.machine import Machine
 from ec2_agent.sandbox.model import SandboxLimits
-from tests.sandbox.running import shell, strongest, wait_until_ready
+from tests.sandbox.running import TidyLauncher, is_emulated, shell, strongest, wait_until_ready
 
 EIGHT = LauncherCgroup(Path("/unused"), frozenset(), frozenset(range(8)), ())
 
@@ -59,6 +60,27 @@ def test_lines_of_python_are_output_at_once(launcher: Launcher) -> None:
 def test_temporary_files_may_be_in_var_tmp(launcher: Launcher) -> None:
     ran = shell(launcher, "sort -T /var/tmp /etc/passwd -o /var/tmp/sorted && cd /var/tmp && ls")
     assert (b"sorted\n", b"") == (ran.out, ran.err)
+
+
+@pytest.mark.skipif(
+    shutil.which("java") is None or is_emulated(), reason="java is not installed here, or too slow"
+)
+def test_java_finds_its_configuration(launcher: Launcher) -> None:
+    ran = shell(launcher, "java -XX:TieredStopAtLevel=1 -XshowSettings:security -version 2>&1")
+    assert (0, True) == (ran.ending.exit_code, b"openjdk version" in ran.out), ran.out
+
+
+def test_a_job_has_what_the_fleet_names() -> None:
+    names = ("shells", "shadow", "no-such-file")
+    with TidyLauncher(isolation=strongest(), slots=0, etc=names) as launcher:
+        ran = shell(launcher, "cat /etc/shells; ls /etc/shadow")
+        left_out = launcher.etc_left_out
+    assert Path("/etc/shells").read_bytes() == ran.out
+    assert b"No such file" in ran.err
+    assert (
+        "/etc/shadow: not every user may read it",
+        "/etc/no-such-file: nothing is there",
+    ) == left_out
 
 
 @pytest.mark.cgroup_v2
