@@ -43,7 +43,6 @@ from ec2_agent.sandbox.model import (
     SandboxRefused,
     Spec,
 )
-from ec2_agent.sandbox.overlay import BUNDLE
 from ec2_agent.sandbox.probe import probe
 from ec2_agent.shim import files
 from ec2_agent.shim.log import Reader

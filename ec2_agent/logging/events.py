@@ -13,7 +13,7 @@ def agent_ready(agent: str, threads: int, isolation: str, queues: str, version: 
 
 @event(WARNING, "jobs do not have {path}")
 def etc_left_out(path: str) -> None:
-    """A name of the setting `etc`, with the reason: none is there, or not every user may read it."""
+    """A name of the setting `etc`, and why: none is there, or not every user may read it."""
 
 
 @event(INFO, "draining: {jobs} job(s) run")

@@ -6,7 +6,7 @@ import functools
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -18,6 +18,7 @@ from ec2_agent.sandbox import (
     leftovers,
     limits,
     plan,
+    proc_files,
     seccomp,
     staging,
     uids,
@@ -40,6 +41,7 @@ from ec2_agent.sandbox.model import (
     SandboxRefused,
     Spec,
 )
+from ec2_agent.sandbox.proc_files import HostProcessors
 
 DEFAULTS = SandboxLimits(memory_mb=512, pids=1024, tmp_mb=256)
 """With isolation namespaces, memory cannot be limited. CPU is shared by weight: every job has the
@@ -49,6 +51,9 @@ SLOT_MB = 4
 """Memory of a ready slot, and of what the kernel keeps of one that was used, at most."""
 
 NO_LIMITS = SandboxLimits()
+
+_MOST_MACHINES = 64
+"""Kinds of machines whose files are kept, 2 to 48 KB each. Jobs of one kind have one."""
 
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -93,6 +98,7 @@ class Launcher:
         is refused.
         """
         self._lock = threading.Lock()
+        self._processors = HostProcessors.read()
         self._disks = disks
         self._slots = slots
         self._allow_host_network = allow_host_network
@@ -126,8 +132,13 @@ class Launcher:
                 limits.check(self._defaults, self._cgroup)
                 if egress is not None:
                     self._start_egress(egress, block, undo)
+                self._default_machine = Machine.of(self._defaults, self._cgroup)
+                self._encode_machine = functools.lru_cache(_MOST_MACHINES)(self._encode)
+                shared = proc_files.same_for_all()
                 config = {
-                    "plan": self._plan(programs, etc, bundles),
+                    "plan": self._plan(programs, etc, bundles, shared),
+                    "shared_files": tuple(shared),
+                    "machine": self._processors.files_of(self._default_machine),
                     "bundles": bundles is not None,
                     "slots": slots,
                     "own_uids": os.geteuid() == 0,
@@ -182,7 +193,11 @@ class Launcher:
         return self._process.pid
 
     def _plan(
-        self, programs: tuple[Path, ...], etc: tuple[str, ...], bundles: Path | None
+        self,
+        programs: tuple[Path, ...],
+        etc: tuple[str, ...],
+        bundles: Path | None,
+        proc: Mapping[str, bytes],
     ) -> list[plan.Step]:
         resolvers: tuple[str, ...] = ()
         if self._egress:
@@ -198,6 +213,7 @@ class Launcher:
                 resolvers,
                 privileged=os.geteuid() == 0,
                 cgroups=self._cgroup is not None,
+                proc=proc,
                 bundles=bundles,
             )
         except ValueError as wrong:
@@ -225,18 +241,23 @@ class Launcher:
         if spec.limits != NO_LIMITS:
             settled = limits.merge(self._defaults, spec.limits)
             limits.check(settled, self._cgroup)
-        env = {**ENVIRONMENT, **Machine.of(settled, self._cgroup).variables(), **spec.env}
+        machine = Machine.of(settled, self._cgroup)
+        env = {**ENVIRONMENT, **machine.variables(), **spec.env}
         if line is not None:
             env["JOBLANE_FD"] = "3"
         self._check_network(spec.network)
         self._check_bundle(spec.bundle)
-        command = SandboxCommand(spec, env, given, check)
+        described = None if machine == self._default_machine else self._encode_machine(machine)
+        command = SandboxCommand(spec, env, given, described, check)
         if settled.disk_mb is None:
             return self._start(command, settled, None)
         if self._disks is None:
             raise HostLacks("disk_mb cannot be applied: this launcher has no disks")
         with self._disks.make(settled.disk_mb) as disk:
             return self._start(command, settled, disk)
+
+    def _encode(self, machine: Machine) -> bytes:
+        return wire.machine_body(self._processors.files_of(machine))
 
     def _start(self, command: SandboxCommand, settled: SandboxLimits, disk: Disk | None) -> Sandbox:
         """Give the job to a slot; see `start`."""

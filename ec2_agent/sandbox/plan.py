@@ -17,12 +17,13 @@ that is bound could not be given to each slot as an inode of its own (overlay.py
 
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from ec2_agent.sandbox import kernel
 from ec2_agent.sandbox.overlay import BUNDLE, BUNDLES
-from ec2_agent.sandbox.slot import CGROUPS
+from ec2_agent.sandbox.slot import CGROUPS, PROC_FILES
 
 Step = tuple[str | int | bytes, ...]
 
@@ -60,8 +61,7 @@ ETC = (
     "texmf",
 )
 """Names below /etc that programs of Debian, Ubuntu and Amazon Linux need: of these, jobs have what
-every user of the host may read. None identifies the host; of /etc/ssl the private keys are left out.
-"""
+every user of the host may read. None identifies the host; private keys of /etc/ssl are left out."""
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
@@ -82,6 +82,8 @@ _OWN_ETC = {
     "/etc/hostname": b"job\n",
     "/etc/nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files dns\n",
 }
+_SECOND_TMP = "/var/tmp"  # noqa: S108 - the sandbox's own
+"""A link to /tmp, unless programs lie below it: then it holds them, and is read-only."""
 OWN_PATHS = frozenset({*_OWN_ETC, "/etc/resolv.conf"})
 """Files of /etc that each sandbox has of its own."""
 _READ_ONLY = kernel.ATTR_RDONLY | kernel.ATTR_NOSUID | kernel.ATTR_NODEV
@@ -180,6 +182,7 @@ def make_plan(
     *,
     privileged: bool = True,
     cgroups: bool = False,
+    proc: Mapping[str, bytes] | None = None,
     bundles: Path | None = None,
 ) -> list[Step]:
     """Return the steps that build the root; raises ValueError for a tree that cannot be shown.
@@ -187,12 +190,18 @@ def make_plan(
     `programs` are absolute paths of directories, shown at the same place. `resolvers` are DNS
     servers. Without privileges the kernel lets a user namespace mount a /proc of its own only
     where another one is in sight; the slot's comes to lie on top of it. `cgroups` says whether each
-    slot has a cgroup. `bundles` is a directory that slots do not see, but for one directory in it.
+    slot has a cgroup, `proc` are files that each has in /proc. `bundles` is a directory that
+    slots do not see, but for one directory in it.
     """
     plan = _Plan(host)
     for path in (*OWN_DIRECTORIES, *((CGROUPS,) if cgroups else ())):
         plan.directory(path)
-    plan.steps.append(("link", "/var/tmp", "/tmp"))  # noqa: S108 - the sandbox's own
+    plan.directory(PROC_FILES)
+    plan.steps.extend(
+        ("file", f"{PROC_FILES}/{name}", content) for name, content in (proc or {}).items()
+    )
+    if not any(program.is_relative_to(_SECOND_TMP) for program in programs):
+        plan.steps.append(("link", _SECOND_TMP, "/tmp"))  # noqa: S108 - the sandbox's own
     if not privileged:
         plan.steps.append(("bind", "/proc", "/proc", _READ_ONLY | kernel.ATTR_NOEXEC))
     plan.steps.extend(("link", path, target) for path, target in host.links.items())

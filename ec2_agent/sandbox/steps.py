@@ -11,6 +11,7 @@ _BOTH = {
     "chdir": (80, 49),
     "close": (3, 57),
     "close_range": (436, 436),
+    "dup3": (292, 24),
     "faccessat": (269, 48),
     "fchmodat": (268, 53),
     "fchownat": (260, 54),
@@ -45,7 +46,7 @@ UID_TEXT = b"##########"
 """In a text: the same in decimal digits, with blanks before it."""
 
 _OPENS = ("openat", "socket")
-_OPENS_ONE, _MAY_FAIL = 1, 2
+_OPENS_ONE, _MAY_FAIL, _FINDS_NOTHING = 1, 2, 4
 _STEP = struct.Struct("=qq6qq")
 """struct step of slot.c."""
 _FIRST_ARGUMENT, _WHAT = 16, 64
@@ -95,6 +96,11 @@ class Steps:
     def add_attempt(self, call: str, *arguments: "int | bytes") -> None:
         """Add a call whose failure changes nothing."""
         self._append(_MAY_FAIL, "", call, arguments)
+
+    def add_absence(self, path: str) -> None:
+        """Add to fail if the path is there."""
+        arguments = -100, os.fsencode(path), os.F_OK  # AT_FDCWD
+        self._append(_FINDS_NOTHING, f"hide {path}", "faccessat", arguments)
 
     def _append(
         self, flags: int, what: str, call: str, arguments: "tuple[int | bytes, ...]"

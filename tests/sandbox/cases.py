@@ -215,11 +215,34 @@ CGROUP = [
 ]
 """Where jobs have cgroups."""
 
+JOBS_OWN = ("cgroups", "cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "uptime", "vmstat")
+"""Files of /proc that are made for jobs (ec2_agent/sandbox/proc_files.py)."""
+
 PROC = [
     Case("proc", "core_pattern", "write('/proc/sys/kernel/core_pattern', '|/work/evil')", "ENOENT|EROFS|EACCES"),
     Case("proc", "any sysctl", "os.path.exists('/proc/sys')", "False"),
     Case("proc", "sysrq", "write('/proc/sysrq-trigger', 'b')", "ENOENT|EROFS"),
     Case("proc", "kernel memory and tables", "[p for p in ('kcore', 'kallsyms', 'kmsg', 'keys', 'timer_list', 'sched_debug', 'interrupts', 'iomem', 'modules', 'config.gz', 'acpi', 'scsi', 'bus', 'fs', 'irq') if os.path.exists('/proc/' + p)]", r"\[\]"),
+    Case("proc", "of all that the host has in /proc, what is made for the job", "sorted(n for n in HOST_PROC if os.path.lexists('/proc/' + n))", r"\['cgroups', 'cpuinfo', 'filesystems', 'loadavg', 'meminfo', 'mounts', 'net', 'self', 'stat', 'thread-self', 'uptime', 'version', 'vmstat'\]"),
+    Case("proc", "the same after a look at it", "(os.listdir('/proc'), [os.path.exists('/proc/' + n) for n in HOST_PROC], [n for n in ('sys', 'kcore', 'keys', 'interrupts', 'diskstats') if os.path.exists('/proc/' + n)])[2]", r"\[\]"),
+    *(Case("proc", f"write {name} of /proc", f"write('/proc/{name}')", "EROFS|EACCES") for name in JOBS_OWN),
+    *(Case("proc", f"make {name} of /proc writable", f"os.chmod('/proc/{name}', 0o666)", "EROFS|EPERM") for name in JOBS_OWN),
+    *(Case("proc", f"see what lies below {name} of /proc", f"call(NR_umount2, b'/proc/{name}', 2)", "EPERM") for name in JOBS_OWN),
+    *(Case("proc", f"remove {name} of /proc", f"os.unlink('/proc/{name}')", "EROFS|EPERM|EBUSY") for name in ("meminfo", "mounts", "net", "version")),
+    Case("proc", "cpuinfo: this host's own numbers, and its weaknesses", "lines('/proc/cpuinfo', 'microcode', 'cpu MHz', 'apicid', 'initial apicid', 'bugs')", r"\[\]"),
+    Case("proc", "stat: what others use of the processors", "{w for l in lines('/proc/stat', 'cpu', 'intr', 'ctxt', 'softirq') for w in l.split()[1:]}", r"\{'0'\}"),
+    Case("proc", "stat: how many processes the host has started", "lines('/proc/stat', 'processes', 'procs_')", r"\['processes 1', 'procs_running 1', 'procs_blocked 0'\]"),
+    Case("proc", "meminfo: what others use of the memory", "({l.split()[1] for l in text('/proc/meminfo').splitlines() if not l.startswith(('Mem', 'CommitLimit', 'Hugepagesize'))}, len({l.split()[1] for l in lines('/proc/meminfo', 'Mem')}))", r"\(\{'0'\}, 1\)"),
+    Case("proc", "uptime: how long others left the processors idle", "text('/proc/uptime').split()[1]", "0.00"),
+    Case("proc", "uptime: the start of the job, by a clock that it has", "0 <= time.clock_gettime(time.CLOCK_BOOTTIME) - float(text('/proc/uptime').split()[0]) < 300", "True"),
+    Case("proc", "nothing in them changes", "len({str([text('/proc/' + n) for n in ('cgroups', 'cpuinfo', 'filesystems', 'loadavg', 'meminfo', 'stat', 'uptime', 'vmstat')]) for _ in range(4) if not time.sleep(0.05)})", "1"),
+    Case("proc", "loadavg: how busy the host is, and its newest process", "text('/proc/loadavg').strip()", "0.00 0.00 0.00 1/1 1"),
+    Case("proc", "version: more than uname tells of the kernel's release", "text('/proc/version').split()[2] == os.uname().release", "True"),
+    Case("proc", "filesystems: what the host has loaded", "text('/proc/filesystems').split()[1::2]", r"\['proc', 'tmpfs', 'cgroup2', 'overlay'\]"),
+    Case("proc", "cgroups: how many the host has", "{tuple(l.split()[1:]) for l in text('/proc/cgroups').splitlines()[1:]}", r"\{\('0', '1', '1'\)\}"),
+    Case("proc", "vmstat: what others do with the memory", "set(text('/proc/vmstat').split()[1::2])", r"\{'0'\}"),
+    Case("proc", "mounts and net are links to the own", "(os.readlink('/proc/mounts'), os.readlink('/proc/net'), text('/proc/mounts') == text('/proc/self/mounts'))", r"\('self/mounts', 'self/net', True\)"),
+    Case("proc", "net: the own network", "[l.split(':')[0].strip() for l in text('/proc/net/dev').splitlines()[2:]]", r"\['lo'\]"),
     Case("proc", "own entries are read-only", "write('/proc/self/comm', 'evil')", "EROFS"),
     Case("proc", "raise the own OOM score above the agent's", "write('/proc/self/oom_score_adj', '-1000')", "EROFS"),
     Case("proc", "the agent's protection from the OOM killer", "int(text('/proc/self/oom_score_adj'))", "500"),
@@ -234,7 +257,7 @@ PROC = [
     Case("proc", "the own cgroup is the root", "{l.rpartition(':')[2] for l in text('/proc/self/cgroup').split()}", r"\{'/'\}"),
     Case("proc", "no host root in the user map", "int(text('/proc/self/uid_map').split()[1]) >= 200_000 and text('/proc/self/uid_map').split()[2]", "1"),
     Case("proc", "change the user map", "write('/proc/self/uid_map', '0 0 1')", "EROFS|EPERM|EACCES"),
-    Case("proc", "no mount but those of the plan", "[p for p in (l.split()[4] for l in text('/proc/self/mountinfo').splitlines()) if p not in ('/', '/usr', '/proc', '/sys/fs/cgroup', '/tmp', '/work') and not p.startswith(('/etc/', '/dev/'))]", r"\[\]"),
+    Case("proc", "no mount but those of the plan", "[p for p in (l.split()[4] for l in text('/proc/self/mountinfo').splitlines()) if p not in ('/', '/usr', '/proc', '/sys/fs/cgroup', '/tmp', '/work') and not p.startswith(('/etc/', '/dev/', '/proc/'))]", r"\[\]"),
 ]
 
 DEVICES = [

@@ -107,7 +107,7 @@ def test_programs_do_not_lie_where_bundles_are(name: str) -> None:
 @pytest.fixture(name="etc")
 def _etc() -> Iterator[Path]:
     """A directory like /etc, which every user may read: not so those of pytest."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:  # noqa: S108 - the host's
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         folder = Path(name)
         folder.chmod(0o755)
         yield folder
@@ -145,7 +145,7 @@ def test_what_not_every_user_may_read_is_left_out(
     etc: Path,
     mode: int,
     above: int,
-    linked: bool,  # noqa: FBT001
+    linked: bool,
 ) -> None:
     secret = place(etc / "own/secret", mode)
     secret.parent.chmod(above)

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from ec2_agent.sandbox import wire
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.limits import LauncherCgroup
 from ec2_agent.sandbox.machine import Machine
 from ec2_agent.sandbox.model import SandboxLimits
+from ec2_agent.sandbox.proc_files import HostProcessors
 from tests.sandbox.running import TidyLauncher, is_emulated, shell, strongest, wait_until_ready
 
 EIGHT = LauncherCgroup(Path("/unused"), frozenset(), frozenset(range(8)), ())
@@ -83,12 +85,88 @@ def test_a_job_has_what_the_fleet_names() -> None:
     ) == left_out
 
 
+PROGRAMS = (
+    ("free", "Mem: "),
+    ("vmstat", "memory"),
+    ("ps aux", "joblane-sandbox"),
+    ("uptime", "load average: 0.00, 0.00, 0.00"),
+    ("top -bn1", "Tasks: "),
+    ("nproc", ""),
+    ("getconf _NPROCESSORS_ONLN", ""),
+    ("df /work", "tmpfs"),
+    ("mount", "proc on /proc type proc (ro"),
+)
+
+
+@pytest.mark.parametrize(("command", "says"), PROGRAMS, ids=[p[0] for p in PROGRAMS])
+def test_programs_that_ask_about_the_machine_work(
+    launcher: Launcher, command: str, says: str
+) -> None:
+    if shutil.which(command.split(maxsplit=1)[0]) is None:
+        pytest.skip(f"{command.split(maxsplit=1)[0]} is not installed here")
+    ran = shell(launcher, command)
+    assert (0, b"") == (ran.ending.exit_code, ran.err)
+    assert says in ran.out.decode()
+
+
+_MACHINE_SEEN = """
+grep -c ^processor /proc/cpuinfo
+grep -c '^cpu[0-9]' /proc/stat
+getconf _NPROCESSORS_ONLN
+awk '/^(MemTotal|MemAvailable):/ { print $2 }' /proc/meminfo
+"""
+
+
+def seen_of(processors: int, memory_mb: int) -> bytes:
+    """What _MACHINE_SEEN writes."""
+    numbers = (*(processors,) * 3, *(memory_mb << 10,) * 2)
+    return "".join(f"{number}\n" for number in numbers).encode()
+
+
+@pytest.mark.parametrize("ready", [True, False])
+@pytest.mark.parametrize(
+    "machine",
+    [Machine(100, 3.0, limits_cpus=True), Machine(1 << 20, 0.5, limits_cpus=True)],
+    ids=["other", "smaller"],
+)
+def test_a_slot_is_told_its_jobs_machine(machine: Machine, ready: bool) -> None:
+    with TidyLauncher(isolation="namespaces", slots=int(ready)) as launcher:
+        wait_until_ready(launcher)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Machine, "of", lambda *_: machine)
+            ran = shell(launcher, _MACHINE_SEEN)
+        assert seen_of(machine.processors, machine.memory_mb or 0) == ran.out, ran
+        shell(launcher, "true")
+        assert ran.out != shell(launcher, _MACHINE_SEEN).out
+
+
+@pytest.mark.parametrize("count", [1, 16, 64, 512, 900])
+@pytest.mark.parametrize("flags", [40, 400])
+def test_any_machine_fits_into_a_message(count: int, flags: int) -> None:
+    fields = {"processor": "0", "model name": "x" * 48, "apicid": "77", "flags": "sse4_2 " * flags}
+    host = HostProcessors(fields, 0, 1 << 20)
+    files = dict(zip(wire.MACHINE_FILES, host.files_of(Machine(None, count, False)), strict=True))
+    assert len(wire.machine_body(tuple(files.values()))) <= wire.PACKET
+    assert (
+        min(count, 512) == files["cpuinfo"].count(b"processor\t") == files["stat"].count(b"cpu") - 1
+    )
+    assert b"apicid" not in files["cpuinfo"]
+
+
 @pytest.mark.cgroup_v2
 @pytest.mark.skipif(strongest() != "full", reason="needs cgroup v2; test_machine.py brings one")
 @pytest.mark.parametrize("ready", [True, False])
-def test_the_cgroup_tells_the_jobs_own_limits(launcher: Launcher, ready: bool) -> None:  # noqa: FBT001
-    script = "cd /sys/fs/cgroup && cat memory.max pids.max cpu.max; echo $JOBLANE_MEMORY_MB $JOBLANE_CPUS"
+def test_a_jobs_own_limits_are_its_machine(launcher: Launcher, ready: bool) -> None:
+    script = (
+        "cd /sys/fs/cgroup; cat memory.max pids.max cpu.max; echo $JOBLANE_MEMORY_MB $JOBLANE_CPUS"
+    )
     wait_until_ready(launcher)
     limits = SandboxLimits(memory_mb=128, cpus=0.5, tmp_mb=64 if ready else 7)
-    ran = shell(launcher, script, limits=limits)
-    assert b"134217728\n201\n50000 100000\n128 0.5\n" == ran.out
+    ran = shell(launcher, script + _MACHINE_SEEN, limits=limits)
+    assert b"134217728\n201\n50000 100000\n128 0.5\n" + seen_of(1, 128) == ran.out
+
+
+@pytest.mark.cgroup_v2
+@pytest.mark.skipif(strongest() != "full", reason="needs cgroup v2; test_machine.py brings one")
+def test_the_defaults_are_the_machine_of_a_job_without_limits(launcher: Launcher) -> None:
+    assert seen_of(len(os.sched_getaffinity(0)), 512) == shell(launcher, _MACHINE_SEEN).out
