@@ -18,6 +18,10 @@ _COLLECT_AT = 0.9
 count: files in memory, C libraries, other processes of the job."""
 
 
+_NODE_MB = 512
+"""Node takes half of the memory for its heap, but never less than this half."""
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """What a job may use of its host."""
@@ -49,7 +53,8 @@ class Machine:
     def variables(self) -> dict[str, str]:
         """Return what programs are told in their environment.
 
-        Go before 1.25 and Python's `os.process_cpu_count` count cores; no Go limits its heap.
+        Go before 1.25 and Python's `os.process_cpu_count` count cores; no Go limits its heap; and
+        Node's heap would be larger than a small job.
         """
         told = {"JOBLANE_CPUS": f"{self.cpus:g}"}
         if self.limits_cpus:
@@ -57,4 +62,6 @@ class Machine:
         if self.memory_mb is not None:
             told["JOBLANE_MEMORY_MB"] = str(self.memory_mb)
             told["GOMEMLIMIT"] = f"{int(self.memory_mb * _COLLECT_AT)}MiB"
+            if self.memory_mb < _NODE_MB:
+                told["NODE_OPTIONS"] = f"--max-old-space-size={self.memory_mb // 2}"
         return told

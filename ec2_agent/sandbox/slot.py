@@ -248,8 +248,8 @@ def _add_proc(made: steps.Steps, template: Template) -> None:
 
     With subset=pid the kernel finds nothing but processes in /proc, so nothing can be mounted there
     on what it does not find. But it does not look for what it has found already, and that stays
-    known while it is in use: by what is mounted on it, or by a descriptor of the init. So the option is
-    added last. From then on no other name is found, also none that the kernel adds later.
+    known while it is in use: by what is mounted on it, or by a descriptor of the init. So the
+    option is added last. From then on no other name is found, also none that the kernel adds later.
     """
     made.add_mount("proc", "/proc", "proc", _PROC_FLAGS)
     for name in template.shared_files:

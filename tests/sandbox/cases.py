@@ -228,7 +228,6 @@ PROC = [
     *(Case("proc", f"write {name} of /proc", f"write('/proc/{name}')", "EROFS|EACCES") for name in JOBS_OWN),
     *(Case("proc", f"make {name} of /proc writable", f"os.chmod('/proc/{name}', 0o666)", "EROFS|EPERM") for name in JOBS_OWN),
     *(Case("proc", f"see what lies below {name} of /proc", f"call(NR_umount2, b'/proc/{name}', 2)", "EPERM") for name in JOBS_OWN),
-    *(Case("proc", f"remove {name} of /proc", f"os.unlink('/proc/{name}')", "EROFS|EPERM|EBUSY") for name in ("meminfo", "mounts", "net", "version")),
     Case("proc", "cpuinfo: this host's own numbers, and its weaknesses", "lines('/proc/cpuinfo', 'microcode', 'cpu MHz', 'apicid', 'initial apicid', 'bugs')", r"\[\]"),
     Case("proc", "stat: what others use of the processors", "{w for l in lines('/proc/stat', 'cpu', 'intr', 'ctxt', 'softirq') for w in l.split()[1:]}", r"\{'0'\}"),
     Case("proc", "stat: how many processes the host has started", "lines('/proc/stat', 'processes', 'procs_')", r"\['processes 1', 'procs_running 1', 'procs_blocked 0'\]"),

@@ -50,7 +50,7 @@ def test_it_sees_no_variable_of_the_agent(launcher: Launcher, monkeypatch: pytes
     # The shared launcher was started with AWS_SECRET_ACCESS_KEY.
     monkeypatch.setenv("AWS_SESSION_TOKEN", "the agent's own")
     seen = dict(line.split("=", 1) for line in fact(launcher, "env -u _").splitlines())
-    told = {"GOMAXPROCS", "GOMEMLIMIT", "JOBLANE_CPUS", "JOBLANE_MEMORY_MB", "PYTHON_CPU_COUNT"}
+    told = {"GOMAXPROCS", "GOMEMLIMIT", "JOBLANE_CPUS", "JOBLANE_MEMORY_MB", "NODE_OPTIONS", "PYTHON_CPU_COUNT"}
     assert ENVIRONMENT.keys() == seen.keys() - {"PWD", "SHLVL", "OLDPWD"} - told
     environ = "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n'; true"
     assert "the agent's own" not in fact(launcher, environ)

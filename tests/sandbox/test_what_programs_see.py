@@ -25,6 +25,15 @@ EIGHT = LauncherCgroup(Path("/unused"), frozenset(), frozenset(range(8)), ())
             SandboxLimits(memory_mb=512),
             {"JOBLANE_CPUS": "8", "JOBLANE_MEMORY_MB": "512", "GOMEMLIMIT": "460MiB"},
         ),
+        (
+            SandboxLimits(memory_mb=256),
+            {
+                "JOBLANE_CPUS": "8",
+                "JOBLANE_MEMORY_MB": "256",
+                "GOMEMLIMIT": "230MiB",
+                "NODE_OPTIONS": "--max-old-space-size=128",
+            },
+        ),
         (SandboxLimits(cores="2-3"), {"JOBLANE_CPUS": "2"}),
         (SandboxLimits(cpus=8.0), {"JOBLANE_CPUS": "8"}),
         (SandboxLimits(cpus=64.0), {"JOBLANE_CPUS": "8"}),
