@@ -1,7 +1,6 @@
 """Slots of a key on the local AWS: passed on by the stream, to who waits first, one at a time."""
 
 import itertools
-import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
