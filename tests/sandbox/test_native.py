@@ -144,9 +144,11 @@ def test_a_slot_that_cannot_read_its_command_ends_and_nobody_waits() -> None:
     "body", [b"P", b"P\x01", b"P\x05\0\0\0four", b"P\xff\xff\xff\xff", b"P" + bytes(8)], ids=str
 )
 @pytest.mark.parametrize("slots", [0, 1])
-def test_a_slot_that_cannot_read_its_machine_runs_nothing(body: bytes, slots: int) -> None:
+def test_a_slot_that_cannot_read_its_machine_runs_nothing(
+    monkeypatch: pytest.MonkeyPatch, body: bytes, slots: int
+) -> None:
     with TidyLauncher(isolation="namespaces", slots=slots) as launcher:
-        launcher._encode_machine = lambda _: body
-        launcher._default_machine = None
+        monkeypatch.setattr(launcher, "_encode_machine", lambda _: body)
+        monkeypatch.setattr(launcher, "_default_machine", None)
         ran = shell(launcher, "echo ran")
     assert (b"", signal.SIGKILL, True) == (ran.out, ran.ending.signal, ran.ending.killed)

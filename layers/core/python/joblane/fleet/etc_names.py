@@ -1,4 +1,4 @@
-"""Names of files of /etc that the jobs of a fleet may read: a setting of joblane.toml and agents."""
+"""Names of files of /etc that jobs may read: a setting of fleets in joblane.toml, and of agents."""
 
 import re
 from typing import Annotated, Final
