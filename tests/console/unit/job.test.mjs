@@ -22,7 +22,9 @@ test('a job that has not ended goes on until now', () => {
   assert.deepEqual(shapes(rows([step(0, 'pending'), step(1, 'active', 1), step(4, 'pending', 1)], 5000)), [[1, ['queue 1', 'run 3']], [2, ['queue 1']]]);
 });
 
-const job = (state, more = {}) => ({ state, group: null, members: null, deadline: null, hidden: false, cancel_requested: null, ...more });
+const job = (state, more = {}) => ({
+  state, group: null, members: null, target: null, deadline: null, hidden: false, cancel_requested: null, restartable: true, attempt: 1, ...more,
+});
 const all = () => true;
 
 test('only what the state allows is offered', () => {
@@ -33,6 +35,8 @@ test('only what the state allows is offered', () => {
   assert.deepEqual(actionsOf(job('failed', { group: 'g' }), all), ['retry', 'again']);
   assert.deepEqual(actionsOf(job('completed', { hidden: true }), all), ['resubmit', 'again', 'unhide', 'delete']);
   assert.deepEqual(actionsOf(job('completed', { deadline: '2020-01-01T00:00:00Z' }), all), ['again', 'hide', 'delete']);
+  assert.deepEqual(actionsOf(job('dead', { restartable: false }), all), ['dismiss', 'resubmit', 'again', 'hide', 'delete']);
+  assert.deepEqual(actionsOf(job('dead', { deadline: '2020-01-01T00:00:00Z' }), all), ['dismiss', 'again', 'hide', 'delete']);
   for (const state of ENDED) assert.ok(!actionsOf(job(state), all).includes('cancel'), state);
   assert.equal(STATES.length, 16);
 });

@@ -108,8 +108,10 @@ class WhyReader:
             State.BLOCKED: self._blocked,
             State.PROCESSING: self._processing,
         }
-        read = reads.get(head.state)  # nothing is read for a job that has ended
-        return Situation(head, now_ms) if read is None else read(head, now_ms)
+        read = reads.get(head.state)
+        if read is None:  # nothing is read for a job that has ended
+            return Situation(head, now_ms, queue=self._queue(head, UNSET))
+        return read(head, now_ms)
 
     def _to_start(self, head: Head, now_ms: int) -> Situation:
         later = head.next_at_ms is not None and head.next_at_ms > now_ms
@@ -192,6 +194,7 @@ class WhyReader:
             settings=UNSET if settings is UNSET else replace(settings, changed_by=view.changed_by),
             threads=declared,
             maxima=self.maxima.get(head.queue, ()),
+            declared=head.queue in open_queues(self.tenants, head.tenant),
             may_change=view.may_change,
         )
 

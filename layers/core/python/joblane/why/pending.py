@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from joblane.deployment.names import LANES
 from joblane.formats.times import rfc3339
 from joblane.job.assigned import overdue, why_silent
+from joblane.job.offers import offers
 from joblane.queue.maxima import excess, read_wanted
 from joblane.state.lifecycle import State
 from joblane.why import fleets
-from joblane.why.agents import Readiness, is_silent, readiness, takes_none
+from joblane.why.agents import LIST_AGENTS, Readiness, is_silent, readiness, takes_none
 from joblane.why.reason import Fact, Reason
 from joblane.why.situation import Queue, Situation
 from joblane.why.words import at, clock, some, span, without_ids
@@ -158,7 +159,7 @@ def _too_large(s: Situation, queue: Queue) -> Iterator[Reason]:
         f"no fleet of queue {s.head.queue} gives a job more than {most:g} of {field}, and it asks "
         f"for {asked:g}: cancel it, and submit it with less or to another queue",
         {"queue": s.head.queue, "field": field, "asked": asked, "most": most},
-        (f"joblane cancel {s.head.job_id}",),
+        (f"joblane cancel {s.head.job_id}",) if "cancel" in offers(s.head, s.now_ms) else (),
     )
 
 
@@ -312,7 +313,8 @@ def _for_one(s: Situation) -> Iterator[Reason]:
     text = f"only agent {head.assigned} may run it: {how}"
     if head.reply_by_ms is not None:
         text += f"; it fails unless it has started by {at(head.reply_by_ms, now_ms)}"
-    yield Reason("assigned_agent", text, facts, (f"joblane agents get {head.assigned}",))
+    look = LIST_AGENTS if row is None else f"joblane agents get {head.assigned}"
+    yield Reason("assigned_agent", text, facts, (look,))
     yield from note(s)
     if row is None or is_silent(row, now_ms) or row.mode is not None or takes_none(row):
         return

@@ -46,6 +46,7 @@ from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.job.idempotency import Claim, IdempotencyKey
 from joblane.job.moves import NotAllowed
+from joblane.job.offers import check_resubmission
 from joblane.job.spec import Batch, Submission, is_broadcast
 from joblane.service.deployment.limit_check import LimitCheck
 from joblane.service.job.admit import Admission
@@ -141,17 +142,7 @@ class Submitter:
         Raises NotAllowed for a job that has not ended, whose deadline has passed, or that is a
         member of a group, and Gone.
         """
-        if head.member_of is not None:
-            raise NotAllowed(
-                f"the job is a member of group {head.member_of.group_id}: submit that one again, "
-                "or retry the job"
-            )
-        if not head.ended:
-            from joblane.job.refusals import not_ended  # refusals only
-
-            raise NotAllowed(not_ended(head, "resubmitted"))
-        if head.deadline_ms is not None and head.deadline_ms <= self.now_ms():
-            raise NotAllowed("the job's deadline has passed; submit it with another one")
+        check_resubmission(head, self.now_ms())
         try:
             spec = self.payloads.read_whole(head).spec
         except PayloadLost as lost:
