@@ -80,6 +80,25 @@ from tests.support.situations import (
             "give it what it asks for; web-1 lacks disk_mb and egress: start an agent whose host",
         ),
         (
+            waits(
+                replace(LACKING, trouble="takes no jobs: the disk is full"),
+                replace(LACKING, name="b", mode="cordoned"),
+                head=job(State.PENDING, resources={"memory_mb": 9}),
+            ),
+            ["agents_lack"],
+            "none of the 2 live agents of queue default can give it what it asks for",
+        ),
+        (
+            waits(TROUBLED, LACKING, head=job(State.PENDING, resources={"memory_mb": 9})),
+            ["agents_in_trouble", "agents_lack"],
+            "the disk is full",
+        ),
+        (
+            waits(LACKING, head=job(State.PENDING, resources={"memory_mb": 9}), queue=PAUSED),
+            ["paused", "agents_lack"],
+            "paused",
+        ),
+        (
             waits(LACKING, READY, head=job(State.PENDING, resources={"disk_mb": 9})),
             ["about_to_start", "agents_lack"],
             "4 slots free",
@@ -213,6 +232,45 @@ def test_a_pause_is_named_before_everything_else_that_stops_the_job():
     assert ["paused", "no_free_slot", "jobs_ahead"] == codes(waits(FULL, queue=PAUSED, lanes=BUSY))
     text = first(waits(queue=replace(PAUSED, may_change=False))).text
     assert text.endswith("until the role platform resumes it")
+
+
+RESUMED = replace(
+    OPEN,
+    settings=QueueSettings(version=2, changed_ms=NOW - 3_000, changed_by="ann"),
+)
+
+
+def test_after_a_resume_agents_have_not_read_it_yet():
+    """A job that waited for the pause would else seem to be one whose message is lost."""
+    old = job(State.PENDING, ago_s=3600)
+    situation = waits(READY, head=old, queue=RESUMED)
+    assert ["settings_changed"] == codes(situation)
+    assert (
+        "queue default was resumed or given other limits at 2027-01-15T07:59:57Z (3 s ago) by ann; "
+        "agents read that within 20 s: agents have 4 slots free, so it should start then"
+    ) == first(situation).text
+    assert "2027-01-15T08:00:17.000Z" == first(situation).facts["read_by_at"]
+    later = replace(situation, now_ms=NOW + 20_000)
+    later = replace(later, agents=Agents((replace(READY, beat_ms=NOW + 19_000),)))
+    assert ["about_to_start"] == codes(later)
+    lost = replace(situation, now_ms=NOW + 80_000)
+    lost = replace(lost, agents=Agents((replace(READY, beat_ms=NOW + 79_000),)))
+    assert ["message_lost_hint"] == codes(lost)
+    assert "it has waited for 63 s" in first(lost).text
+    assert ["no_free_slot"] == codes(waits(FULL, head=old, queue=RESUMED))
+
+
+def test_after_a_pause_agents_have_not_read_it_yet():
+    queue = replace(PAUSED, settings=replace(PAUSED.settings, changed_ms=NOW - 3_000))
+    text = first(waits(READY, queue=queue)).text
+    assert text.endswith("until an operator resumes it; agents read that within 20 s")
+    assert "within 20 s" not in first(waits(READY, queue=PAUSED)).text
+
+
+def test_a_job_of_one_agent_waits_for_it_to_read_a_resume_too():
+    head = replace(job(State.PENDING, ago_s=3600, target="host:web-1"), assigned="web-1")
+    situation = Situation(head, NOW, queue=RESUMED, agent=READY)
+    assert ["assigned_agent", "settings_changed"] == codes(situation)
 
 
 def test_an_agents_words_keep_ids_of_jobs_to_themselves():

@@ -237,6 +237,11 @@ class JobFields(Input):
     tracestate: str | None = None
     """What comes with `traceparent`; invalid or missing without it, it is left out."""
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """What not every host can give it, in the words of `Heartbeat.lacks`."""
+        return self.resources.asked | ({"egress"} if self.network == "egress" else set())
+
 
 class Submission(JobFields):
     """Body of `POST /v1/jobs`: a `command`, or a `type` with its `params`."""
