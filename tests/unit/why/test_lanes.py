@@ -7,11 +7,13 @@ import pytest
 
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
+from joblane.job.lacking import describe_lack
 from joblane.queue.maxima import Maxima
 from joblane.queue.settings import QueueSettings
 from joblane.queue.shares import share_out
 from joblane.queue.tenant_shares import share_out_tenants
-from joblane.state.lifecycle import State
+from joblane.state.lifecycle import Outcome, State
+from joblane.state.timeline import Step
 from joblane.why.explain import explain
 from joblane.why.reason import Code
 from joblane.why.situation import (
@@ -86,7 +88,7 @@ from tests.support.situations import (
                 head=job(State.PENDING, resources={"memory_mb": 9}),
             ),
             ["agents_lack"],
-            "none of the 2 live agents of queue default can give it what it asks for",
+            "no live agent of queue default can give it what it asks for",
         ),
         (
             waits(TROUBLED, LACKING, head=job(State.PENDING, resources={"memory_mb": 9})),
@@ -232,6 +234,32 @@ def test_a_pause_is_named_before_everything_else_that_stops_the_job():
     assert ["paused", "no_free_slot", "jobs_ahead"] == codes(waits(FULL, queue=PAUSED, lanes=BUSY))
     text = first(waits(queue=replace(PAUSED, may_change=False))).text
     assert text.endswith("until the role platform resumes it")
+
+
+def handed_back(reason: str) -> Head:
+    """A job that web-1 has claimed and handed back, two minutes ago."""
+    head = job(State.PENDING, ago_s=120, resources={"cores": "9"})
+    claim = Step(State.ACTIVE, NOW - 120_000, 1, "claimed", "web-1")
+    back = Step(State.PENDING, NOW - 120_000, 0, f"{reason}; waits for another agent", "web-1")
+    return replace(head, timeline=(*head.timeline, claim, back), outcome=Outcome.INTERRUPTED)
+
+
+def test_what_a_host_lacks_for_one_job_is_said_as_its_agent_wrote_it():
+    """Sending its message again cannot help."""
+    head = handed_back(describe_lack("web-1", "cores '9': core 9 is not one of this host's (0,1)"))
+    situation = waits(READY, head=head)
+    assert ["agents_lack", "last_attempt"] == codes(situation)
+    assert (
+        "no live agent of queue default can give it what it asks for; web-1 says: cores "
+        "'9': core 9 is not one of this host's (0,1): start an agent whose host has it, or submit "
+        "the job without"
+    ) == first(situation).text
+    other = replace(READY, name="web-2")
+    assert "message_lost_hint" == first(waits(READY, other, head=head)).code
+    anew = replace(READY, since_ms=NOW - 10_000)  # it may have been given a larger host's disk
+    assert "message_lost_hint" == first(waits(anew, head=head)).code
+    drained = handed_back("agent web-1 drains")
+    assert "message_lost_hint" == first(waits(READY, head=drained)).code
 
 
 RESUMED = replace(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from joblane.formats.times import rfc3339
 from joblane.job.assigned import SILENT_MS
+from joblane.job.lacking import lacking_agents
 from joblane.state.lease import Heartbeat
 from joblane.why.capacity import Obstacle, QueueCapacity
 from joblane.why.reason import Fact, Reason
@@ -83,8 +84,11 @@ def _sort(s: Situation, agents: Agents) -> _Seen:
 
 
 def _missing(s: Situation, row: Heartbeat) -> list[str]:
-    """What an agent cannot give the job."""
-    return sorted(s.head.spec.needs & set(row.lacks))
+    """What an agent cannot give the job: by its heartbeat, or as it found out with the job."""
+    if found := sorted(s.head.spec.needs & set(row.lacks)):
+        return found
+    at_ms, lack = lacking_agents(s.head.timeline).get(row.name, (0, ""))
+    return [lack] if lack and row.since_ms <= at_ms else []
 
 
 def is_silent(row: Heartbeat, now_ms: int) -> bool:
@@ -215,16 +219,13 @@ def _lacking(s: Situation, seen: _Seen, facts: dict[str, Fact]) -> Reason:
     row = min(seen.lacking, key=lambda row: len(_missing(s, row)))
     missing = _missing(s, row)
     what = " and ".join(missing)
+    says = f"{row.name} lacks {what}" if missing[0] in row.lacks else f"{row.name} says: {what}"
     if some_ == all_:
-        text = (
-            f"none of the {some(all_, 'live agent')} of queue {queue} can give it what it asks "
-            f"for; {row.name} lacks {what}: start an agent whose host has it, or submit the job "
-            "without"
-        )
+        text = f"no live agent of queue {queue} can give it what it asks for; {says}: start an agent whose host has it, or submit the job without"
     else:
         text = (
             f"{some_} of the {some(all_, 'live agent')} of queue {queue} cannot give it what it "
-            f"asks for, and leave it to the others; {row.name} lacks {what}"
+            f"asks for, and leave it to the others; {says}"
         )
     return Reason(
         "agents_lack",
