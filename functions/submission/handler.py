@@ -40,6 +40,7 @@ from joblane.queue.maxima import Maxima
 from joblane.queue.routing import QueueFilter
 from joblane.service.audit.trail import Trail
 from joblane.service.deployment.limit_check import LimitCheck
+from joblane.service.fleet.serving_check import ServingCheck
 from joblane.service.job.admit import Admission
 from joblane.service.job.delete import JobDeleter
 from joblane.service.job.operations import Operations
@@ -163,6 +164,7 @@ def build(
         expansion = Expansion(groups, members, settings.retention, app.now_ms)
         return Targets(agents, expansion, random_bits, pool=pool)
 
+    queue_settings = SettingsStore(dynamodb, settings.settings_table)
     submitter = Submitter(
         jobs,
         payloads,
@@ -171,6 +173,9 @@ def build(
         admission=admission,
         keyed=keyed,
         limits=limits,
+        serving=ServingCheck(
+            queue_settings, agents, app.now_ms, app.logger, fleets=settings.fleet_queues, pool=pool
+        ),
         targets=targets,
         now_ms=app.now_ms,
         pool=pool,
@@ -179,7 +184,7 @@ def build(
     views = JobViews(
         payloads,
         results,
-        SettingsStore(dynamodb, settings.settings_table),
+        queue_settings,
         agents,
         clock,
     )

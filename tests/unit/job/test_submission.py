@@ -51,7 +51,11 @@ def test_a_job_is_stored_and_its_message_sent(aws: Cloud, api: Api):
     said = {"v": 1, "job_id": job["id"], "tenant": "acme", "memory_mb": 512}
     assert said == json.loads(message["Body"])
     assert "acme" == message["Attributes"]["MessageGroupId"]
-    assert ("accepted", None) == (job.pop("admission"), job.pop("replaced"))
+    assert ("accepted", None, None) == (
+        job.pop("admission"),
+        job.pop("replaced"),
+        job.pop("warning"),
+    )
     assert (200, job) == api("GET", f"/v1/jobs/{job['id']}")
 
 

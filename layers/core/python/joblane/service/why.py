@@ -14,7 +14,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING
 
 from joblane.aws.condition.conditions import ConditionStore
-from joblane.aws.fleet.agents import SHARDS, AgentStore
+from joblane.aws.fleet.agents import PER_SHARD, SHARDS, AgentStore
 from joblane.aws.fleet.fleet_records import FleetRecords
 from joblane.aws.job.jobs import JobStore
 from joblane.aws.job.places import JobPlaces, Place
@@ -36,7 +36,6 @@ from joblane.queue.access import open_queues
 from joblane.queue.maxima import Maxima
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.tenant_shares import TenantShares
-from joblane.service.deployment.summary import PER_SHARD
 from joblane.service.key.reasons import show, to_show
 from joblane.service.log import Log
 from joblane.state.lease import Heartbeat

@@ -221,7 +221,10 @@ def _lacking(s: Situation, seen: _Seen, facts: dict[str, Fact]) -> Reason:
     what = " and ".join(missing)
     says = f"{row.name} lacks {what}" if missing[0] in row.lacks else f"{row.name} says: {what}"
     if some_ == all_:
-        text = f"no live agent of queue {queue} can give it what it asks for; {says}: start an agent whose host has it, or submit the job without"
+        text = (
+            f"no live agent of queue {queue} can give it what it asks for; {says}: start an agent "
+            "whose host has it, or submit the job without"
+        )
     else:
         text = (
             f"{some_} of the {some(all_, 'live agent')} of queue {queue} cannot give it what it "

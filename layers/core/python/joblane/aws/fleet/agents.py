@@ -14,6 +14,9 @@ SHARDS = 16
 """Partitions that the agents spread over: listing them reads 16 partitions, a page at a time,
 and a fleet of thousands writes 1/16 of its heartbeats to each."""
 
+PER_SHARD = 25
+"""Agents of each partition that a sample for people reads: 400 in all, however many there are."""
+
 _GONE_S = 3600  # the row of an agent that did not delete it expires after an hour
 
 

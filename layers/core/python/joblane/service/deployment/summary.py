@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 
-from joblane.aws.fleet.agents import SHARDS, AgentStore
+from joblane.aws.fleet.agents import PER_SHARD, SHARDS, AgentStore
 from joblane.aws.queue.usage import UploadStore, UsageStore
 from joblane.contract.access import SCOPES
 from joblane.contract.principal import Principal
@@ -23,9 +23,6 @@ from joblane.formats.times import rfc3339
 from joblane.queue.access import open_queues
 from joblane.queue.usage import DAY_MS, MEBIBYTE, Accounts
 from joblane.state.lease import Heartbeat
-
-PER_SHARD = 25
-"""Agents of each of the 16 partitions that are read: 400 in all, however many there are."""
 
 
 @dataclass(frozen=True)
