@@ -86,6 +86,8 @@ class Settings(Environment):
     """The most that a job of each queue may ask for, by fleet."""
     fleet_queues: Json[dict[str, tuple[str, ...]]]
     """The queues that each fleet serves."""
+    without_host_network: Json[frozenset[str]]
+    """Queues that have fleets, none of which allows the network `host`."""
     default_queue: str
     filters: Json[tuple[tuple[str, int, str], ...]]
     """Those of queues, by falling order: the members of `QueueFilter`."""
@@ -143,7 +145,14 @@ def build(
     inputs = cache(lambda: _inputs(settings, s3, pool))
     outputs = cache(lambda: _outputs(settings, s3))
     admission = Admission(
-        settings.deployment, router, settings.maxima, settings.fleet_queues, typed, inputs, notify
+        settings.deployment,
+        router,
+        settings.maxima,
+        settings.fleet_queues,
+        settings.without_host_network,
+        typed,
+        inputs,
+        notify,
     )
     rules = KeyRules(settings.concurrency, lambda *version: typed().key(*version))
     releases = KeyRelease(jobs.keys, jobs, lanes, logger, clock)

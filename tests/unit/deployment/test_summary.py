@@ -118,7 +118,21 @@ def test_agents_count_for_who_may_use_one_of_their_queues(aws: Cloud):
             "troubled": 1,
             "cordoned": 1,
             "more": False,
+            "lacks": {},
         } == summary(status(aws, client))["agents"]
+
+
+def test_what_no_live_agent_of_a_queue_can_give_is_named(aws: Cloud):
+    aws.agents.beat(replace(agent("own", "bulk"), lacks=("egress", "memory_mb")))
+    aws.agents.beat(replace(agent("shared"), lacks=("memory_mb", "disk_mb")))
+    assert {"bulk": ["egress", "memory_mb"], "default": ["disk_mb", "memory_mb"]} == summary(
+        status(aws)
+    )["agents"]["lacks"]
+    other = summary(status(aws, "client-other"))
+    assert {"default": ["disk_mb", "memory_mb"]} == other["agents"]["lacks"]
+    aws.agents.beat(replace(agent("second"), lacks=("disk_mb",)))
+    aws.agents.beat(replace(agent("leaving"), mode="draining"))
+    assert {"default": ["disk_mb"]} == summary(status(aws, "client-other"))["agents"]["lacks"]
 
 
 def test_links_and_prices_are_those_of_joblane_toml(aws: Cloud):

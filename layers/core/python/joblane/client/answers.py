@@ -50,6 +50,8 @@ class JobJson(TypedDict, total=False):
     """How a submission was admitted: accepted, coalesced or replaced."""
     replaced: str | None
     """Id of the job that was skipped for this one."""
+    warning: str | None
+    """Why no live agent can serve a job that was just submitted."""
 
 
 class LogEntry(TypedDict, total=False):
