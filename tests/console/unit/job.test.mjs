@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { dollars, estimate } from '../../../console/cost.js';
 import { actionsOf, ENDED, STATES } from '../../../console/job-actions.js';
 import { fill, isSafe } from '../../../console/links.js';
-import { specificationOf } from '../../../console/submission.js';
+import { limitsOf, specificationOf } from '../../../console/submission.js';
 import { rows, totals } from '../../../console/timeline.js';
 
 const step = (second, state, attempt = 0) => ({ state, at: new Date(second * 1000).toISOString(), attempt, reason: '', agent: null });
@@ -63,6 +63,11 @@ test('a link holds values as one part of an address, and none without its values
   assert.equal(fill('javascript:alert({job_id})', { job_id: '1' }), null);
   assert.ok(isSafe('http://localhost:3000/x'));
   for (const bad of ['http://example.com', 'data:text/html,x', '//example.com', 'x']) assert.ok(!isSafe(bad), bad);
+});
+
+test('limits are those that apply, and say which nobody asked for', () => {
+  const limits = { memory_mb: 512, cpus: 2, cores: null, pids: 1024, io_bps: null, tmp_mb: 256, disk_mb: null };
+  assert.equal(limitsOf({ limits, resources: { cpus: 2, memory_mb: null } }), 'memory_mb 512 (default), cpus 2, pids 1024 (default), tmp_mb 256 (default)');
 });
 
 test('a specification leaves out what is the default', () => {

@@ -23,6 +23,8 @@ class JobJson(TypedDict, total=False):
     exit_code: int | None
     signal: int | None
     outcome: str | None
+    limits: dict[str, Any]
+    """The limits that apply to its attempts; `resources` are those that were asked for."""
     usage: dict[str, Any] | None
     agent: str | None
     queue: str
