@@ -73,8 +73,9 @@ class AgentUsage:
 
 
 REQUEUE_READ_UNITS = (WAKE_SHARDS + WAIT_SHARDS) * 0.5 + AGENT_SHARDS * 1.0 + 0.5
-"""A minute, with nothing due: a query of a shard of the index, which is eventually consistent, one of
-a shard of the agents, strongly, and the summary of agents. Settings are half a unit a queue more."""
+"""A minute, with nothing due: a query of a shard of the index, which is eventually consistent, one
+of a shard of the agents, strongly, and what agents can give. Settings are half a unit a queue more.
+"""
 
 POLLERS = 5
 """Connections that Lambda keeps open to each queue that it reads, each a long poll of 20 s:

@@ -10,7 +10,7 @@ from aws_lambda_powertools.logging import Logger
 
 from functions.status.handler import Settings, build
 from joblane import __version__
-from joblane.aws.fleet.agents import SHARDS
+from joblane.aws.fleet.agents import PER_SHARD, SHARDS
 from joblane.aws.queue.usage import UploadStore, UsageStore
 from joblane.contract.access import ROLES, SCOPES
 from joblane.contract.operator_routes import OPERATOR_ROUTES
@@ -18,7 +18,6 @@ from joblane.deployment.names import table_name
 from joblane.http.application import Application
 from joblane.http.request_jobs import RequestJobs
 from joblane.queue.usage import MEBIBYTE, Account, Accounts, Figures
-from joblane.service.deployment.summary import PER_SHARD
 from joblane.state.lease import Heartbeat
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, configure
 from tests.support.meter import Meter
