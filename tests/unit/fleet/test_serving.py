@@ -133,6 +133,9 @@ def test_each_entry_of_a_batch_has_its_own_warning_and_a_repeated_request_the_sa
 def test_before_requeue_has_looked_nobody_is_warned(scene: Scene, meter: Meter):
     assert scene.submit(resources={"memory_mb": 600}) is None
     assert "dynamodb.Query" not in meter.calls
+    scene.requeue()
+    scene.now -= 50  # it is asked again after ten seconds while there is none
+    assert NOBODY == scene.submit()
 
 
 def test_what_cannot_be_read_refuses_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch):

@@ -28,7 +28,8 @@ READ_AGAIN_MS = 60_000
 """How long a summary is used: requeue writes it every minute at most."""
 
 FRESH_MS = 10_000
-"""Nobody is warned by agents that were read longer ago than this: heartbeats are as old."""
+"""Nobody is warned by agents that were read longer ago than this: heartbeats are as old. A summary
+that was not there, or could not be read, is asked for again after it."""
 
 _NOW = frozenset({State.PENDING, State.WAITING})
 """States of new jobs that are not for later."""
@@ -61,8 +62,9 @@ class ServingCheck:
 
     def look(self) -> None:
         """Read the summary if that is due. A failure is logged: then nobody is warned."""
-        now_ms = self.now_ms()
-        if self._summary is None or now_ms - self._summary.read_ms >= READ_AGAIN_MS:
+        now_ms, known = self.now_ms(), self._summary
+        oldest_ms = FRESH_MS if known is None or known.serving is None else READ_AGAIN_MS
+        if known is None or now_ms - known.read_ms >= oldest_ms:
             self._summary = _Known(self._read(self.settings.serving), now_ms)
 
     def warning(self, head: Head) -> str | None:
