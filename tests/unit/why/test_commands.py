@@ -34,6 +34,7 @@ from tests.support.memory import Memory
 from tests.support.requests import Api
 
 HOUR_MS = 3_600_000
+CONDITIONS = ("http:https://a.test/", "app:acme/billing")
 OF_GROUPS = frozenset({State.PROCESSING, State.PARTIAL_FAILURE})
 
 ROUTES: Mapping[str, tuple[Any, str, str, str]] = {
@@ -42,6 +43,7 @@ ROUTES: Mapping[str, tuple[Any, str, str, str]] = {
     r"agents uncordon (\S+)": (admin, "platform", "POST", "/v1/agents/{}/uncordon"),
     r"audit (\S+)": (submission, "acme", "GET", "/v1/jobs/{}/audit"),
     r"cancel (\S+)": (submission, "acme", "POST", "/v1/jobs/{}/cancel"),
+    r"conditions up (\S+)": (admin, "acme", "PUT", "/v1/conditions/app:{}"),
     r"conditions ls": (admin, "acme", "GET", "/v1/conditions"),
     r"dlq (\S+) (\S+)": (admin, "acme", "POST", "/v1/dlq/{1}/{0}"),
     r"get --failed (\S+)": (submission, "acme", "GET", "/v1/groups/{}"),
@@ -91,10 +93,13 @@ class World:
     def __init__(self, aws: Cloud) -> None:
         self._aws = aws
 
-    def ask(self, function: Any, who: str, method: str, path: str) -> tuple[int, Any]:
+    def ask(
+        self, function: Any, who: str, method: str, path: str, body: object = None
+    ) -> tuple[int, Any]:
         """Send a request to the function that has its route."""
         built = function.build(configure(function.Settings), self._aws.clients, time.time)
-        return Api(built, f"client-{who}")(method, path)
+        body = {"state": "up"} if method == "PUT" else body
+        return Api(built, f"client-{who}")(method, path, body)
 
     def run(self, command: str) -> tuple[int, Any]:
         """Send the request of a command."""
@@ -152,7 +157,7 @@ def _draw_job(draw: Callable[[Any], Any], now_ms: int) -> tuple[Head, Head | Non
         timeline=(*made.timeline, *steps, last),
         outcome=draw(st.sampled_from([None, *Outcome])) if state in ENDED else None,
         next_at_ms=now_ms + 60_000 if state in {State.RETRY, State.SCHEDULED} else None,
-        condition="http:https://a.test/" if state is State.BLOCKED else None,
+        condition=draw(st.sampled_from(CONDITIONS)) if state is State.BLOCKED else None,
         cancel_requested="x" if state is State.ACTIVE and draw(st.booleans()) else None,
         waits_for=draw(st.sampled_from([None, "waits for 9 MB"])),
         expires_at=now_ms // 1000 + 3600 if state in ENDED else None,
@@ -224,9 +229,20 @@ def test_what_is_offered_is_what_the_api_takes(scene: Scene) -> None:
         code, answer = scene.build().run(command.format(head.job_id))
         if operation == "resubmit" and (head.spec.resources.memory_mb or 0) > 4096:
             continue  # what joblane.toml allows is not the job's to know
-        if head.group is not None and operation == "retry" and not head.spec.restartable:
-            continue  # members that have not started are retried all the same
-        if head.group is not None and operation == "retry" and head.state not in RETRIABLE:
-            continue  # the route looks at members only
+        if head.group is not None and operation == "retry" and operation not in may:
+            continue  # the route looks at members only, and may find none to retry
         took = code < 400 and not answer.get("refused")
         assert (operation in may) is took, (operation, answer)
+
+
+def test_the_commands_for_a_job_that_waits_for_its_key_are_taken() -> None:
+    world = World(Memory(time.time, polite=True).cloud())
+    job = {"command": ["true"], "concurrency": {"key": ["customer", "a b"], "max_queued": 5}}
+    holder, waiter = (world.ask(submission, "acme", "POST", "/v1/jobs", job)[1] for _ in range(2))
+    _, found = world.ask(status, "acme", "GET", f"/v1/jobs/{waiter['id']}/why")
+    why, key = found["reasons"][0]["commands"]
+    assert f"joblane why {holder['id']}" == why
+    assert 200 == world.run(why)[0]
+    assert "joblane keys get command customer 'a b'" == key
+    path = f"/v1/keys/command/{waiter['key']['id']}"
+    assert 200 == world.ask(admin, "acme", "GET", path)[0]

@@ -135,6 +135,11 @@ from tests.support.situations import (
             "an agent that had its message wrote: waits for 9 MB; agent; that was true then",
         ),
         (
+            waits(READY, head=replace(job(State.PENDING, ago_s=9), waits_for="waits for 9 MB")),
+            ["agent_note"],  # and not that it should start within seconds
+            "waits for 9 MB",
+        ),
+        (
             waits(
                 READY,
                 queue=replace(OPEN, maxima=(Maxima(memory_mb=512),)),

@@ -263,6 +263,8 @@ def _could_start(s: Situation, able: Readiness) -> Iterator[Reason]:
     if (changed := _just_changed(s, f"{where}, so it should start then")) is not None:
         yield changed
         return
+    if any(True for _ in note(s)):
+        return  # that explains it
     if waits_s < SOON_S:
         yield Reason(
             "about_to_start",
@@ -270,8 +272,6 @@ def _could_start(s: Situation, able: Readiness) -> Iterator[Reason]:
             {"queue": head.queue, "free": able.free, "waits_s": waits_s, **able.facts},
         )
         return
-    if any(True for _ in note(s)):
-        return  # that explains it
     if own is None:
         seen = "its message may be lost"
     elif own.visible or own.in_flight:
