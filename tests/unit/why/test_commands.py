@@ -24,7 +24,7 @@ from joblane.job.member import member_job
 from joblane.job.offers import Offer, offers
 from joblane.queue.settings import QueueSettings
 from joblane.state.lease import Heartbeat
-from joblane.state.lifecycle import ENDED, OPEN, RETRIABLE, Outcome, State
+from joblane.state.lifecycle import ENDED, OPEN, Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import NAME, Cloud, configure
 from tests.support.depth import budget
