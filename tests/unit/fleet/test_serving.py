@@ -14,9 +14,10 @@ from joblane.aws.errors import AwsSilent
 from joblane.aws.fleet.agents import SHARDS
 from joblane.aws.queue.settings import SettingsStore
 from joblane.deployment.names import table_name
-from joblane.fleet.serving import Serving, describe_missing
+from joblane.fleet.serving import Capabilities, Serving, describe_missing
 from joblane.state.lease import LEASE_S, Heartbeat
 from tests.support.aws import NAME, Cloud, configure
+from tests.support.jobs import submission
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
@@ -74,6 +75,19 @@ def test_what_no_live_agent_can_give_is_a_warning(scene: Scene):
     scene.now += 10  # what was read of the agents is used for so long
     assert scene.submit(resources={"memory_mb": 600}) is None
     assert "give it disk_mb;" in (scene.submit(resources={"memory_mb": 600, "disk_mb": 9}) or "")
+
+
+def test_more_memory_or_another_core_than_any_live_agent_has_is_a_warning(scene: Scene):
+    scene.requeue()
+    scene.beat("small", memory_mb=700, cores=2)
+    scene.beat("large", memory_mb=900, cores=1)
+    scene.requeue()
+    scene.beat("small", memory_mb=700, cores=2)
+    scene.beat("large", memory_mb=900, cores=1)
+    assert scene.submit(resources={"memory_mb": 900}) is None
+    assert scene.submit(resources={"memory_mb": 512, "cores": "1"}) is None
+    assert "can give it 901 MB of memory; the" in (scene.submit(resources={"memory_mb": 901}) or "")
+    assert "can give it core 2; the job waits" in (scene.submit(resources={"cores": "0-2"}) or "")
 
 
 def test_a_queue_without_live_agents_is_a_warning(scene: Scene):
@@ -174,7 +188,7 @@ def test_requeue_writes_only_what_has_changed(scene: Scene, meter: Meter, aws: C
     scene.beat("web-1", running=3)
     settings = SettingsStore(aws.clients.make("dynamodb"), table_name(NAME, "settings"))
     before = settings.serving()
-    assert Serving({"default": frozenset({frozenset()})}) == before
+    assert Serving({"default": frozenset({Capabilities()})}) == before
     scene.aws.clients = meter.clients_of(aws)
     scene.requeue()
     assert 0 == meter.calls["dynamodb.UpdateItem"]
@@ -188,14 +202,14 @@ def test_requeue_writes_only_what_has_changed(scene: Scene, meter: Meter, aws: C
 @pytest.mark.parametrize(
     ("missing", "fleets", "words"),
     [
-        (frozenset[str](), True, None),
-        (frozenset({"b", "a"}), True, "can give it a and b;"),
+        ((), True, None),
+        (("a", "b"), True, "can give it a and b;"),
         (None, True, "until its fleet starts one"),
         (None, False, "until somebody starts one"),
     ],
 )
 def test_a_warning_says_what_the_job_waits_for(
-    missing: frozenset[str] | None, fleets: bool, words: str | None
+    missing: tuple[str, ...] | None, fleets: bool, words: str | None
 ):
     said = describe_missing("default", missing, fleets=fleets)
     assert (said is None) if words is None else (said is not None and words in said)
@@ -203,7 +217,7 @@ def test_a_warning_says_what_the_job_waits_for(
 
 def test_what_all_agents_lack_is_what_each_of_them_lacks():
     def of(*lacks: tuple[str, ...]) -> Serving:
-        return Serving({"default": frozenset(map(frozenset, lacks))})
+        return Serving({"default": frozenset(Capabilities(frozenset(each)) for each in lacks)})
 
     def lacked(serving: Serving) -> tuple[str, ...]:
         return serving.lacked("default")
@@ -211,4 +225,6 @@ def test_what_all_agents_lack_is_what_each_of_them_lacks():
     assert ("a", "b") == lacked(of(("b", "a"), ("a", "b", "c")))
     assert () == lacked(of(("a",), ("b",)))
     assert () == of(("a",)).lacked("bulk")
-    assert frozenset({"a"}) == of(("a",), ("b", "c")).missing("default", frozenset({"a", "b", "c"}))
+    spec = submission(resources={"cpus": 1, "disk_mb": 9}, network="egress")
+    serving = of(("disk_mb",), ("cpus", "egress"))
+    assert (("disk_mb",), None) == (serving.missing("default", spec), serving.missing("bulk", spec))

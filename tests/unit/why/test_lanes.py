@@ -91,6 +91,19 @@ from tests.support.situations import (
             "no live agent of queue default can give it what it asks for",
         ),
         (
+            waits(
+                replace(READY, memory_mb=3000, cores=4),
+                head=job(State.PENDING, resources={"memory_mb": 64_000, "cores": "0-7"}),
+            ),
+            ["agents_lack"],
+            "web-1 lacks 64000 MB of memory and core 7: start an agent",
+        ),
+        (
+            waits(replace(READY, memory_mb=512, cores=4), head=job(State.PENDING)),
+            ["about_to_start"],
+            "4 slots free",
+        ),
+        (
             waits(TROUBLED, LACKING, head=job(State.PENDING, resources={"memory_mb": 9})),
             ["agents_in_trouble", "agents_lack"],
             "the disk is full",

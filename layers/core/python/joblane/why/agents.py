@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from joblane.fleet.serving import Capabilities
 from joblane.formats.times import rfc3339
 from joblane.job.assigned import SILENT_MS
 from joblane.job.lacking import lacking_agents
@@ -85,8 +86,8 @@ def _sort(s: Situation, agents: Agents) -> _Seen:
 
 def _missing(s: Situation, row: Heartbeat) -> list[str]:
     """What an agent cannot give the job: by its heartbeat, or as it found out with the job."""
-    if found := sorted(s.head.spec.needs & set(row.lacks)):
-        return found
+    if found := Capabilities.of(row).missing(s.head.spec):
+        return list(found)
     at_ms, lack = lacking_agents(s.head.timeline).get(row.name, (0, ""))
     return [lack] if lack and row.since_ms <= at_ms else []
 
@@ -219,7 +220,8 @@ def _lacking(s: Situation, seen: _Seen, facts: dict[str, Fact]) -> Reason:
     row = min(seen.lacking, key=lambda row: len(_missing(s, row)))
     missing = _missing(s, row)
     what = " and ".join(missing)
-    says = f"{row.name} lacks {what}" if missing[0] in row.lacks else f"{row.name} says: {what}"
+    heartbeat = bool(Capabilities.of(row).missing(s.head.spec))
+    says = f"{row.name} lacks {what}" if heartbeat else f"{row.name} says: {what}"
     if some_ == all_:
         text = (
             f"no live agent of queue {queue} can give it what it asks for; {says}: start an agent "

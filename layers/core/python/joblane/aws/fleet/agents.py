@@ -214,6 +214,8 @@ def _row(row: Heartbeat, gone_s: int) -> Row:
         "taken": dict(row.taken),
         "surplus": row.surplus_ms,
         "lacks": row.lacks or None,
+        "memory": row.memory_mb,
+        "cores": row.cores,
         "expires_at": row.beat_ms // 1000 + gone_s,
     }
 
@@ -260,4 +262,6 @@ def _heartbeat(row: Row) -> Heartbeat:
         taken=row.get("taken", {}),
         surplus_ms=row.get("surplus"),
         lacks=tuple(row.get("lacks", ())),
+        memory_mb=row.get("memory"),
+        cores=row.get("cores"),
     )

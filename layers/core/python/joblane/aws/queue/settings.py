@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from joblane.aws.table import ConditionFailed, Row, Store, decode, encode
 from joblane.deployment.names import AGENTS_SUMMARY, TENANT_SHARES
 from joblane.errors import Changed
-from joblane.fleet.serving import Serving
+from joblane.fleet.serving import Capabilities, Serving
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.shares import Shares
 from joblane.queue.tenant_shares import TenantShare, TenantShares
@@ -93,7 +93,7 @@ class SettingsStore(Store):
                 "attribute_not_exists(#settled) OR #settled < :settled",
                 settled=now_ms,
                 queues={
-                    name: sorted(sorted(lacks) for lacks in agents)
+                    name: sorted(able.encode() for able in agents)
                     for name, agents in serving.queues.items()
                 },
             )
@@ -197,7 +197,10 @@ def _shares(row: Row) -> Shares:
 
 def _serving(row: Row) -> Serving:
     return Serving(
-        {name: frozenset(map(frozenset, agents)) for name, agents in row["queues"].items()}
+        {
+            name: frozenset(map(Capabilities.decode, agents))
+            for name, agents in row["queues"].items()
+        }
     )
 
 

@@ -78,14 +78,13 @@ class ServingCheck:
             return None
         if is_broadcast(head.spec.target):
             return None
-        needs = head.spec.needs
-        if known.missing(head.queue, needs) == frozenset():
+        if known.missing(head.queue, head.spec) == ():
             return None
         sure = self._look_at_agents()
         if sure is None:
             return None
         has_fleet = any(head.queue in queues for queues in self.fleets.values())
-        return describe_missing(head.queue, sure.missing(head.queue, needs), fleets=has_fleet)
+        return describe_missing(head.queue, sure.missing(head.queue, head.spec), fleets=has_fleet)
 
     def _look_at_agents(self) -> Serving | None:
         """The agents as they are; None if they cannot be read, or not all of them."""
