@@ -178,9 +178,9 @@ class Life:
         world.shares.append((world.clock.now, UNLIMITED))
         for agent in world.agents:
             agent.cut_off = False
-        self._open_all()
+        self.open_all()
 
-    def _open_all(self) -> None:
+    def open_all(self) -> None:
         """Uncordon all agents, and have one that is not small."""
         world = self.world
         for agent in world.agents:
@@ -194,7 +194,7 @@ class Life:
         world = self.world
         self.end_trouble()
         for _ in range(CALM_TICKS):
-            self._open_all()
+            self.open_all()
             world.tick()
             self.promises.look()
             if all(head.ended for head in self.promises.seen.values()) and self._idle():
