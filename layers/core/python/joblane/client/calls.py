@@ -7,6 +7,7 @@ thrown into the call, at the step that failed.
 """
 
 import json
+import re
 from collections.abc import (
     AsyncGenerator,
     Callable,
@@ -35,6 +36,10 @@ LIST_MAX = 100
 C = TypeVar("C")
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+_NAME = re.compile(r"[A-Za-z0-9_.:-]+", re.ASCII)
+"""Ids and names in the API's paths: of jobs, agents, queues, types, scopes of keys, conditions."""
 
 
 class Retries(Enum):
@@ -248,13 +253,16 @@ def list_entries(
 
 
 def segment(name: str, what: str) -> str:
-    """Quote a name for a path. Raises `InputError`: an empty or dotted one is another path."""
-    if not name.strip("."):
-        raise InputError(f"{name!r} is not the {what}")
-    try:
-        return quote(name, safe="")
-    except UnicodeEncodeError as error:
-        raise InputError(f"the {what} is plain text") from error
+    """Quote a name for a path. Raises `InputError` for what no name of the API can be.
+
+    API Gateway decodes a path before it looks for the route, so a quoted slash would be one: the id
+    `ID/logs` would call another route than a job's.
+    """
+    if not name.strip(".") or not _NAME.fullmatch(name):
+        raise InputError(
+            f"{name!r} is not the {what}: one has letters, digits and the characters _ . : - only"
+        )
+    return quote(name, safe="")
 
 
 def encode_body(body: Mapping[str, Any]) -> bytes:
