@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from joblane.client.answers import log_record
+from joblane.client.cli.group.host_output import HostOutput
 from joblane.client.cli.text.escapes import UNSAFE, TerminalText
 from tests.support.client.command import Joblane, Spawn
 from tests.support.client.fake_api import FakeApi, FakeJob
@@ -83,6 +85,33 @@ def test_a_colour_of_the_job_does_not_hide_what_is_printed_after_it() -> None:
     assert b"\x1b[0;1mc" + RESET == text.feed(b"c")
 
 
+def test_a_progress_bar_is_drawn_on_a_terminal(api: FakeApi, fork: Spawn) -> None:
+    bar = b"\r\x1b[32m 50%\x1b[0m\r\x1b[32m100%\x1b[0m"
+    job = api.add()
+    job.say(bar, "stderr")
+    job.end()
+    assert bar + b"\n" == on_a_terminal(fork, "logs", "01J")
+
+
+def test_what_is_printed_after_a_bar_is_not_written_over_it() -> None:
+    text = TerminalText()
+    assert b"50%\r" == text.feed(b"50%\r")
+    assert b"\n" == text.end()
+    text = TerminalText()
+    assert b"50%\r" + b"100%\nno end" == text.feed(b"50%\r") + text.feed(b"100%\nno end")
+    assert b"" == text.end()
+
+
+def test_a_carriage_return_does_not_hide_the_host(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setattr("joblane.client.cli.text.terminal.is_terminal", lambda _stream: True)
+    record = log_record({"stream": "stdout", "text": "a\x1b[8m\rb\r\n"})
+    HostOutput("web1", raw=False).write([record])
+    shown = capfdbinary.readouterr().out
+    assert b"web1 | a\x1b[8m\r" + RESET + b"web1 | \x1b[8mb\r\n" + RESET == shown
+
+
 PIECES = st.lists(
     st.one_of(
         st.binary(max_size=4),
@@ -98,7 +127,7 @@ PIECES = st.lists(
 def test_no_way_to_cut_output_lets_a_control_character_through(pieces: list[bytes]) -> None:
     text = TerminalText()
     shown = b"".join([text.feed(piece) for piece in pieces] + [text.end()]).decode()
-    assert not UNSAFE.search(re.sub(r"\x1b\[[0-9;:]*m|\r\n", "", shown))
+    assert not UNSAFE.search(re.sub(r"\x1b\[[0-9;:]*m|\r", "", shown))
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cf", "Cs"])), st.data())

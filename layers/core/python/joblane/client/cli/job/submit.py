@@ -56,11 +56,11 @@ def run(
     existing file is replaced only with --replace, or if -i uploaded it and it has not changed. A
     name that begins with a dot is written only if -o gives it. Nothing is written below .git.
 
-    The output is printed byte for byte; a terminal shows control characters other than colours
-    escaped unless --raw is given. Ctrl-C asks whether to cancel the job; a second Ctrl-C, or
-    no terminal, leaves it running. The job has one attempt unless --attempts is given. --json
-    prints lines: {"submitted": job}, {"log": record} for each record, {"ended": job}, and with -o
-    {"outputs": [...]}.
+    The output is printed byte for byte; a terminal shows control characters other than colours and
+    carriage returns escaped unless --raw is given. Ctrl-C asks whether to cancel the job; a second
+    Ctrl-C, or no terminal, leaves it running, as do SIGTERM, SIGHUP and a closed pipe. The job has
+    one attempt unless --attempts is given. --json prints lines: {"submitted": job}, {"log": record}
+    for each record, {"ended": job}, and with -o {"outputs": [...]}.
 
     With --target _all or a label, the command runs on every agent that matches. When a host has
     ended, a line on stderr shows its result, followed by its output with the host in front of each
