@@ -14,6 +14,7 @@ from joblane.client.cli import exit_codes
 from joblane.client.cli.files.files import take_home
 from joblane.client.cli.job.options import JobOptions
 from joblane.client.cli.options import Each, GiveUp, Json, Raw, connect, with_fields
+from joblane.client.cli.signals import Terminated, exit_code
 from joblane.client.cli.text import terminal
 from joblane.client.errors import JoblaneError
 
@@ -80,18 +81,21 @@ def run(
         job, submitted = options.submit(client, attempts=1)
     except KeyboardInterrupt as error:
         terminal.note("interrupted while submitting; check with: joblane ls")
-        raise typer.Exit(exit_codes.INTERRUPTED) from error
+        raise typer.Exit(exit_code(error)) from error
     _note_admission(job)
     try:
         follow = _follow_group if is_group(job.data) else _follow
         follow(client, job, raw=raw, as_json=json, give_up_s=give_up_s)
     except KeyboardInterrupt as error:
-        _handle_interrupt(client, job)
-        raise typer.Exit(exit_codes.INTERRUPTED) from error
+        _handle_interrupt(client, job, asks=not isinstance(error, Terminated))
+        raise typer.Exit(exit_code(error)) from error
     except JoblaneError as error:
         terminal.explain(error)
         terminal.note(f"{_what(job)} continues; follow it with: joblane logs -f {job.id}")
         raise typer.Exit(exit_codes.of_error(error)) from error
+    except OSError:  # the output cannot be written, such as a pipe whose reader has ended
+        _note_continues(job)
+        raise
     code = exit_codes.of_job(job.data)
     if options.outputs:
         home = partial(take_home, client, job, output_dir, submitted, replace=replace, as_json=json)
@@ -101,14 +105,13 @@ def run(
 
 def _take_home(job: "JobRef", home: Callable[[], None]) -> int:
     """Download the output files. Returns the exit code of an error, 0 without one."""
-    code = exit_codes.INTERRUPTED
     try:
         home()
     except JoblaneError as error:
         terminal.explain(error)
         code = exit_codes.of_error(error)
-    except KeyboardInterrupt:
-        pass
+    except KeyboardInterrupt as error:
+        code = exit_code(error)
     else:
         return 0
     terminal.note(f"the files are kept; get them with: joblane download {job.id}")
@@ -124,16 +127,20 @@ def _note_admission(job: "JobRef") -> None:
             terminal.note(f"job {job.data.get('replaced')} of the same key is skipped for this one")
 
 
-def _handle_interrupt(client: "Client", job: "JobRef") -> None:
+def _handle_interrupt(client: "Client", job: "JobRef", *, asks: bool) -> None:
     """Cancel the job if the person confirms; a second Ctrl-C leaves it running."""
     try:
-        if _confirms_cancel(job):
+        if asks and _confirms_cancel(job):
             terminal.note(f"{_what(job)}: {_cancel(client, job)}")
             return
     except KeyboardInterrupt:
         terminal.write(b"\n", stderr=True)  # ends the line of the question
     except JoblaneError as error:
         terminal.explain(error)
+    _note_continues(job)
+
+
+def _note_continues(job: "JobRef") -> None:
     terminal.note(
         f"{_what(job)} continues; follow it with: joblane logs -f {job.id}"
         f" or cancel it with: joblane cancel {job.id}"
