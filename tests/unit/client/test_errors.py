@@ -204,8 +204,14 @@ def test_a_wrong_command_line(joblane: Joblane, args: list[str]) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["run", "--", "\udcff"], "the submission holds bytes that are not UTF-8 text"),
-        (["run", "--cpus", "nan", "--", "x"], "the submission cannot be written as JSON: .+"),
+        (["run", "--", "x", "\udcff"], r"command\[1\], '\\udcff', is not UTF-8 text"),
+        (["run", "-e", "SECRET=\udcff", "--", "x"], "env.SECRET is not UTF-8 text"),
+        (["run", "-e", "\udcff=1", "--", "x"], "a name in env is not UTF-8 text"),
+        (["run", "--cpus", "nan", "--", "x"], "resources.cpus is nan, which is no number in JSON"),
+        (["ls", "--name", "\udcff"], "name is not UTF-8 text"),
+        (["ls", "--state", "failed", "--state", "\udcff"], "state is not UTF-8 text"),
+        (["ls", "--next", "\udcff"], "next is not UTF-8 text"),
+        (["audit", "--action", "\udcff"], "action is not UTF-8 text"),
         (["get", ""], "'' is not the id of a job: .+"),
         (["get", ".."], "'..' is not the id of a job: .+"),
         (["logs", "-f", "\udcff"], r"'\\udcff' is not the id of a job: .+"),

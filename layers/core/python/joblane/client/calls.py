@@ -7,6 +7,7 @@ thrown into the call, at the step that failed.
 """
 
 import json
+import math
 import re
 from collections.abc import (
     AsyncGenerator,
@@ -266,13 +267,42 @@ def segment(name: str, what: str) -> str:
 
 
 def encode_body(body: Mapping[str, Any]) -> bytes:
-    """Write a body as JSON in UTF-8. Raises `InputError`."""
+    """Write a body as JSON in UTF-8. Raises `InputError`, which names the value that cannot be."""
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-    except UnicodeEncodeError as error:
-        raise InputError("the submission holds bytes that are not UTF-8 text") from error
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"the submission cannot be written as JSON: {error}") from error
+    except (TypeError, ValueError, RecursionError) as error:  # the second is also UnicodeEncodeError
+        wrong = None if isinstance(error, RecursionError) else _find_wrong(body, "")
+        raise InputError(wrong or f"the submission cannot be written as JSON: {error}") from error
+
+
+def _find_wrong(value: object, place: str) -> str | None:
+    """Say which value of a body JSON in UTF-8 cannot have; None if it is none of these."""
+    match value:
+        case str() if not is_text(value):
+            # An argument is shown, as it may be one of many; another value may be confidential.
+            shown = f", {value[:80]!r}," if place.startswith("command[") else ""
+            return f"{place}{shown} is not UTF-8 text"
+        case float() if not math.isfinite(value):
+            return f"{place} is {value}, which is no number in JSON"
+        case Mapping():
+            for name, item in value.items():
+                if not is_text(str(name)):
+                    return f"a name in {place or 'the submission'} is not UTF-8 text"
+                if wrong := _find_wrong(item, f"{place}.{name}".removeprefix(".")):
+                    return wrong
+        case list() | tuple():
+            found = (_find_wrong(item, f"{place}[{at}]") for at, item in enumerate(value))
+            return next(filter(None, found), None)
+    return None
+
+
+def is_text(text: str) -> bool:
+    """Whether UTF-8 can have a text: bytes of an argument that are not UTF-8 become surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _key_header(key: str | None) -> dict[str, str]:
