@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joblane.client.answers import log_record
+from joblane.client.answers import LogReader
 from joblane.client.cli.group.host_output import HostOutput
 from joblane.client.cli.text.escapes import UNSAFE, TerminalText
 from tests.support.client.command import Joblane, Spawn
@@ -106,8 +106,8 @@ def test_a_carriage_return_does_not_hide_the_host(
     monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     monkeypatch.setattr("joblane.client.cli.text.terminal.is_terminal", lambda _stream: True)
-    record = log_record({"stream": "stdout", "text": "a\x1b[8m\rb\r\n"})
-    HostOutput("web1", raw=False).write([record])
+    records = LogReader().read([{"stream": "stdout", "text": "a\x1b[8m\rb\r\n"}])
+    HostOutput("web1", raw=False).write(records)
     shown = capfdbinary.readouterr().out
     assert b"web1 | a\x1b[8m\r" + RESET + b"web1 | \x1b[8mb\r\n" + RESET == shown
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from joblane.client.answers import LogRecord, log_record
+from joblane.client.answers import LogReader, LogRecord
 from joblane.client.cli.text import terminal
 from joblane.client.cli.text.api_away import report_api_away
 from joblane.client.cli.text.escapes import TerminalText
@@ -98,13 +98,13 @@ class LogFollower:
 
         Raises `JoblaneError`.
         """
-        waiting = Waiting(self.clock())
+        waiting, reader = Waiting(self.clock()), LogReader()
         policy = FollowPolicy(give_up_s=self.give_up_s)
         for page in self.client.follow(
             job_id, tail=tail, policy=policy, runtime=report_api_away(self.give_up_s)
         ):
             entries = page["entries"]
-            self.show([log_record(entry) for entry in entries])
+            self.show(reader.read(entries))
             state = page.get("state")
             if waiting.should_ask(state, output=bool(entries), now=self.clock()):
                 self._show_reason(job_id, waiting)
