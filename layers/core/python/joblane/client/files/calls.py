@@ -2,6 +2,7 @@
 
 import os
 import threading
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -30,15 +31,23 @@ class Files(Caller[C]):
 
     @ApiCall
     def put(
-        self, inputs: Sequence[Input], *, progress: TransferProgress | None = None
+        self,
+        inputs: Sequence[Input],
+        *,
+        exclude: Sequence[str] = (),
+        progress: TransferProgress | None = None,
     ) -> Call[Uploaded]:
         """Upload the files that are not there yet.
 
-        `inputs` as in `submit`. The `files` of the result may be the `inputs` of many
-        submissions, which then read and send nothing. An upload that was interrupted continues
-        with the files that are missing. Raises `FileError`, which names the file.
+        `inputs` as in `submit`. Below directories, what a glob of `exclude` matches is left out:
+        its path in the job or, without a slash, its name, such as `node_modules` or `*.pyc`. The
+        `files` of the result may be the `inputs` of many submissions, which then read and send
+        nothing. An upload that was interrupted continues with the files that are missing. Raises
+        `FileError`, which names the file.
         """
-        return _upload(inputs, progress or NoProgress())
+        if isinstance(exclude, str):
+            raise InputError("exclude must be a list of globs")
+        return _upload(inputs, progress or NoProgress(), exclude)
 
     @ApiCall
     def standard_input(
@@ -125,6 +134,8 @@ def with_uploads(fields: Mapping[str, Any]) -> Call[dict[str, Any]]:
     inputs: Sequence[Input] = fields.get("inputs") or ()
     if inputs:
         uploaded = yield from _upload(inputs, NoProgress())
+        for name, why in uploaded.left_out:
+            warnings.warn(f"{name} is left out of the job's inputs: {why}", stacklevel=2)
         given["inputs"] = [file.field() for file in uploaded.files]
     if fields.get("stdin") is not None:
         given |= yield from stdin_fields(fields["stdin"], NoProgress())
@@ -156,7 +167,9 @@ def stdin_fields(given: StandardInput, progress: TransferProgress) -> Call[dict[
     return fields
 
 
-def _upload(inputs: Sequence[Input], progress: TransferProgress) -> Call[Uploaded]:
+def _upload(
+    inputs: Sequence[Input], progress: TransferProgress, exclude: Sequence[str] = ()
+) -> Call[Uploaded]:
     from joblane.client.files.scan import Named, scan
     from joblane.client.files.upload import digests, upload
 
@@ -176,7 +189,7 @@ def _upload(inputs: Sequence[Input], progress: TransferProgress) -> Call[Uploade
     stop = threading.Event()
 
     def run(send: Send) -> Uploaded:
-        found = scan(named)
+        found = scan(named, exclude)
         try:
             hashes = digests(found.files, stop, progress)
             sources = {hashes[at]: file for at, file in enumerate(found.files)}
@@ -187,7 +200,7 @@ def _upload(inputs: Sequence[Input], progress: TransferProgress) -> Call[Uploade
             InputFile(file.remote, hashes[at], file.mode, file.size)
             for at, file in enumerate(found.files)
         ]
-        return Uploaded([*there, *files], sent, found.empty)
+        return Uploaded([*there, *files], sent, found.empty, found.left_out)
 
     uploaded: Uploaded = yield Work(run, stop.set)
     return uploaded

@@ -93,6 +93,8 @@ class Uploaded:
     """Number of files that were not there and were sent."""
     empty: Sequence[str] = field(default=())
     """Directories without files, which are left out."""
+    left_out: Sequence[tuple[str, str]] = field(default=())
+    """Links and special files below directories that no job can get, each with the reason."""
 
 
 class TransferProgress(Protocol):

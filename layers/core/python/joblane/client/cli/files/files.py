@@ -31,21 +31,35 @@ def files(
     ctx: typer.Context,
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files and directories.")],
     *,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GLOB",
+            help="What to leave out below directories, by its name or its path in the job; can be"
+            " repeated.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Upload files for jobs; print the SHA-256, the size and the path of each.
 
     Existing content is not uploaded again, and an interrupted upload continues with the missing
     files. `run` and `submit` do the same with -i. --json prints
-    {"files": [...], "sent": n}: the entries are the `inputs` of a submission, with their sizes; n
-    files were uploaded.
+    {"files": [...], "sent": n, "left_out": [...]}: the entries are the `inputs` of a submission,
+    with their sizes; n files were uploaded; links and special files were left out.
     """
     from joblane.client.cli.files.options import upload  # few commands have files
     from joblane.client.cli.text.progress_bar import ProgressBar
 
-    found = upload(connect(ctx), list(paths), ProgressBar())
+    found = upload(connect(ctx), list(paths), exclude or (), ProgressBar())
     if json:
-        terminal.document({"files": [asdict(file) for file in found.files], "sent": found.sent})
+        terminal.document(
+            {
+                "files": [asdict(file) for file in found.files],
+                "sent": found.sent,
+                "left_out": [{"path": path, "why": why} for path, why in found.left_out],
+            }
+        )
         return
     for file in found.files:
         terminal.text(f"{file.sha256} {file.size:>12} {formats.printable(file.path)}")

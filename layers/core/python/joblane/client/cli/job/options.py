@@ -27,7 +27,7 @@ RESOURCES = ("cpus", "memory_mb", "pids", "cores", "io_bps", "tmp_mb", "disk_mb"
 
 LIMITS = ("max_active", "max_queued", "when_full", "stale_policy")
 
-OF_FILES = ("inputs", "outputs", "stdin")
+OF_FILES = ("inputs", "exclude", "outputs", "stdin")
 
 OF_TARGETS = ("reply_timeout_s", "max_concurrency", "max_failures")
 
