@@ -113,6 +113,7 @@ def test_json_has_a_line_of_outputs(api: FakeApi, files: FakeFiles, joblane: Job
         "skipped": [],
         "skipped_count": 0,
         "kept": [],
+        "failed": [],
     } == lines[-1]
 
 
@@ -345,6 +346,27 @@ def test_files_uploads_and_prints(api: FakeApi, files: FakeFiles, here: Path, jo
     } == listed
     assert 2 == len(files.puts)
     assert {"POST"} == {each.method for each in api.requests if each.path == "/v1/files"}
+
+
+def test_a_file_that_cannot_be_written_is_said_and_the_others_come(
+    api: FakeApi, files: FakeFiles, here: Path, joblane: Joblane
+) -> None:
+    api.on_submit = ended()
+    files.leave("a", b"a")
+    files.leave("out/x", b"x")
+    (here / "out").write_text("a file")
+    ran = joblane("run", "-o", "**", "--", "cmd")
+    assert 74 == ran.code
+    why = "out is no directory: an output file needs a directory"
+    kept = "the files are kept; get them with: joblane download 01J0"
+    assert f"joblane: {why}\njoblane: {kept}\n" == ran.said
+    assert b"a" == (here / "a").read_bytes()
+    (here / "a").unlink()
+    ran = joblane("download", "01J0", "--json")
+    assert 74 == ran.code
+    document = json.loads(ran.stdout)
+    assert ["a"] == [file["path"] for file in document["outputs"]]
+    assert [{"path": "out/x", "why": why}] == document["failed"]
 
 
 def test_outputs_lists(files: FakeFiles, joblane: Joblane) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from joblane.client.calls import ApiCall, C, Call, Caller, Send, Work
-from joblane.client.errors import InputError
+from joblane.client.errors import DownloadError, InputError
 from joblane.client.files.models import (
     Input,
     InputFile,
@@ -97,7 +97,8 @@ class FileCalls:
         `submitted` is what this program submitted the job with: its `outputs` count as `paths` do,
         and files that are as its `inputs` has them are replaced.
 
-        Raises `NotFoundError`; `FileError` when a path selects nothing or a file cannot be written.
+        Raises `NotFoundError`; `FileError` when a path selects nothing or the directory cannot be
+        made; `DownloadError` when files could not be written, after all others were.
         """
         from joblane.client.files import download as files
 
@@ -106,24 +107,31 @@ class FileCalls:
         outputs = yield from files.list_outputs(job_id)
         chosen = files.select(outputs.files, paths)
         told, stop = progress or NoProgress(), threading.Event()
-        care, kept = files.Care.of(paths, submitted or {}, replace=replace), dict[str, str]()
+        care = files.Care.of(paths, submitted or {}, replace=replace)
+        kept, failed = dict[str, str](), dict[str, str]()
 
         def run(send: Send) -> None:
             try:
                 every = len(chosen) == len(outputs.files)
                 links = files.Links(job_id, send, all_files=every)
-                kept.update(files.download(chosen, to, links, stop, told, care))
+                found = files.download(chosen, to, links, stop, told, care)
+                kept.update(found.kept)
+                failed.update(found.failed)
             finally:
                 told.end()
 
         yield Work(run, stop.set)
-        return Outputs(
-            [file for file in chosen if file.path not in kept],
+        written = Outputs(
+            [file for file in chosen if file.path not in kept.keys() | failed.keys()],
             outputs.unmatched,
             outputs.skipped,
             outputs.skipped_count,
             sorted(kept.items()),
+            sorted(failed.items()),
         )
+        if failed:
+            raise DownloadError(written)
+        return written
 
 
 def with_uploads(fields: Mapping[str, Any]) -> Call[dict[str, Any]]:

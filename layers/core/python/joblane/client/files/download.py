@@ -1,11 +1,12 @@
 """Output files of a job: their list, and writing them into a directory."""
 
+import errno
 import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 from urllib.parse import quote
 
@@ -15,13 +16,16 @@ from joblane.client.errors import AnswerError, FileError
 from joblane.client.files.destination import Destination, InTheWay
 from joblane.client.files.models import IS_HERE, OutputFile, Outputs, TransferProgress
 from joblane.client.files.storage import SignatureExpired, Storage
-from joblane.client.files.threads import for_each
+from joblane.client.files.threads import Stopped, for_each
 from joblane.client.log_calls import job_path
 from joblane.files.globs import Glob
 from joblane.files.paths import Tree, check_path
 
 SIGNED = 3
 """How often a download is signed again that S3 has refused."""
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Errors that all further files would have as well, each after its download."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MODE = re.compile(r"0?[0-7]{3}")
@@ -114,6 +118,16 @@ class Care:
         return not (self.replace or mine)
 
 
+@dataclass(frozen=True, slots=True)
+class NotWritten:
+    """Files that a download has not written: the reason of each, by its path."""
+
+    kept: dict[str, str] = field(default_factory=dict)
+    """Those that stay as they are here."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Those that cannot be written."""
+
+
 def download(
     files: Sequence[OutputFile],
     to: str | os.PathLike[str],
@@ -121,19 +135,31 @@ def download(
     stop: threading.Event,
     progress: TransferProgress,
     care: Care,
-) -> dict[str, str]:
+) -> NotWritten:
     """Write files of a job below `to`. Raises `FileError`, `AnswerError`, `UnreachableError`.
 
-    Nothing is written if one of the paths is not allowed. Returns why files were not written, by
-    their paths.
+    Nothing is written if one of the paths is not allowed. A file that cannot be written keeps no
+    other one from it, unless the disk is full.
     """
     check(files)
     kept = {file.path: why for file in files if (why := care.hides(file)) is not None}
+    not_written = NotWritten(kept)
     files = [file for file in files if file.path not in kept]
     progress.start("downloading", len(files), sum(file.size for file in files))
     storage, destination = Storage(stop, progress), Destination(to)
 
     def fetch(file: OutputFile) -> None:
+        try:
+            fetch_one(file)
+        except Stopped:
+            raise
+        except FileError as error:
+            cause = error.__cause__
+            if isinstance(cause, OSError) and cause.errno in _FULL:
+                raise
+            not_written.failed[file.path] = str(error)
+
+    def fetch_one(file: OutputFile) -> None:
         there = destination.digest(file.path)
         if care.keeps(file, there):
             kept[file.path] = IS_HERE
@@ -160,7 +186,7 @@ def download(
     finally:
         storage.close()
         destination.close()
-    return kept
+    return not_written
 
 
 def _spells(text: str, path: str) -> bool:

@@ -76,7 +76,9 @@ class Outputs:
     skipped_count: int = 0
     """Number of all paths that were not collected."""
     kept: Sequence[tuple[str, str]] = ()
-    """Files that a download has not written, each with the reason."""
+    """Files that a download has left as they are here, each with the reason."""
+    failed: Sequence[tuple[str, str]] = ()
+    """Files that a download could not write, each with the error; of a `DownloadError` only."""
 
     @property
     def size(self) -> int:

@@ -103,18 +103,17 @@ def run(
     raise typer.Exit(code)
 
 
-def _take_home(job: "JobRef", home: Callable[[], None]) -> int:
+def _take_home(job: "JobRef", home: Callable[[], int]) -> int:
     """Download the output files. Returns the exit code of an error, 0 without one."""
     try:
-        home()
+        code = home()
     except JoblaneError as error:
         terminal.explain(error)
         code = exit_codes.of_error(error)
     except KeyboardInterrupt as error:
         code = exit_code(error)
-    else:
-        return 0
-    terminal.note(f"the files are kept; get them with: joblane download {job.id}")
+    if code:
+        terminal.note(f"the files are kept; get them with: joblane download {job.id}")
     return code
 
 
