@@ -5,8 +5,8 @@ import py_compile
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +14,9 @@ from joblane import Client, InputError
 from joblane.client.cli import exit_codes
 from tests.support.client.command import Joblane, Spawn
 from tests.support.client.fake_api import CUT, FakeApi, Fault, gateway, problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HTML: Fault = (200, {"Content-Type": "text/html"}, b"<html>Please log in</html>")
 DEEP: Fault = (200, {"Content-Type": "application/json"}, b"[" * 100_000)
@@ -263,7 +266,6 @@ def test_an_id_of_the_sdk_stays_one_part_of_the_path(api: FakeApi) -> None:
             with pytest.raises(InputError, match=re.escape(f"{odd!r} is not the ")):
                 call(odd)
     assert api.requests == []
-
 
 
 def test_a_bug_is_one_line_too(joblane: Joblane, monkeypatch: pytest.MonkeyPatch) -> None:

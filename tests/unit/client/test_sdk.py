@@ -30,7 +30,7 @@ from joblane import (
     WaitTimeoutError,
 )
 from joblane.client import errors
-from joblane.client.answers import LogReader
+from joblane.client.answers import LogEntry, LogReader
 from joblane.client.calls import Item, Request, Sleep
 from joblane.client.connection import Connection
 from joblane.client.credentials import StaticToken
@@ -64,7 +64,8 @@ def test_a_character_that_records_cut_is_whole(
 
 @given(text=st.text(), ends=st.lists(st.integers(0, 3), max_size=30))
 def test_text_is_the_same_however_records_cut_it(text: str, ends: list[int]) -> None:
-    data, entries = text.encode(), []
+    data = text.encode()
+    entries: list[LogEntry] = []
     for size in (*ends, len(data)):
         entries.append({"base64": base64.b64encode(data[:size]).decode()})
         data = data[size:]

@@ -148,11 +148,8 @@ _WORDS = st.lists(
 @given(words=_WORDS, joint=st.sampled_from((" ", "", "T")), way=st.sampled_from(("ahead", "back")))
 def test_any_text_is_a_time_or_says_why(words: list[str], joint: str, way: Way) -> None:
     text = joint.join(words)
-    try:
+    with suppress(typer.BadParameter):  # any other error fails the test
         said = times.utc_time("--since", text, way)
-    except typer.BadParameter as error:
-        assert error.message.startswith(f"--since {text!r} ")
-    else:
         assert said is not None
         assert moment(said, NOW, way).at.tzinfo is not None
     with suppress(typer.BadParameter):
@@ -160,7 +157,8 @@ def test_any_text_is_a_time_or_says_why(words: list[str], joint: str, way: Way) 
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [
+    ("text", "seconds"),
+    [
         *(("90s", 90), ("5m", 300), ("1h30m", 5400), ("90", 90), ("0.5m", 30)),
         *(("5 minutes", 300), ("1 hour 30 minutes", 5400), ("2 secs", 2)),
     ],

@@ -294,7 +294,7 @@ def test_a_full_disk_ends_a_download(
         files.leave(f"{number:03}", b"content")
     with monkeypatch.context() as patch:
         patch.setattr("joblane.client.files.destination.os.write", full)
-        with pytest.raises(FileError, match="cannot write .*: No space left on device$"):
+        with pytest.raises(FileError, match=r"cannot write .*: No space left on device$"):
             client.download("01J", home)
     assert [] == list(home.iterdir())
 

@@ -270,7 +270,11 @@ def encode_body(body: Mapping[str, Any]) -> bytes:
     """Write a body as JSON in UTF-8. Raises `InputError`, which names the value that cannot be."""
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-    except (TypeError, ValueError, RecursionError) as error:  # the second is also UnicodeEncodeError
+    except (
+        TypeError,
+        ValueError,
+        RecursionError,
+    ) as error:  # the second is also UnicodeEncodeError
         wrong = None if isinstance(error, RecursionError) else _find_wrong(body, "")
         raise InputError(wrong or f"the submission cannot be written as JSON: {error}") from error
 

@@ -122,9 +122,9 @@ class Care:
 class NotWritten:
     """Files that a download has not written: the reason of each, by its path."""
 
-    kept: dict[str, str] = field(default_factory=dict)
-    """Those that stay as they are here."""
-    failed: dict[str, str] = field(default_factory=dict)
+    kept: dict[str, str]
+    """Those that were not to be written."""
+    failed: dict[str, str]
     """Those that cannot be written."""
 
 
@@ -143,50 +143,62 @@ def download(
     """
     check(files)
     kept = {file.path: why for file in files if (why := care.hides(file)) is not None}
-    not_written = NotWritten(kept)
     files = [file for file in files if file.path not in kept]
     progress.start("downloading", len(files), sum(file.size for file in files))
-    storage, destination = Storage(stop, progress), Destination(to)
+    fetcher = _Fetcher(Destination(to), Storage(stop, progress), links, progress, care, kept)
+    try:
+        for_each(fetcher.fetch, files, stop)
+    finally:
+        fetcher.storage.close()
+        fetcher.destination.close()
+    return NotWritten(fetcher.kept, fetcher.failed)
 
-    def fetch(file: OutputFile) -> None:
+
+@dataclass(frozen=True, slots=True)
+class _Fetcher:
+    """Writes files one by one; called by several threads."""
+
+    destination: Destination
+    storage: Storage
+    links: Links
+    progress: TransferProgress
+    care: Care
+    kept: dict[str, str]
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def fetch(self, file: OutputFile) -> None:
+        """Write a file, or note why not. Raises what ends the download of all."""
         try:
-            fetch_one(file)
+            self._write(file)
         except Stopped:
             raise
         except FileError as error:
-            cause = error.__cause__
-            if isinstance(cause, OSError) and cause.errno in _FULL:
+            if isinstance(cause := error.__cause__, OSError) and cause.errno in _FULL:
                 raise
-            not_written.failed[file.path] = str(error)
+            self.failed[file.path] = str(error)
 
-    def fetch_one(file: OutputFile) -> None:
-        there = destination.digest(file.path)
-        if care.keeps(file, there):
-            kept[file.path] = IS_HERE
-            progress.add(file.size, 1)
+    def _write(self, file: OutputFile) -> None:
+        there = self.destination.digest(file.path)
+        if self.care.keeps(file, there):
+            self.kept[file.path] = IS_HERE
+            self.progress.add(file.size, 1)
             return
-        begin = destination.begin(file.path, int(file.mode, 8), replace=there is not None)
-        url = links.get_first(file)
+        replaces = there is not None
+        begin = self.destination.begin(file.path, int(file.mode, 8), replace=replaces)
+        url = self.links.get_first(file)
         for left in reversed(range(SIGNED)):
             try:
-                storage.fetch(url, file, begin)
+                self.storage.fetch(url, file, begin)
             except SignatureExpired as error:
                 if not left:
                     raise AnswerError(f"cannot download {file.path}: {error}") from error
-                url = links.another(file)
+                url = self.links.another(file)
             except InTheWay:  # it came while this was written
-                kept[file.path] = IS_HERE
+                self.kept[file.path] = IS_HERE
                 return
             else:
-                progress.add(0, 1)
+                self.progress.add(0, 1)
                 return
-
-    try:
-        for_each(fetch, files, stop)
-    finally:
-        storage.close()
-        destination.close()
-    return not_written
 
 
 def _spells(text: str, path: str) -> bool:

@@ -76,7 +76,7 @@ class Outputs:
     skipped_count: int = 0
     """Number of all paths that were not collected."""
     kept: Sequence[tuple[str, str]] = ()
-    """Files that a download has left as they are here, each with the reason."""
+    """Files that a download was not to write, each with the reason."""
     failed: Sequence[tuple[str, str]] = ()
     """Files that a download could not write, each with the error; of a `DownloadError` only."""
 

@@ -21,8 +21,8 @@ _PAGE_BYTES = 4096
 """Size that sysfs gives its files, whatever they hold."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""Another file may have taken a file's place, such as a link or a pipe: neither is followed or waited
-for."""
+"""Another file may have taken a file's place, such as a link or a pipe: neither is followed, nor
+waited for."""
 
 
 class ContentSource(Protocol):
@@ -106,10 +106,10 @@ class LocalFile:
 
 
 def copy_of(path: str, name: str, found: os.stat_result) -> bytes | None:
-    """Read a file whose size does not tell its content, as those of /proc and /sys: they have no
-    block on any disk, and the size 0 or 4096. None for any other file, and for an empty one.
+    """Read a file whose size does not tell its content; None for any other one, and an empty one.
 
-    `name` is for messages. Raises `FileError`.
+    Files of /proc and /sys have no block on any disk, and the size 0 or 4096. `name` is for
+    messages. Raises `FileError`.
     """
     if found.st_blocks or found.st_size not in {0, _PAGE_BYTES}:
         return None

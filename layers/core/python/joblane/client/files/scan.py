@@ -127,35 +127,16 @@ class _Below:
                         )
                     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
                     yield from self._files(here, os.open(entry, flags, dir_fd=descriptor), root)
-                elif stat.S_ISLNK(found.st_mode):
-                    if (file := self._follow_link(here, root)) is not None:
-                        yield file
-                elif not stat.S_ISREG(found.st_mode):
-                    self._leave_out(here, "it is not a regular file or a directory")
                 else:
-                    yield _file(here.path, here.name, here.remote, found)
+                    file = _find_file(here, found, root)
+                    if isinstance(file, str):
+                        self.left_out.append((show(here.name), file))
+                    else:
+                        yield file
         except OSError as error:
             raise FileError(f"cannot read {show(there.name)}: {error.strerror}") from error
         finally:
             os.close(descriptor)
-
-    def _follow_link(self, here: "_Place", root: str) -> LocalFile | None:
-        """Return the file that a link leads to; None if it leads to none of the directory."""
-        try:
-            target = os.path.realpath(here.path, strict=True)
-            found = os.stat(target, follow_symlinks=False)  # noqa: PTH116
-        except OSError as error:
-            return self._leave_out(here, f"it is a link that leads nowhere: {error.strerror}")
-        if not PurePosixPath(target).is_relative_to(root):
-            return self._leave_out(
-                here, f"it is a link that leads out of the directory, to {show(target)}"
-            )
-        if not stat.S_ISREG(found.st_mode):
-            return self._leave_out(here, "it is a link to what is not a regular file")
-        return _file(target, here.name, here.remote, found)
-
-    def _leave_out(self, here: "_Place", why: str) -> None:
-        self.left_out.append((show(here.name), why))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +154,24 @@ class _Place:
             f"{self.name}/{entry}".removeprefix("./").replace("//", "/", 1),
             f"{self.remote}/{entry}".removeprefix("/"),
         )
+
+
+def _find_file(here: _Place, found: os.stat_result, root: str) -> LocalFile | str:
+    """Return the file that is there, or that a link leads to; or why no job can have it."""
+    if not stat.S_ISLNK(found.st_mode):
+        if not stat.S_ISREG(found.st_mode):
+            return "it is not a regular file or a directory"
+        return _file(here.path, here.name, here.remote, found)
+    try:
+        target = os.path.realpath(here.path, strict=True)
+        found = os.stat(target, follow_symlinks=False)  # noqa: PTH116
+    except OSError as error:
+        return f"it is a link that leads nowhere: {error.strerror}"
+    if not PurePosixPath(target).is_relative_to(root):
+        return f"it is a link that leads out of the directory, to {show(target)}"
+    if not stat.S_ISREG(found.st_mode):
+        return "it is a link to what is not a regular file"
+    return _file(target, here.name, here.remote, found)
 
 
 def _file(path: str, name: str, place: str, found: os.stat_result) -> LocalFile:
