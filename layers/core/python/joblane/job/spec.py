@@ -168,8 +168,8 @@ class JobFields(Input):
     params: Params | None = None
     """Parameters of the type: a JSON object that its JSON Schema allows, at most 262,144 bytes."""
     command: Annotated[tuple[Argument, ...], Field(validate_default=True)] = ()
-    """Program and arguments. With the environment they take at most 2,080,768 bytes, each 9 more
-    than its own."""
+    """Program and arguments. With the environment they may have 2,080,768 bytes; each word counts 9
+    more than its own."""
     queue: Name | None = None
     """The queue. Without it the filters of the queues choose, and if none is true it is the
     deployment's default queue."""
