@@ -134,7 +134,7 @@ def logs(
     show = as_json if json else writer
     try:
         if follow:
-            LogFollower(client, give_up_s, show).follow(job_id, tail)
+            LogFollower(client, give_up_s, show, writer.end_lines).follow(job_id, tail)
         else:
             for record in client.logs(job_id, tail=tail):
                 show([record])

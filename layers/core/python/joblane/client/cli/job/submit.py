@@ -174,7 +174,8 @@ def _follow(client: "Client", job: "JobRef", *, raw: bool, as_json: bool, give_u
         terminal.note(f"job {job.id}")
     writer = LogWriter(raw=raw)
     try:
-        LogFollower(client, give_up_s, _log_lines if as_json else writer).follow(job.id)
+        show = _log_lines if as_json else writer
+        LogFollower(client, give_up_s, show, writer.end_lines).follow(job.id)
     finally:
         writer.end()
     job.wait()

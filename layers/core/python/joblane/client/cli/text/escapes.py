@@ -57,8 +57,12 @@ class TerminalText:
         """Escape what still waits, and end a line that another text would be written over."""
         text = self._rest + self._decoder.decode(b"", final=True)
         self._rest = ""
-        shown = self._escape(text)
-        return shown + b"\n" if self._returned else shown
+        return self._escape(text) + self.end_line()
+
+    def end_line(self) -> bytes:
+        """Return the end of a line that has a carriage return; nothing for any other line."""
+        returned, self._returned = self._returned, False
+        return b"\n" if returned else b""
 
     def _escape(self, text: str) -> bytes:
         if not text:
