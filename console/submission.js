@@ -33,6 +33,17 @@ export function specificationOf(job) {
   return fields;
 }
 
+/**
+ * The limits that apply to each attempt, in the API's names, which have their units.
+ * @param {Pick<Job, 'limits' | 'resources'>} job
+ */
+export function limitsOf({ limits, resources }) {
+  /** @type {Record<string, unknown>} */
+  const asked = { ...resources };
+  return Object.entries(limits).filter(([, value]) => value !== null)
+    .map(([name, value]) => `${name} ${value}${(asked[name] ?? null) === null ? ' (default)' : ''}`).join(', ');
+}
+
 /** @param {unknown} value @returns {unknown} */
 function withoutNull(value) {
   if (value === null || typeof value !== 'object' || Array.isArray(value)) return value;

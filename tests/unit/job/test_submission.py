@@ -51,7 +51,11 @@ def test_a_job_is_stored_and_its_message_sent(aws: Cloud, api: Api):
     said = {"v": 1, "job_id": job["id"], "tenant": "acme", "memory_mb": 512}
     assert said == json.loads(message["Body"])
     assert "acme" == message["Attributes"]["MessageGroupId"]
-    assert ("accepted", None) == (job.pop("admission"), job.pop("replaced"))
+    assert ("accepted", None, None) == (
+        job.pop("admission"),
+        job.pop("replaced"),
+        job.pop("warning"),
+    )
     assert (200, job) == api("GET", f"/v1/jobs/{job['id']}")
 
 
@@ -93,6 +97,22 @@ def test_resources_that_no_fleet_gives_are_refused_with_the_most_that_is_allowed
 def test_resources_that_one_fleet_gives_are_accepted(api: Api):
     for resources in ({"memory_mb": 4096, "cpus": 2}, {"memory_mb": 1024, "cpus": 64}):
         assert 202 == api("POST", "/v1/jobs", {"command": ["x"], "resources": resources})[0]
+
+
+def test_a_network_that_no_fleet_of_the_queue_allows_is_refused(aws: Cloud):
+    environment = {**FUNCTION_ENVIRONMENT, "JOBLANE_WITHOUT_HOST_NETWORK": '["default"]'}
+    function = build(Settings.model_validate(environment), aws.clients, time.time)
+    api, job = Api(function), {"command": ["x"], "network": "host"}
+    status, problem = api("POST", "/v1/jobs", job)
+    assert 400 == status
+    said = "must be none or egress: no fleet of queue default allows host (allow_host_network)"
+    assert [{"field": "network", "problem": said}] == problem["errors"]
+    assert 0 == rows(aws)
+    status, answer = api("POST", "/v1/jobs/batch", {"jobs": [job]})
+    assert "network" == answer["entries"][0]["errors"][0]["field"]
+    for other in ({"queue": "bulk"}, {"target": "host:laptop"}, {"network": "egress"}):
+        assert 202 == api("POST", "/v1/jobs", {**job, **other})[0]
+    assert 400 == api("POST", "/v1/jobs", {**job, "target": "_any"})[0]
 
 
 def test_a_large_submission_goes_aside_and_comes_back_whole(aws: Cloud, api: Api):

@@ -345,3 +345,18 @@ def test_ctrl_c_leaves_the_jobs_and_says_how_to_wait_for_them(
     assert code == process.returncode
     last = said.decode().splitlines()[-1]
     assert "3 of 3 jobs continue; wait for all by the same command with --idempotency-key" in last
+
+
+def test_a_warning_of_many_jobs_is_said_once(
+    api: FakeApi, joblane: Joblane, batches: Batches, file: Path
+) -> None:
+    file.write_text("true\ntrue\nfalse\n")
+
+    def warn(job: Any) -> None:
+        if job.data["command"] == ["true"]:
+            batches.entries[next(reversed(batches.entries))]["job"]["warning"] = "nobody is alive"
+
+    api.on_submit = warn
+    ran = joblane("submit", "--each", str(file))
+    assert (0, 3) == (ran.code, len(ran.stdout.split()))
+    assert ["joblane: 2 of the jobs: nobody is alive"] == without_key(ran.said)

@@ -139,6 +139,11 @@ def test_the_refusal_of_a_full_key_is_a_sentence(api: FakeApi, joblane: Joblane,
         ({"admission": "accepted", "replaced": None}, ""),
         ({"admission": "coalesced"}, "job 01J0 stands for this one"),
         ({"admission": "replaced", "replaced": "01HX"}, "job 01HX of the same key is skipped"),
+        ({"admission": "accepted", "warning": None}, ""),
+        (
+            {"admission": "accepted", "warning": "no live agent can give it cpus"},
+            "joblane: no live agent can give it cpus\n",
+        ),
     ],
 )
 def test_what_became_of_the_submission_is_said(

@@ -25,6 +25,8 @@ class JobJson(TypedDict, total=False):
     exit_code: int | None
     signal: int | None
     outcome: str | None
+    limits: dict[str, Any]
+    """The limits that apply to its attempts; `resources` are those that were asked for."""
     usage: dict[str, Any] | None
     agent: str | None
     queue: str
@@ -52,6 +54,8 @@ class JobJson(TypedDict, total=False):
     """How a submission was admitted: accepted, coalesced or replaced."""
     replaced: str | None
     """Id of the job that was skipped for this one."""
+    warning: str | None
+    """Why no live agent can serve a job that was just submitted."""
 
 
 class LogEntry(TypedDict, total=False):

@@ -159,7 +159,8 @@ class Client(BaseClient[JobRef, Connection]):
         params are a mapping, and the `result` of a completed job is in `job.data`.
 
         If the key of a job, by its type or its `concurrency`, is full, raises `KeyFullError`, or
-        returns an earlier job or one that replaced another: see `job.admission`.
+        returns an earlier job or one that replaced another: see `job.admission`. `job.warning` says
+        why no live agent can serve it now; it waits then.
 
         The job belongs to the caller's trace: to the current span if the program uses
         OpenTelemetry, else to the variables TRACEPARENT and TRACESTATE if they are set.

@@ -107,7 +107,7 @@ class Input(BaseModel):
 
 
 class Resources(Input):
-    """Limits of one attempt; a limit that the host cannot apply fails the job before it starts."""
+    """Limits of one attempt. A host that cannot apply one leaves the job to another agent."""
 
     cpus: Annotated[float, Field(gt=0, le=1024)] | None = None
     """CPU bandwidth: 0.5 is half of one core. Without it, running jobs share the cores equally."""
@@ -133,6 +133,16 @@ class Resources(Input):
         return self.memory_mb or DEFAULT_MEMORY_MB
 
     @property
+    def processes(self) -> int:
+        """Most processes and threads that it may have."""
+        return self.pids or DEFAULT_PIDS
+
+    @property
+    def tmp(self) -> int:
+        """Size of /tmp in MiB, as agents set it."""
+        return self.tmp_mb or max(1, min(DEFAULT_TMP_MB, self.memory // 2))
+
+    @property
     def asked(self) -> frozenset[str]:
         """Names of the limits that are asked for, and that not every host can apply."""
         limits = ("cores", "cpus", "disk_mb", "io_bps", "memory_mb")
@@ -141,8 +151,7 @@ class Resources(Input):
     @property
     def work_mb(self) -> int:
         """Size of the work directory in MiB, as agents set it."""
-        default = max(1, min(DEFAULT_TMP_MB, self.memory // 2))
-        return self.disk_mb or self.tmp_mb or default
+        return self.disk_mb or self.tmp
 
 
 class Retry(Input):
@@ -243,6 +252,11 @@ class JobFields(Input):
     that of the request's header, and without that one is made; so also if it is invalid."""
     tracestate: str | None = None
     """What comes with `traceparent`; invalid or missing without it, it is left out."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What not every host can give it, in the words of `Heartbeat.lacks`."""
+        return self.resources.asked | ({"egress"} if self.network == "egress" else set())
 
 
 class Submission(JobFields):

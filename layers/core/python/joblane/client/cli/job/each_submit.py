@@ -50,6 +50,8 @@ class EachSubmission:
     """Ids of accepted jobs, with the numbers of their lines."""
     accepted: int = 0
     refused: int = 0
+    warnings: Counter[str] = field(default_factory=Counter)
+    """What keeps all live agents from starting accepted jobs, and how many."""
 
     def send(self, *, prints_ids: bool) -> None:
         """Submit all; exits if the API fails, and says how to go on."""
@@ -79,6 +81,8 @@ class EachSubmission:
             raise
         finally:
             line.clear()
+        for warning, count in self.warnings.most_common(SHOWN):
+            terminal.note(f"{count:,} of the jobs: {warning}")
         if self.refused > SHOWN:
             terminal.note(f"{self.refused - SHOWN:,} more were refused")
         if self.refused:
@@ -111,6 +115,8 @@ class EachSubmission:
         if isinstance(job, dict) and isinstance(job.get("id"), str):
             self.accepted += 1
             self.jobs[job["id"]] = line.number
+            if job.get("warning"):
+                self.warnings[str(job["warning"])] += 1
             if self.as_json:
                 terminal.json_line({"line": line.number, "submitted": job})
             elif prints_ids:

@@ -13,6 +13,7 @@ from joblane.client.answers import is_group
 from joblane.client.cli import exit_codes
 from joblane.client.cli.files.files import take_home
 from joblane.client.cli.job.options import JobOptions
+from joblane.client.cli.job.warning import note_warning
 from joblane.client.cli.options import Each, GiveUp, Json, Raw, connect, with_fields
 from joblane.client.cli.signals import Terminated, exit_code
 from joblane.client.cli.text import terminal
@@ -118,12 +119,13 @@ def _take_home(job: "JobRef", home: Callable[[], int]) -> int:
 
 
 def _note_admission(job: "JobRef") -> None:
-    """Say on stderr what the job's key has done, if it did anything."""
+    """Say on stderr what the job's key has done, and what keeps all agents from starting it."""
     match job.data.get("admission"):
         case "coalesced":
             terminal.note(f"its key is full; job {job.id} stands for this one, which was not made")
         case "replaced":
             terminal.note(f"job {job.data.get('replaced')} of the same key is skipped for this one")
+    note_warning(job)
 
 
 def _handle_interrupt(client: "Client", job: "JobRef", *, asks: bool) -> None:
