@@ -81,6 +81,9 @@ class EachSubmission:
             raise
         finally:
             line.clear()
+        self._note_result()
+
+    def _note_result(self) -> None:
         for warning, count in self.warnings.most_common(SHOWN):
             terminal.note(f"{count:,} of the jobs: {warning}")
         if self.refused > SHOWN:
