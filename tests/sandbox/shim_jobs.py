@@ -80,7 +80,13 @@ class Room:
         self.epoch += 1
         directory = make_directory(self.jobs, self.epoch)
         starter = job_starter(self.launcher, self.shims, self.jobs, until_s, reuse=self.reuse)
-        spec = Spec(("/bin/sh", "-c", script), {}, SandboxLimits(), **changes)
+        fields = {
+            "argv": ("/bin/sh", "-c", script),
+            "env": {},
+            "limits": SandboxLimits(),
+            **changes,
+        }
+        spec = Spec(**fields)
         shim, sandbox = starter.start_in(directory, head, spec, typed=typed)
         self._open.append((shim, sandbox))
         return directory, shim, sandbox

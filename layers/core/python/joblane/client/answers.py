@@ -5,6 +5,8 @@ Fields that this version does not know are kept, so that an older client shows t
 
 import base64
 import binascii
+import codecs
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypedDict, cast
 
@@ -129,25 +131,41 @@ class LogRecord:
     """When the job wrote it: RFC 3339, UTC."""
     data: bytes
     """The bytes, exactly as the job wrote them."""
+    text: str
+    """The bytes as text. A character that is cut at the end of a record is whole in the next one of
+    the same stream; one that is cut at the end of an attempt is in `data` only. What is not UTF-8
+    becomes U+FFFD."""
     entry: LogEntry = field(repr=False, compare=False)
     """The record as the API sent it."""
 
-    @property
-    def text(self) -> str:
-        """The bytes as text; what is not UTF-8 becomes U+FFFD."""
-        return self.data.decode("utf-8", "replace")
 
+class LogReader:
+    """Reads the entries of one job's log in their order, and each stream as one text."""
 
-def log_record(entry: LogEntry) -> LogRecord:
-    """Read one entry of a log page. Raises `AnswerError` for invalid base64."""
-    return LogRecord(
-        attempt=entry.get("attempt", 0),
-        seq=entry.get("seq", 0),
-        stream=entry.get("stream", "stdout"),
-        time=entry.get("time", ""),
-        data=_data(entry),
-        entry=entry,
-    )
+    def __init__(self) -> None:
+        self._attempt = 0
+        self._texts: dict[str, codecs.IncrementalDecoder] = {}
+
+    def read(self, entries: Iterable[LogEntry]) -> list[LogRecord]:
+        """Read the next entries. Raises `AnswerError` for invalid base64."""
+        return [self._record(entry) for entry in entries]
+
+    def _record(self, entry: LogEntry) -> LogRecord:
+        attempt, stream = entry.get("attempt", 0), entry.get("stream", "stdout")
+        if attempt != self._attempt:  # what an attempt has not ended, another one does not
+            self._attempt, self._texts = attempt, {}
+        if stream not in self._texts:
+            self._texts[stream] = codecs.getincrementaldecoder("utf-8")("replace")
+        data = _data(entry)
+        return LogRecord(
+            attempt=attempt,
+            seq=entry.get("seq", 0),
+            stream=stream,
+            time=entry.get("time", ""),
+            data=data,
+            text=self._texts[stream].decode(data),
+            entry=entry,
+        )
 
 
 def _data(entry: LogEntry) -> bytes:
