@@ -10,7 +10,7 @@ from joblane.condition.names import default_condition, scope_name, unscope_name
 from joblane.files.models import OutputSummary
 from joblane.formats.text import shorten
 from joblane.job.head import Head
-from joblane.state.lifecycle import Outcome, outcome_of
+from joblane.state.lifecycle import Outcome, outcome_of, read_exit_codes
 from joblane.state.result import ResultObject
 
 FAILURE_CHARS = 110
@@ -73,12 +73,17 @@ def judge(head: Head, ending: Ending, stop: StopReason | None, at_ms: int) -> At
         exit_code=ending.exit_code,
         timed_out=ending.timed_out or ending.silent,
         oom_killed=ending.oom_killed,
+        codes=read_exit_codes(
+            head.spec.exit_codes,
+            typed=head.spec.type is not None,
+            waits=bool(named or head.spec.requires),
+        ),
     )
     blocked_by = condition if outcome is Outcome.BLOCKED else None
     match outcome:
         case Outcome.BLOCKED:
             says = "the job named what it waits for:" if named else "waits for"
-            reason = f"exit code 75: {says} {unscope_name(condition)}"
+            reason = f"exit code {ending.exit_code}: {says} {unscope_name(condition)}"
         case Outcome.TIMED_OUT if ending.silent:
             reason = f"no heartbeat for {head.spec.heartbeat_timeout_s or 0:g} s"
         case Outcome.TIMED_OUT:

@@ -227,11 +227,12 @@ def test_a_real_job_does_not_start_before_what_it_requires_is_there(
 
 
 @pytest.mark.usefixtures("hurry")
-def test_a_real_job_that_exits_75_comes_back_until_it_can_run(cloud: Cloud, http: Http):
+def test_a_real_job_that_exits_as_blocked_comes_back_until_it_can_run(cloud: Cloud, http: Http):
     cloud.start_agent("blocked")
     mark = marker()
     script = f"trap 'exit 75' USR1; {STOPS} # {mark}"
-    job_id = submit(http, "sh", "-c", script, retry={"max_attempts": 1})
+    once, codes = {"max_attempts": 1}, {"blocked": [75]}
+    job_id = submit(http, "sh", "-c", script, retry=once, exit_codes=codes)
     go_on(mark, signal.SIGUSR1)
     job = wait_for(http, job_id, "blocked")
     assert "exit code 75: waits for app:default" in job["reason"]
@@ -294,10 +295,8 @@ def test_a_job_without_network_has_no_address_of_its_choice_fetched(
     cloud.start_agent("silent")
     name = f"{service.condition}?token=$SECRET"
     said = f"""echo "{{\\"block\\": \\"{name}\\"}}" >&3; read answer <&3; echo "$answer" """
-    once = {"max_attempts": 1}
-    job_id = submit(
-        http, "sh", "-c", f"{said}; exit 75", env={"SECRET": "s3cret"}, network="none", retry=once
-    )
+    fields = {"network": "none", "retry": {"max_attempts": 1}, "exit_codes": {"blocked": [75]}}
+    job_id = submit(http, "sh", "-c", f"{said}; exit 75", env={"SECRET": "s3cret"}, **fields)
     job = wait_for(http, job_id, "blocked")
     assert ("app:default", "none") == (job["condition"], job["network"])
     # Its list is tested and lets it go, so whatever was to be fetched has been.

@@ -232,6 +232,16 @@ def test_a_lost_agent_is_named_before_the_run(agent: Heartbeat | None, words: st
             "the program was not found",
             "logs",
         ),
+        (
+            {"state": State.DEAD, "outcome": Outcome.FAILED, "exit_code": 75},
+            "exit code 75 is an ordinary failure unless the job has requires",
+            "logs",
+        ),
+        (
+            {"state": State.FAILED, "outcome": Outcome.PERMANENT, "exit_code": 65},
+            "exit code 65 of a handler says that another attempt would fail",
+            "logs",
+        ),
         ({"state": State.EXPIRED, "resubmitted_as": OTHER}, f"job {OTHER} repeats it", "get"),
         ({"state": State.PARTIAL_FAILURE}, "retry the members that failed", "get --failed"),
     ],
@@ -244,6 +254,12 @@ def test_an_ended_job_says_how_and_what_to_do_next(
     assert "ended" == reasons[0].code
     assert any(words in reason.text for reason in reasons)
     assert f"joblane {command} " in reasons[0].commands[0]
+
+
+def test_a_code_that_the_job_names_as_permanent_is_explained_as_its_own():
+    head = job(State.FAILED, attempt=1, exit_codes={"permanent": [3]})
+    reasons = explain(Situation(replace(head, outcome=Outcome.PERMANENT, exit_code=3), NOW))
+    assert "its exit_codes say of 3 that another attempt would fail as well" == reasons[1].text
 
 
 def test_a_group_whose_members_have_all_ended_is_about_to_follow():

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from joblane.client.fan_out import Mapped
     from joblane.client.fields import (
         Concurrency,
+        ExitCodes,
         Filters,
         Notify,
         Resources,
@@ -69,6 +70,7 @@ __all__ = [
     "Concurrency",
     "ConfigError",
     "Context",
+    "ExitCodes",
     "FileError",
     "Files",
     "Filters",
@@ -117,6 +119,7 @@ _MODULES = {
     "Client": "client.clients",
     "Concurrency": "client.fields",
     "Context": "handler.job",
+    "ExitCodes": "client.fields",
     "Files": "client.files.calls",
     "Filters": "client.fields",
     "FollowPolicy": "client.follow",

@@ -51,8 +51,31 @@ def test_the_last_attempt_ends_dead(aws: Cloud, launcher: Launcher):
     assert "SIGKILL" in head.timeline[-1].reason
 
 
-def test_exit_65_is_not_tried_again(aws: Cloud, launcher: Launcher):
-    assert State.FAILED is run(aws, launcher, "/bin/sh", "-c", "exit 65").state
+CODES = {"permanent": [65], "blocked": [3]}
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "state"),
+    [
+        (65, {}, State.RETRY),
+        (75, {}, State.RETRY),
+        (75, {"retry": {"max_attempts": 1}}, State.DEAD),
+        (65, {"exit_codes": CODES}, State.FAILED),
+        (3, {"exit_codes": CODES}, State.BLOCKED),
+        (75, {"exit_codes": CODES}, State.RETRY),
+        (75, {"requires": ["app:billing"]}, State.BLOCKED),
+        (75, {"requires": ["app:billing"], "exit_codes": {"permanent": [75]}}, State.FAILED),
+    ],
+)
+def test_an_exit_code_means_what_the_job_says(
+    aws: Cloud, launcher: Launcher, code: int, fields: dict[str, Any], state: State
+):
+    head, _ = say(aws, launcher, f"exit {code}", **fields)
+    assert (state, code) == (head.state, head.exit_code)
+    if state is State.BLOCKED:
+        waits_for = "billing" if "requires" in fields else "default"
+        assert f"app:acme/{waits_for}" == head.condition
+        assert f"exit code {code}: waits for app:{waits_for}" == head.timeline[-1].reason
 
 
 def test_a_command_that_is_not_there_says_so(aws: Cloud, launcher: Launcher):
@@ -219,7 +242,7 @@ sys.exit(75)
 
 
 @pytest.mark.parametrize(
-    ("code", "state"), [(0, State.COMPLETED), (65, State.FAILED), (3, State.RETRY)]
+    ("code", "state"), [(0, State.COMPLETED), (65, State.RETRY), (3, State.RETRY)]
 )
 def test_another_exit_code_wins_over_what_was_named(
     aws: Cloud, launcher: Launcher, code: int, state: State
@@ -260,13 +283,13 @@ def test_a_job_may_wait_for_its_own_tenants_quota(aws: Cloud, launcher: Launcher
 
 def test_a_condition_that_is_none_is_answered_and_not_waited_for(aws: Cloud, launcher: Launcher):
     head, out = say(aws, launcher, NAMED.replace("http:", "ftp:") + "exit 75")
-    assert "app:acme/default" == head.condition
+    assert (State.RETRY, None) == (head.state, head.condition)
     assert "must start with one of http:" in out
 
 
 def test_an_application_of_another_tenant_is_none(aws: Cloud, launcher: Launcher):
     head, out = say(aws, launcher, NAMED.replace("http:https:/", "app:other") + "exit 75")
-    assert "app:acme/default" == head.condition
+    assert (State.RETRY, None) == (head.state, head.condition)
     assert "must name an application" in out
 
 
