@@ -42,7 +42,7 @@ class AttemptResult:
     ending: Ending | None = None
     """None when the job was not started, or its shim was killed."""
     records: int | None = None
-    """Log records that the job has written; None when that is unknown."""
+    """Log records that the job has written, all of them stored; None if that is unknown."""
     started: bool = True
     """Whether the job may have run."""
     stored_bytes: int | None = None

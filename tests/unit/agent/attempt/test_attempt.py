@@ -1,11 +1,13 @@
 """One attempt from claim to settled outcome, in a real sandbox, over an AWS in this process."""
 
 import asyncio
+import threading
 import time
 from typing import Any
 
 import pytest
 
+from ec2_agent.attempt import run as attempts
 from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.sandbox.launcher import Launcher
 from joblane.job.head import Head
@@ -190,6 +192,24 @@ def test_a_flood_keeps_its_beginning_and_says_what_is_missing(aws: Cloud, launch
     assert State.COMPLETED is head.state
     assert head.timeline[-1].records is not None
     assert head.timeline[-1].records > 1000
+
+
+def test_records_count_only_if_all_of_them_are_stored(
+    aws: Cloud, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+):
+    """Readers go on after that number, also if the next start has begun."""
+    monkeypatch.setattr(attempts, "SHIP_TIMEOUT_S", 0.05)
+    _, attempt = begin(aws, launcher, command=["/bin/echo", "hello"])
+    recorded = threading.Event()
+    monkeypatch.setattr(attempt.parts.output, "write", lambda *_: recorded.wait(20))
+
+    async def scenario() -> None:
+        await attempt.run()
+        recorded.set()
+
+    asyncio.run(scenario())
+    head = aws.job(JOB)
+    assert (State.COMPLETED, None) == (head.state, head.timeline[-1].records)
 
 
 def test_bytes_that_are_not_utf8_survive(aws: Cloud, launcher: Launcher):

@@ -55,6 +55,7 @@ class JobJson(TypedDict, total=False):
 class LogEntry(TypedDict, total=False):
     """A piece of output: `text` with its line ends, or `base64` when it is not UTF-8."""
 
+    epoch: int
     attempt: int
     seq: int
     stream: str
@@ -72,6 +73,8 @@ class LogPage(TypedDict, total=False):
     """Cursor of the next page; always present."""
     state: str
     """State of the job when the page was read."""
+    more: bool
+    """True when more can be read at once, also after a page without records."""
     complete: bool
     """True when no record can follow this page."""
 
@@ -116,9 +119,13 @@ class JobPage(TypedDict, total=False):
 class LogRecord:
     """A piece of a job's output, usually one line."""
 
+    epoch: int
+    """Number of the claim by an agent: each time that the job was started has its own."""
     attempt: int
+    """Number of the attempt. A start that was blocked or interrupted does not count as one, so the
+    next one may have the same number."""
     seq: int
-    """Counts within an attempt, over all streams."""
+    """Counts within a claim, over all streams; `epoch` and `seq` together identify a record."""
     stream: str
     """`stdout` or `stderr` of the job, or `joblane` for messages of the agent."""
     time: str
@@ -137,6 +144,7 @@ class LogRecord:
 def log_record(entry: LogEntry) -> LogRecord:
     """Read one entry of a log page. Raises `AnswerError` for invalid base64."""
     return LogRecord(
+        epoch=entry.get("epoch", 0),
         attempt=entry.get("attempt", 0),
         seq=entry.get("seq", 0),
         stream=entry.get("stream", "stdout"),
