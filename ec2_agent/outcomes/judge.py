@@ -18,6 +18,15 @@ FAILURE_CHARS = 110
 attempt, when the next one starts) has up to 50, and must not be cut."""
 
 
+NOT_THERE = ("No such file or directory", "File name too long")
+"""What a sandbox says of a program that has no file; it explains why one that has a file does not
+run."""
+
+
+PROGRAM_CHARS = 40
+"""Characters of a program's name in a reason, where another one is suggested."""
+
+
 class StopReason(Enum):
     """Why a running job was asked to stop."""
 
@@ -91,7 +100,7 @@ def judge(head: Head, ending: Ending, stop: StopReason | None, at_ms: int) -> At
         case Outcome.OOM_KILLED:
             reason = f"ran out of memory ({_memory_limit(head)}) after {wall}"
         case _ if ending.error is not None:
-            reason = f"exit code {ending.exit_code}: {ending.error}"
+            reason = f"exit code {ending.exit_code}: {_explain(head, ending.error)}"
         case Outcome.FAILED | Outcome.PERMANENT if ending.failure and ending.exit_code is not None:
             reason = shorten(ending.failure, FAILURE_CHARS)
         case _ if ending.signal is not None:
@@ -155,6 +164,16 @@ def _judge_stopped(head: Head, stop: StopReason, at_ms: int, how: str) -> tuple[
     if stop is StopReason.DEADLINE:  # whatever the clock says now: AWS's time may have set it back
         return judge_expired(head, how)
     return judge_cancelled(head, at_ms, how)
+
+
+def _explain(head: Head, error: str) -> str:
+    """Say why the command was not run. What is said of its program comes last, and stays whole."""
+    program = next(iter(head.spec.command), "")
+    if len(program.split()) > 1 and error.endswith(NOT_THERE):
+        name = shorten(program, PROGRAM_CHARS)
+        return f"there is no program {name!r}; for a command line write sh -c '...'"
+    cut = len(error) - FAILURE_CHARS
+    return error if cut <= 0 else f"\N{HORIZONTAL ELLIPSIS}{error[cut + 1 :]}"
 
 
 def _signal_name(number: int) -> str:

@@ -229,7 +229,7 @@ def test_a_lost_agent_is_named_before_the_run(agent: Heartbeat | None, words: st
         ({"state": State.DEAD, "outcome": Outcome.TIMED_OUT}, "it may run for 600 s", "logs"),
         (
             {"state": State.DEAD, "outcome": Outcome.FAILED, "exit_code": 127},
-            "the program was not found",
+            "was not found",
             "logs",
         ),
         (

@@ -80,6 +80,25 @@ def test_an_exit_code_means_what_the_job_says(
         assert f"exit code {code}: waits for app:{waits_for}" == head.timeline[-1].reason
 
 
+@pytest.mark.parametrize(
+    ("program", "code", "why"),
+    [
+        ("echo hello world", 127, "there is no program 'echo hello world'; for a command line"),
+        ("echo " + 50 * "hello ", 126, "there is no program 'echo hello hello hello hello hello…'"),
+        ("/none/" + 99 * "x/", 127, "…x/x/x/x/x/x/"),
+    ],
+)
+def test_a_command_line_in_one_word_says_how_to_write_it(
+    aws: Cloud, launcher: Launcher, program: str, code: int, why: str
+):
+    head = run(aws, launcher, program, retry={"max_attempts": 1})
+    assert (State.DEAD, code) == (head.state, head.exit_code)
+    reason = head.timeline[-1].reason
+    assert reason.startswith(f"exit code {code}: {why}")
+    assert ("sh -c '...'" in reason) == (" " in program)
+    assert reason.endswith("(attempt 1 of 1)")
+
+
 def test_a_command_that_is_not_there_says_so(aws: Cloud, launcher: Launcher):
     head = run(aws, launcher, "/no/such/program")
     assert 127 == head.exit_code

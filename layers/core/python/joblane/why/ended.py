@@ -114,7 +114,7 @@ _EXIT_CODES = {
     "exit_codes name it as permanent",
     EXIT_BLOCKED: f"exit code {EXIT_BLOCKED} is an ordinary failure unless the job has requires, "
     "has named a condition on its line, or its exit_codes name it as blocked",
-    127: "exit code 127 often means that the program was not found",
+    127: "exit code 127 often means that a program, or what it needs to run, was not found",
     126: "exit code 126 often means that the program cannot be executed",
 }
 """What exit codes of an ordinary failure say: of sysexits.h, of shells and of the sandbox."""
