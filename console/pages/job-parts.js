@@ -9,7 +9,7 @@ import { Copy, Facts, Failure, Id, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { href } from '../router.js';
 import { summary } from '../session.js';
-import { limitsOf, specificationOf } from '../submission.js';
+import { exitCodes, limitsOf, specificationOf } from '../submission.js';
 import { bytes, duration, now } from '../time.js';
 import { rows, totals } from '../timeline.js';
 import { html, useState, useStore } from '../view.js';
@@ -71,6 +71,7 @@ export function Specification({ job }) {
       ['Limits', limitsOf(job)],
       ['Time limit of an attempt', duration(job.timeout_s)],
       ['Attempts', job.retry.max_attempts === 1 ? 1 : `${job.retry.max_attempts}, with waits of up to ${job.retry.backoff_s.slice(0, job.retry.max_attempts - 1).map((s) => duration(s)).join(', ')}`],
+      ['Exit codes', exitCodes(job.exit_codes)],
       ['Restartable', job.restartable ? null : 'no'],
       ['Network', job.network],
       ['Standard error', job.merge_stderr ? 'a part of standard output' : null],

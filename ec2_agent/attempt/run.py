@@ -203,6 +203,8 @@ class Attempt:
             if ending is None
             else judge(head, ending, self._stop, now_ms)
         )
+        if not shipper.complete:  # readers count on the number only if all of it is stored
+            result = replace(result, records=None)
         collected = await self.parts.files.collect(
             head, job, result, lambda: not self._abandoned, self._note
         )

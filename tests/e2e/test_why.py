@@ -80,7 +80,7 @@ def test_with_an_agent_the_reason_follows_the_job(http: Http, ask: Ask):
     runs = submit(http, "sleep", "600")
     fails = submit(http, "sh", "-c", "exit 3", retry={"max_attempts": 2, "backoff_s": [3600]})
     dies = submit(http, "sh", "-c", "exit 127", retry={"max_attempts": 1})
-    blocks = submit(http, "sh", "-c", "exit 75")
+    blocks = submit(http, "sh", "-c", "exit 75", exit_codes={"blocked": [75]})
     wait_for(http, runs, "active")
     wait_for(http, fails, "retry")
     wait_for(http, dies, "dead")

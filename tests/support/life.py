@@ -5,6 +5,7 @@ import random
 from typing import Any
 
 from joblane.formats.times import rfc3339
+from joblane.state.lifecycle import EXIT_BLOCKED, EXIT_PERMANENT
 from tests.support.dynamodb import Tables
 from tests.support.network import Killed
 from tests.support.promises import Promises
@@ -79,6 +80,7 @@ class Life:
         rng, now_ms = self.rng, int(self.world.clock.now * 1000)
         job: dict[str, Any] = {
             "command": ["true"],
+            "exit_codes": {"permanent": [EXIT_PERMANENT], "blocked": [EXIT_BLOCKED]},
             "priority": rng.choice(["high", "default", "low"]),
             "restartable": rng.random() < 0.7,
             "resources": {"memory_mb": rng.choice([64, 512, 1024])},

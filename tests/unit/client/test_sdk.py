@@ -138,6 +138,19 @@ def test_logs_end_with_what_is_there_even_if_the_cursor_moves(api: FakeApi, clie
     assert len(api.requests) == 1
 
 
+def test_logs_go_on_after_a_page_without_records_if_there_is_more(
+    api: FakeApi, client: Any
+) -> None:
+    """Of a job whose first starts wrote nothing."""
+    said = {"epoch": 9, "attempt": 1, "seq": 1, "stream": "stdout", "text": "x"}
+    pages: list[dict[str, Any]] = [
+        {"entries": [], "next": "a", "more": True, "complete": False},
+        {"entries": [said], "next": "b", "more": False, "complete": False},
+    ]
+    api.faults += [(200, {}, json.dumps(page).encode()) for page in pages]
+    assert [(9, 1, 1)] == [(r.epoch, r.attempt, r.seq) for r in client.logs("01J")]
+
+
 def test_following_waits_as_long_as_a_throttling_api_asks(api: FakeApi) -> None:
     api.add().end()
     api.faults.append((429, {"Retry-After": "7"}, b"{}"))

@@ -38,6 +38,7 @@ class Done(BaseModel):
     items="/tickets",
     key=Key("zendesk", "/origin", 7, max_queued=3, when_full="coalesce"),
     retry={"max_attempts": 2},
+    exit_codes={"permanent": [2]},
     env={"A": "b"},
 )
 def sync(params: Sync, job: Job) -> Done:
@@ -63,6 +64,7 @@ def test_a_definition_has_all_that_was_declared():
     assert contract["defaults"] == {
         "queue": "slow",
         "retry": {"max_attempts": 2},
+        "exit_codes": {"permanent": [2]},
         "env": {"A": "b"},
     }
     assert contract["items"] == "/tickets"

@@ -231,7 +231,17 @@ def test_a_lost_agent_is_named_before_the_run(agent: Heartbeat | None, words: st
         ({"state": State.DEAD, "outcome": Outcome.TIMED_OUT}, "it may run for 600 s", "logs"),
         (
             {"state": State.DEAD, "outcome": Outcome.FAILED, "exit_code": 127},
-            "the program was not found",
+            "was not found",
+            "logs",
+        ),
+        (
+            {"state": State.DEAD, "outcome": Outcome.FAILED, "exit_code": 75},
+            "exit code 75 is an ordinary failure unless the job has requires",
+            "logs",
+        ),
+        (
+            {"state": State.FAILED, "outcome": Outcome.PERMANENT, "exit_code": 65},
+            "exit code 65 of a handler says that another attempt would fail",
             "logs",
         ),
         ({"state": State.EXPIRED, "resubmitted_as": OTHER}, f"job {OTHER} repeats it", "get"),
@@ -306,6 +316,12 @@ def test_an_end_says_what_joblane_toml_refuses_now():
     )
     text = first(Situation(stale, NOW, queue=replace(OPEN, declared=False))).text
     assert text.endswith("queue default is not this tenant's any more: submit it to another queue")
+
+
+def test_a_code_that_the_job_names_as_permanent_is_explained_as_its_own():
+    head = job(State.FAILED, attempt=1, exit_codes={"permanent": [3]})
+    reasons = explain(Situation(replace(head, outcome=Outcome.PERMANENT, exit_code=3), NOW))
+    assert "its exit_codes say of 3 that another attempt would fail as well" == reasons[1].text
 
 
 def test_a_group_whose_members_have_all_ended_is_about_to_follow():

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from joblane.client.fan_out import Mapped
     from joblane.client.fields import (
         Concurrency,
+        ExitCodes,
         Filters,
         Notify,
         Resources,
@@ -71,6 +72,7 @@ __all__ = [
     "ConfigError",
     "Context",
     "DownloadError",
+    "ExitCodes",
     "FileError",
     "Files",
     "Filters",
@@ -119,6 +121,7 @@ _MODULES = {
     "Client": "client.clients",
     "Concurrency": "client.fields",
     "Context": "handler.job",
+    "ExitCodes": "client.fields",
     "Files": "client.files.calls",
     "Filters": "client.fields",
     "FollowPolicy": "client.follow",

@@ -34,6 +34,21 @@ def answer(value: object) -> Fault:
     return 200, {"Content-Type": "application/json"}, json.dumps(value).encode()
 
 
+@pytest.mark.parametrize(
+    ("codes", "shown"),
+    [
+        ({"permanent": [], "blocked": []}, []),
+        ({"permanent": [], "blocked": [75]}, ["exit_codes   blocked=75"]),
+    ],
+)
+def test_get_leaves_out_what_is_empty(
+    api: FakeApi, joblane: Joblane, codes: dict[str, list[int]], shown: list[str]
+) -> None:
+    api.add(exit_codes=codes)
+    lines = joblane("get", "01J").stdout.decode().splitlines()
+    assert shown == [line for line in lines if line.startswith("exit_codes")]
+
+
 def test_ls_is_a_plain_table_in_a_pipe(api: FakeApi, joblane: Joblane) -> None:
     """Newest first, nothing cut, no colours, control characters shown."""
     api.add("01A", name="web tests", command=["sh", "-c", "echo \x1b[31m" + "x" * 300])

@@ -61,6 +61,7 @@ class JobJson(TypedDict, total=False):
 class LogEntry(TypedDict, total=False):
     """A piece of output: `text` with its line ends, or `base64` when it is not UTF-8."""
 
+    epoch: int
     attempt: int
     seq: int
     stream: str
@@ -78,6 +79,8 @@ class LogPage(TypedDict, total=False):
     """Cursor of the next page; always present."""
     state: str
     """State of the job when the page was read."""
+    more: bool
+    """True when more can be read at once, also after a page without records."""
     complete: bool
     """True when no record can follow this page."""
 
@@ -122,9 +125,13 @@ class JobPage(TypedDict, total=False):
 class LogRecord:
     """A piece of a job's output, usually one line."""
 
+    epoch: int
+    """Number of the claim by an agent: each time that the job was started has its own."""
     attempt: int
+    """Number of the attempt. A start that was blocked or interrupted does not count as one, so the
+    next one may have the same number."""
     seq: int
-    """Counts within an attempt, over all streams."""
+    """Counts within a claim, over all streams; `epoch` and `seq` together identify a record."""
     stream: str
     """`stdout` or `stderr` of the job, or `joblane` for messages of the agent."""
     time: str
@@ -143,7 +150,7 @@ class LogReader:
     """Reads the entries of one job's log in their order, and each stream as one text."""
 
     def __init__(self) -> None:
-        self._attempt = 0
+        self._epoch = 0
         self._texts: dict[str, codecs.IncrementalDecoder] = {}
 
     def read(self, entries: Iterable[LogEntry]) -> list[LogRecord]:
@@ -151,14 +158,15 @@ class LogReader:
         return [self._record(entry) for entry in entries]
 
     def _record(self, entry: LogEntry) -> LogRecord:
-        attempt, stream = entry.get("attempt", 0), entry.get("stream", "stdout")
-        if attempt != self._attempt:  # what an attempt has not ended, another one does not
-            self._attempt, self._texts = attempt, {}
+        epoch, stream = entry.get("epoch", 0), entry.get("stream", "stdout")
+        if epoch != self._epoch:  # what one start of the job has not ended, another does not
+            self._epoch, self._texts = epoch, {}
         if stream not in self._texts:
             self._texts[stream] = codecs.getincrementaldecoder("utf-8")("replace")
         data = _data(entry)
         return LogRecord(
-            attempt=attempt,
+            epoch=epoch,
+            attempt=entry.get("attempt", 0),
             seq=entry.get("seq", 0),
             stream=stream,
             time=entry.get("time", ""),

@@ -56,7 +56,7 @@ class LogCalls:
             for record in read(page["entries"]):
                 yield Item(record)
             after = page.get("next")
-            if page.get("complete") or not page["entries"] or not after or after == cursor:
+            if not page.get("more") or not after or after == cursor:
                 return
             cursor = after
 

@@ -59,6 +59,8 @@ class LogPage(View):
     """Cursor of the next page; always set, because more may come."""
     state: State
     """The job's state when the page was made."""
+    more: bool
+    """Whether more can be read at once, also after a page without entries."""
     complete: bool
     """Whether the output ends with this page."""
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.job.offers import Offer, offers
+from joblane.job.spec import Submission
 from joblane.queue.maxima import excess
-from joblane.state.lifecycle import EXIT_PERMANENT, RETRIABLE, Outcome, State
+from joblane.state.lifecycle import EXIT_BLOCKED, EXIT_PERMANENT, RETRIABLE, Outcome, State
 from joblane.why.reason import Reason
 from joblane.why.situation import Situation
 from joblane.why.words import at
@@ -169,22 +170,33 @@ def _not_admitted(s: Situation) -> str | None:
 
 def _means(head: Head) -> str | None:
     """What the last attempt's outcome says about the next one; None if the reason says it all."""
-    spec, by_code = head.spec, _EXIT_CODES.get(head.exit_code or 0)
+    spec, code = head.spec, head.exit_code or 0
     texts = {
         Outcome.OOM_KILLED: f"it was given {spec.resources.memory} MB of memory: submit it with a "
         "larger memory_mb",
         Outcome.TIMED_OUT: f"it may run for {spec.timeout_s:g} s (timeout_s): submit it with a "
         "longer one",
         Outcome.REFUSED: "it asks for a limit or an isolation that the agent's host lacks",
-        Outcome.PERMANENT: by_code,
-        Outcome.FAILED: by_code,
+        Outcome.PERMANENT: _means_permanent(spec, code),
+        Outcome.FAILED: _EXIT_CODES.get(code),
     }
     return None if head.outcome is None else texts.get(head.outcome)
 
 
+def _means_permanent(spec: Submission, code: int) -> str | None:
+    if code in spec.exit_codes.permanent:
+        return f"its exit_codes say of {code} that another attempt would fail as well"
+    if code == EXIT_PERMANENT:
+        return f"exit code {code} of a handler says that another attempt would fail as well"
+    return None
+
+
 _EXIT_CODES = {
-    EXIT_PERMANENT: f"exit code {EXIT_PERMANENT} says that another attempt would fail as well",
-    127: "exit code 127 often means that the program was not found",
+    EXIT_PERMANENT: f"exit code {EXIT_PERMANENT} is an ordinary failure unless the job's "
+    "exit_codes name it as permanent",
+    EXIT_BLOCKED: f"exit code {EXIT_BLOCKED} is an ordinary failure unless the job has requires, "
+    "has named a condition on its line, or its exit_codes name it as blocked",
+    127: "exit code 127 often means that a program, or what it needs to run, was not found",
     126: "exit code 126 often means that the program cannot be executed",
 }
-"""Of sysexits.h, and of shells and the sandbox."""
+"""What exit codes of an ordinary failure say: of sysexits.h, of shells and of the sandbox."""

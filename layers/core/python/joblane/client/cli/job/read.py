@@ -117,7 +117,7 @@ def logs(
     Its stdout goes to stdout, its stderr to stderr, byte for byte; a terminal shows control
     characters other than colours and carriage returns escaped unless --raw is given. With -f,
     requests are retried while the API does not answer, and each record is printed once. --json
-    prints one record per line: {attempt, seq, stream, time, text | base64}.
+    prints one record per line: {epoch, attempt, seq, stream, time, text | base64}.
 
     Each line of a group's output begins with the name of the agent; the jobs follow one another in
     the order of these names. With -f each job's output follows when the job has ended, at most
