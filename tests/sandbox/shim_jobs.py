@@ -47,11 +47,11 @@ def job_starter(
 class Room:
     """A launcher, shims, and a directory for jobs."""
 
-    def __init__(self, jobs: Path, *, reuse: bool = False) -> None:
+    def __init__(self, jobs: Path, *, reuse: bool = False, slots: int = 0) -> None:
         """`reuse`: whether a shim may have another job once the end of its job is recorded."""
         self.jobs = jobs
         self.reuse = reuse
-        self.launcher = Launcher(isolation=strongest(), slots=0)
+        self.launcher = Launcher(isolation=strongest(), slots=slots)
         self.shims = Shims()
         self.epoch = 0
         self._open: list[tuple[Any, Any]] = []
@@ -77,10 +77,20 @@ class Room:
         **changes: Any,
     ) -> tuple[JobDirectory, Any, Any]:
         """Start a shell script that may run for so long without a word from us."""
+        spec = Spec(("/bin/sh", "-c", script), {}, SandboxLimits(), **changes)
+        return self.start_spec(spec, until_s, head, typed)
+
+    def start_spec(
+        self,
+        spec: Spec,
+        until_s: float = 3600,
+        head: Head = HEAD,
+        typed: TypedContext | None = None,
+    ) -> tuple[JobDirectory, Any, Any]:
+        """Start any command."""
         self.epoch += 1
         directory = make_directory(self.jobs, self.epoch)
         starter = job_starter(self.launcher, self.shims, self.jobs, until_s, reuse=self.reuse)
-        spec = Spec(("/bin/sh", "-c", script), {}, SandboxLimits(), **changes)
         shim, sandbox = starter.start_in(directory, head, spec, typed=typed)
         self._open.append((shim, sandbox))
         return directory, shim, sandbox
