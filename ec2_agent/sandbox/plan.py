@@ -48,9 +48,10 @@ ETC = (
 )
 """Files that programs need on Debian, Ubuntu and Amazon Linux; none identifies the host."""
 
-DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
+"""The last one is whatever terminal the caller's session has: of a job, one that it made itself."""
 
-OWN_DIRECTORIES = ("/dev/shm", "/etc", BUNDLE, "/proc", "/tmp", "/var/tmp", "/work")  # noqa: S108
+OWN_DIRECTORIES = ("/dev/pts", "/dev/shm", "/etc", BUNDLE, "/proc", "/tmp", "/var/tmp", "/work")  # noqa: S108
 """Directories of the sandbox itself, empty in the shared root."""
 
 _STANDARD = {
@@ -58,6 +59,7 @@ _STANDARD = {
     "stdin": "/proc/self/fd/0",
     "stdout": "/proc/self/fd/1",
     "stderr": "/proc/self/fd/2",
+    "ptmx": "pts/ptmx",
 }
 _OWN_ETC = {
     "/etc/passwd": b"root:x:0:0:root:/root:/usr/sbin/nologin\n"

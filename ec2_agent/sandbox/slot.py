@@ -39,6 +39,8 @@ _PLACES = (
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
 _LOOPBACK_UP = struct.pack("16sh14x", b"lo", _IFF_UP)
 _INODES_PER_MIB = 256
+_MAX_TERMINALS = 64
+"""Of one job: all jobs together can have 3,072 (kernel.pty.max less kernel.pty.reserve)."""
 _POLICY, _NO_PRIORITY = "sched_setscheduler", struct.pack("=i", 0)
 _OOM_SCORE = b"500"
 """When the host runs out of memory, the kernel kills jobs first."""
@@ -194,6 +196,8 @@ def _add_build(made: steps.Steps, template: Template, needs: Needs, *, on_disk: 
     elif template.bundles:
         overlay.add_shared_entry(made, needs.bundle)
     made.add_mount("proc", "/proc", "proc", _PROC_FLAGS, "subset=pid")
+    terminals = f"newinstance,ptmxmode=0666,mode=0620,max={_MAX_TERMINALS}"
+    made.add_mount("devpts", "/dev/pts", "devpts", kernel.MS_NOSUID | kernel.MS_NOEXEC, terminals)
     # One file system mounted at three paths: tmp_mb is their total size.
     size = f"size={needs.tmp_mb}m,nr_inodes={needs.tmp_mb * _INODES_PER_MIB}"
     made.add_mount("tmpfs", "/tmp", "tmpfs", _NO_DEVICE, size)
