@@ -4,12 +4,12 @@
 
 /** Fields of a submission, in the order in which people read them. */
 const FIELDS = /** @type {const} */ ([
-  'name', 'type', 'params', 'command', 'queue', 'priority', 'resources', 'network', 'env', 'secret_env', 'stdin', 'stdin_file', 'inputs', 'outputs',
+  'name', 'type', 'params', 'command', 'queue', 'priority', 'resources', 'network', 'env', 'secret_env', 'mask_secrets', 'merge_stderr', 'stdin', 'stdin_file', 'inputs', 'outputs',
   'timeout_s', 'heartbeat_timeout_s', 'restartable', 'retry', 'labels', 'items', 'run_at', 'deadline', 'requires', 'concurrency', 'target', 'reply_timeout_s', 'max_concurrency', 'max_failures', 'notify',
 ]);
 
 /** Values that a field has without being given. @type {Record<string, unknown>} */
-const DEFAULTS = { priority: 'default', network: 'none', timeout_s: 600, restartable: true, items: 1, retry: { max_attempts: 3, backoff_s: [5, 30, 120, 600, 1800] } };
+const DEFAULTS = { priority: 'default', network: 'none', timeout_s: 600, restartable: true, mask_secrets: true, merge_stderr: false, items: 1, retry: { max_attempts: 3, backoff_s: [5, 30, 120, 600, 1800] } };
 
 /** Fields of a job as somebody would submit them. @typedef {Record<string, any>} Fields */
 

@@ -75,6 +75,8 @@ export function Specification({ job }) {
       ['Attempts', job.retry.max_attempts === 1 ? 1 : `${job.retry.max_attempts}, with waits of up to ${job.retry.backoff_s.slice(0, job.retry.max_attempts - 1).map((s) => duration(s)).join(', ')}`],
       ['Restartable', job.restartable ? null : 'no'],
       ['Network', job.network],
+      ['Standard error', job.merge_stderr ? 'a part of standard output' : null],
+      ['Secrets in the output', job.mask_secrets ? null : 'are shown'],
       ['Earliest start', job.run_at && html`<${Time} at=${job.run_at} full=${true} />`],
       ['Deadline', job.deadline && html`<${Time} at=${job.deadline} full=${true} />`],
       ['Needs', job.requires.join(', ')],

@@ -98,7 +98,9 @@ class Preparation:
             whole = await self._resolve_facts(whole)
             text = None if params is None else _json(whole.spec.params)
         spec = sandbox_spec(whole, self.grace_s)
-        spec = replace(spec, env={**spec.env, **await self._secret_env(whole, stop)})
+        secret_env = await self._secret_env(whole, stop)
+        hidden = tuple(secret_env) if whole.spec.mask_secrets else ()
+        spec = replace(spec, env={**spec.env, **secret_env}, secrets=hidden)
         typed = None
         with ExitStack() as held:
             if text is not None:

@@ -66,6 +66,7 @@ def run(launcher: Launcher, spec: Spec) -> bytes:
         except OSError as failed:
             raise CommandFailed(f"not started: {failed}") from None
         output, error = _read(out, err, until)
+        sandbox.say_drained()
         if len(output) > MAX_OUTPUT:
             sandbox.kill()
         ending = _end(sandbox, until)

@@ -22,6 +22,7 @@ from ec2_agent.jobs.shim_connection import ShimConnection
 from ec2_agent.logging import events
 from ec2_agent.messages.delivery import Delivery
 from ec2_agent.processes import boottime
+from ec2_agent.sandbox import wire
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import DiskShort, HostShort, Spec, refusal
@@ -140,11 +141,14 @@ class JobStarter:
             try:
                 shim = self.shims.take()
                 undo.callback(shim.close)
-                out, err = _pipe(ends), _pipe(ends)
+                out = _pipe(ends)
+                err = out if head.spec.merge_stderr else _pipe(ends)
                 ours, theirs = socket.socketpair()
                 ends.callback(ours.close)
                 ends.callback(theirs.close)
-                given = () if typed is None else typed.descriptors(ends)
+                given: tuple[int, ...] = () if err is out else (err[0],)
+                given += _secrets(spec, ends)
+                given += () if typed is None else typed.descriptors(ends)
                 # Also after its files were placed, which may take minutes. The shim would notice as
                 # well, but only after the job's first steps.
                 check = partial(_check_lease, until)
@@ -165,6 +169,8 @@ class JobStarter:
                 "context": job_context(head),
                 "heartbeat_s": head.spec.heartbeat_timeout_s,
                 "grace_s": spec.grace_s,
+                "has_stderr": not head.spec.merge_stderr,
+                "has_secrets": bool(spec.secrets),
                 "has_params": typed is not None,
                 "has_work": sandbox.work is not None,
                 "wants_progress": True,
@@ -175,7 +181,7 @@ class JobStarter:
             for fd in work:
                 ends.callback(os.close, fd)
             try:
-                fds = (out[0], err[0], ours.fileno(), self.launcher.lock, *given, *work)
+                fds = (out[0], ours.fileno(), self.launcher.lock, *given, *work)
                 hand_over(shim, directory.fd, sandbox, fds, order)
             except OSError as gone:
                 sandbox.kill()
@@ -196,6 +202,15 @@ def _check_lease(until: Callable[[], float]) -> None:
     """Raise LeaseOver if this process was stopped or cut off since the claim."""
     if boottime() >= until():
         raise LeaseOver("its lease ended before it was started")
+
+
+def _secrets(spec: Spec, ends: contextlib.ExitStack) -> tuple[int, ...]:
+    """The values of a job's secrets, in a file in memory: they may be too long for a message."""
+    if not spec.secrets:
+        return ()
+    memory = wire.sealed(tuple(spec.env[name].encode() for name in spec.secrets))
+    ends.callback(os.close, memory)
+    return (memory,)
 
 
 def _pipe(ends: contextlib.ExitStack) -> tuple[int, int]:

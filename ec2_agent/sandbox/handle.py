@@ -53,7 +53,7 @@ class Sandbox:
         """Held while the pidfd is used outside of `wait`."""
 
     def fileno(self) -> int:
-        """Return a descriptor that becomes readable when the job has ended."""
+        """Return a descriptor that becomes readable when there is something to `receive`."""
         return self._socket.fileno()
 
     def wait(self, timeout: float | None = None) -> Ending:
@@ -62,16 +62,23 @@ class Sandbox:
         Raises TimeoutError after `timeout` seconds; None waits without limit.
         """
         ends = None if timeout is None else time.monotonic() + timeout
-        if self._ending is None:
-            _await(self._socket.fileno(), ends)
-            message = wire.receive_answer(self._socket)
-            if not message:
-                # The init's socket closes before all processes are dead; its pidfd becomes
-                # readable after that.
-                _await(self.pidfd, ends)
-            self._ending = self._conclude(message)
-            self.release(killed=self._ending.killed)
+        while self._ending is None:
+            self._receive(ends)
         return self._ending
+
+    def receive(self) -> Ending | None:
+        """Receive one message, once `fileno` is readable.
+
+        Returns the ending, or None when the main process has ended and others are left: they are
+        ended after 2 s, or as soon as the holder calls `say_drained`.
+        """
+        self._receive(None)
+        return self._ending
+
+    def say_drained(self) -> None:
+        """Say that nothing the job writes is read any more: what its main process leaves, ends."""
+        with contextlib.suppress(OSError):  # it has ended already
+            wire.send_drained(self._socket)
 
     def stop(self, grace_s: float) -> None:
         """Send SIGTERM to the job, and kill what is left after `grace_s`; return at once."""
@@ -88,14 +95,27 @@ class Sandbox:
         """
         self._socket.close()
 
+    def _receive(self, ends: float | None) -> None:
+        """Receive one message; raises TimeoutError at the monotonic time `ends`."""
+        _await(self._socket.fileno(), ends)
+        message = wire.receive_answer(self._socket)
+        if message == wire.MAIN_ENDED:
+            return
+        if not message:
+            # The init's socket closes before all processes are dead; its pidfd becomes
+            # readable after that.
+            _await(self.pidfd, ends)
+        self._ending = self._conclude(message)
+        self.release(killed=self._ending.killed)
+
     def _conclude(self, message: bytes) -> Ending:
         """Return the ending, from the init's message or, if there is none, as killed."""
         if message[:1] == wire.ENDED and len(message) > wire.ENDING.size:
             fixed = message[1 : 1 + wire.ENDING.size]
-            status, timed_out, stopped, cpu_s, wall_s = wire.ENDING.unpack(fixed)
+            status, timed_out, stopped, left, cpu_s, wall_s = wire.ENDING.unpack(fixed)
             error = message[1 + wire.ENDING.size :].decode("utf-8", "replace")
         else:
-            status, timed_out, stopped = signal.SIGKILL, False, self._stop_asked
+            status, timed_out, stopped, left = signal.SIGKILL, False, self._stop_asked, False
             cpu_s, wall_s = 0.0, time.monotonic() - self.counters[1]
             error = "" if stopped else "the sandbox was killed from outside"
         usage, oom_killed = Usage(cpu_s, wall_s), False
@@ -110,6 +130,7 @@ class Sandbox:
             timed_out=bool(timed_out),
             oom_killed=oom_killed,
             stopped=bool(stopped),
+            left=bool(left),
             error=error or None,
             usage=usage,
             killed=not message,

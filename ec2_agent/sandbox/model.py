@@ -88,6 +88,8 @@ class Spec:
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(repr=False)  # it may hold secrets
     limits: SandboxLimits
+    secrets: tuple[str, ...] = ()
+    """Variables of `env` whose values are hidden in what the job writes and says."""
     network: Network = "none"
     timeout_s: float | None = None
     """Seconds from the start until the whole tree gets SIGTERM."""
@@ -132,6 +134,8 @@ class Ending:
     error: str | None
     """Why the command could not be run (exit code 127 not found, 126 not executable)."""
     usage: Usage
+    left: bool = False
+    """Whether its main process ended by itself and left others, which were ended."""
     condition: str | None = None
     """The condition that the job named last."""
     records: int | None = None

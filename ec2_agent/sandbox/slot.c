@@ -14,6 +14,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -33,6 +34,17 @@
 enum { SOCKET = 3, SIGNALS = 4 };
 
 enum { SIGNAL_BYTES = 128, PACKET = 65536, GIVEN = 16 };
+
+/* stdin, stdout, stderr and the job's line: what a command comes with at most. */
+enum { STREAMS = 4 };
+
+/* Seconds that other processes of a job may go on once its main process has ended; once its pipes are
+ * at their end as well, which they are shortly before the last writer is gone; and those between SIGTERM
+ * and SIGKILL. */
+static const double OTHERS_S = 2, DRAINED_S = 0.2, OTHERS_GRACE_S = 2;
+
+/* The longest sleep in seconds; without a limit, a time might not fit its C type. */
+static const double LONGEST_S = 86400;
 
 /* Exit codes of a shell for a command that is not executable, or not found. */
 enum { CANNOT_RUN = 126, NOT_FOUND = 127 };
@@ -58,17 +70,26 @@ struct run {
     double timeout_s, grace_s; /* timeout below 0: none */
 };
 
+/* STOP of wire.py. */
+struct stop {
+    char kind, padding[7];
+    double grace_s;
+};
+
 /* ENDED of wire.py. */
 struct __attribute__((packed)) ending {
     char kind;
     int32_t status;
-    uint8_t timed_out, stopped;
+    uint8_t timed_out, stopped, left;
     double cpu_s, wall_s;
 };
 
 struct job {
     pid_t main;
     int status, ended, timed_out, stopped;
+    int alone;   /* no other process is left */
+    int drained; /* the holder has read all that could be written */
+    int left;    /* others were ended that nobody had asked to end before */
     double cpu_s, deadline, kill_at, grace_s; /* times of CLOCK_MONOTONIC; 0: none */
 };
 
@@ -101,7 +122,8 @@ long slot_steps(const struct step *steps, long count) {
     return count;
 }
 
-/* Receives one message and its descriptors; 0 is the end of the stream, or an error. */
+/* Receives one message and its descriptors. Returns its size; 0 is the end of the stream, or an error,
+ * and -1 a message that did not fit. */
 static ssize_t receive(int sock) {
     char control[CMSG_SPACE(sizeof received)];
     struct iovec into = {packet, sizeof packet};
@@ -124,7 +146,14 @@ static ssize_t receive(int sock) {
             memcpy(received, CMSG_DATA(each), (size_t)count_received * sizeof(int));
         }
     }
-    return size;
+    return message.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? -1 : size;
+}
+
+static void close_received(void) {
+    for (int each = 0; each < count_received; each++) {
+        close(received[each]);
+    }
+    count_received = 0;
 }
 
 static void signal_all(int number) { kill(-1, number); }
@@ -138,6 +167,17 @@ static void terminate(struct job *job, double grace_s) {
     }
     signal_all(SIGTERM);
     signal_all(SIGCONT); /* stopped processes would not receive the SIGTERM */
+}
+
+/* The timeout is over; or, after the main process, the time of the others is. */
+static void end_of_time(struct job *job) {
+    if (job->ended) {
+        job->left = !job->timed_out && !job->stopped;
+        terminate(job, OTHERS_GRACE_S);
+    } else {
+        job->timed_out = 1;
+        terminate(job, job->grace_s);
+    }
 }
 
 static void kill_all(struct job *job) {
@@ -155,6 +195,7 @@ static int reap(struct job *job, int flags) {
             continue;
         }
         if (pid < 0) {
+            job->alone = 1;
             return 0;
         }
         if (pid == 0) {
@@ -170,13 +211,22 @@ static int reap(struct job *job, int flags) {
 }
 
 static void hear(struct job *job, int sock) {
-    if (receive(sock) == 0) { /* no holder is left to receive the ending */
+    ssize_t size = receive(sock);
+    struct stop stop;
+    close_received();
+    if (size == 0) { /* no holder is left to receive the ending */
         kill_all(job);
-    } else if (packet[0] == 'S') {
-        double grace_s;
-        memcpy(&grace_s, packet + 8, sizeof grace_s);
-        job->stopped = 1;
-        terminate(job, grace_s);
+    } else if (size == sizeof stop && packet[0] == 'S') {
+        memcpy(&stop, packet, sizeof stop);
+        stop.grace_s = isnan(stop.grace_s) ? 0 : stop.grace_s;
+        if (!job->ended) {
+            job->stopped = 1;
+        } else if (!(stop.grace_s < OTHERS_GRACE_S)) {
+            stop.grace_s = OTHERS_GRACE_S;
+        }
+        terminate(job, stop.grace_s);
+    } else if (size == 1 && packet[0] == 'D') {
+        job->drained = 1;
     }
 }
 
@@ -190,7 +240,7 @@ static void wait_for_news(struct job *job, int sock) {
     struct timespec pause, *until = NULL;
     if (next != 0) {
         double left = next - now();
-        left = left < 0 ? 0 : left;
+        left = left < 0 ? 0 : left > LONGEST_S ? LONGEST_S : left;
         pause.tv_sec = (time_t)left;
         pause.tv_nsec = (long)((left - (double)pause.tv_sec) * 1e9);
         until = &pause;
@@ -207,8 +257,7 @@ static void wait_for_news(struct job *job, int sock) {
     }
     double at = now();
     if (job->deadline != 0 && at >= job->deadline) {
-        job->timed_out = 1;
-        terminate(job, job->grace_s);
+        end_of_time(job);
     }
     if (job->kill_at != 0 && at >= job->kill_at) {
         kill_all(job);
@@ -253,6 +302,39 @@ static int spawn(struct job *job, const struct run *run, char *texts) {
     return failed;
 }
 
+/* Lets the processes go on that the main one has left, as a `tee` that its shell does not wait for: until
+ * none is left, or nothing can be written to the job's pipes any more. After OTHERS_S at the latest they
+ * are asked to end. Returns when none is left, or all were sent SIGKILL.
+ *
+ *     init:   the main process ends, others are left -- MAIN_ENDED ------------------------ SIGTERM
+ *     holder:                                                     \-- both pipes end -- DRAINED -/
+ */
+static void await_others(struct job *job, int sock) {
+    if (!job->alone) {
+        send(sock, "N", 1, MSG_NOSIGNAL);
+        job->deadline = now() + OTHERS_S;
+    }
+    while (!job->alone && (job->deadline != 0 || job->kill_at != 0)) {
+        if (job->drained && job->deadline != 0) {
+            double soon = now() + DRAINED_S;
+            job->drained = 0;
+            job->deadline = soon < job->deadline ? soon : job->deadline;
+        }
+        wait_for_news(job, sock);
+    }
+}
+
+/* Whether the texts after a `struct run` are as many as it says, each with its NUL. */
+static int has_texts(const struct run *run, const char *texts, size_t size) {
+    size_t wanted = (size_t)run->argc + run->envc;
+    const char *end = texts + size;
+    while (wanted > 0 && texts < end && (texts = memchr(texts, 0, (size_t)(end - texts))) != NULL) {
+        texts++;
+        wanted--;
+    }
+    return wanted == 0 && texts == end;
+}
+
 /* Receives a command, runs it to its end, and sends how it ended. Ends this process if it cannot, so
  * that the holder does not wait. */
 void slot_run_one(int sock) {
@@ -261,7 +343,11 @@ void slot_run_one(int sock) {
     if (size == 0) { /* the slot is not needed */
         return;
     }
-    if (packet[0] == 'B' && count_received > 0) { /* too long for a packet: in a memfd, the first descriptor */
+    if (size < 0) {
+        _exit(1);
+    }
+    /* Too long for a packet: in a memfd, the first descriptor. */
+    if (packet[0] == 'B' && count_received > 0) {
         size = lseek(received[0], 0, SEEK_END);
         body = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, received[0], 0);
         if (body == MAP_FAILED) {
@@ -276,6 +362,10 @@ void slot_run_one(int sock) {
         _exit(1);
     }
     memcpy(&run, body, sizeof run);
+    if (run.argc == 0 || !has_texts(&run, body + sizeof run, (size_t)size - sizeof run) ||
+        isnan(run.timeout_s) || isnan(run.grace_s) || count_received > STREAMS) {
+        _exit(1);
+    }
     struct job job = {.main = -1, .grace_s = run.grace_s};
     double began = now();
     if (run.timeout_s >= 0) {
@@ -285,7 +375,7 @@ void slot_run_one(int sock) {
     struct iovec parts[4] = {{&ending, sizeof ending}};
     int error = spawn(&job, &run, body + sizeof run), used = 1;
     if (error) {
-        job.ended = 1;
+        job.ended = job.alone = 1;
         job.status = (error == ENOENT || error == ENOTDIR ? NOT_FOUND : CANNOT_RUN) << 8;
         const char *said = strerrordesc_np(error);
         char *name = body + sizeof run;
@@ -293,12 +383,11 @@ void slot_run_one(int sock) {
         parts[used++] = (struct iovec){": ", 2};
         parts[used++] = (struct iovec){(void *)said, strlen(said)};
     }
-    for (int each = 0; each < count_received; each++) {
-        close(received[each]);
-    }
+    close_received();
     while (!job.ended) {
         wait_for_news(&job, sock);
     }
+    await_others(&job, sock);
     /* The kernel checks for pending signals while it holds the lock under which a fork adds its
      * child, so a fork bomb cannot escape one kill(-1, SIGKILL). The job's remaining processes are
      * children of this init now. */
@@ -309,6 +398,7 @@ void slot_run_one(int sock) {
     ending.status = job.status;
     ending.timed_out = (uint8_t)job.timed_out;
     ending.stopped = (uint8_t)job.stopped;
+    ending.left = (uint8_t)job.left;
     ending.cpu_s = job.cpu_s;
     ending.wall_s = now() - began;
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)used};

@@ -10,32 +10,35 @@ send other data to the agent.
                         | (LINK, address, gateway), before RUN, for network egress
                         | b"J" + RUN + argv, env + [stdin], stdout, stderr, [line]
                         | b"B" + the message J in a memfd, then as J | b"S" + grace_s
+                        | b"D": nothing that the job writes would be read any more
     slot -> agent       b"M" + its pidfd | b"F" + ERRNO + reason; then, if it was ordered for a
-                        job, b"R" (+ its work directory, if it is to be kept) or b"F"; at the end
-                        of the job b"E" + ENDING + error text
+                        job, b"R" (+ its work directory, if it is to be kept) or b"F"; b"N" when
+                        its main process has ended and others are left; at the end of the job
+                        b"E" + ENDING + error text
 """
 
 import _socket as socket  # see TYPE_CHECKING below
+import fcntl
 import marshal
 import os
 import struct
 
 MAKE, RELEASE, CLOSE = "make", "release", "close"
 WORK, LINK = "work", "link"
-MADE, READY, REFUSED, ENDED = b"M", b"R", b"F", b"E"
+MADE, READY, REFUSED, MAIN_ENDED, ENDED = b"M", b"R", b"F", b"N", b"E"
 
 ERRNO = struct.Struct("=i")
 """What the host lacked; 0 from a slot, because its own limits may have been the reason."""
 
-ENDING = struct.Struct("=iBBdd")
-"""wait status, timed out, stopped, CPU seconds, wall seconds."""
+ENDING = struct.Struct("=iBBBdd")
+"""wait status, timed out, stopped, others were left and ended, CPU seconds, wall seconds."""
 
 RUN = struct.Struct("=cBxxII4xdd")
 """struct run of slot.c: kind, has stdin, texts of argv and of env, timeout (-1: none) and grace in
 seconds; then the texts, each with a NUL."""
 STOP = struct.Struct("=c7xd")
 """Kind and grace in seconds."""
-_RUN, _BIG, _STOP = b"J", b"B", b"S"
+_RUN, _BIG, _STOP, _DRAINED = b"J", b"B", b"S", b"D"
 
 PACKET = 65536
 """Longest message in bytes; a longer command and environment travel in a memfd."""
@@ -133,12 +136,26 @@ def send_stop(sock: socket.socket, grace_s: float) -> None:
     send_raw(sock, STOP.pack(_STOP, grace_s))
 
 
+def send_drained(sock: socket.socket) -> None:
+    """Say that nothing a job writes is read any more; raises OSError if it has ended."""
+    send_raw(sock, _DRAINED)
+
+
 def in_memory(body: bytes) -> int:
     """Return a new memfd with this content."""
     memory = os.memfd_create("message")
     view = memoryview(body)
     while view:
         view = view[os.write(memory, view) :]
+    return memory
+
+
+def sealed(message: "tuple[Any, ...]") -> int:
+    """Return a new memfd for `read_big`, which nobody can change any more."""
+    memory = os.memfd_create("message", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.write(memory, marshal.dumps(message))
+    seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+    fcntl.fcntl(memory, fcntl.F_ADD_SEALS, seals)
     return memory
 
 

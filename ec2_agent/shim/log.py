@@ -55,6 +55,13 @@ class Cutter:
             start = cut
         self._rest = data[start:]
 
+    def flush_characters(self) -> "Iterator[bytes]":
+        """Yield the unfinished line up to its last whole character; up to 3 bytes stay."""
+        end = len(self._rest) - _begun_character(self._rest)
+        if end:
+            piece, self._rest = self._rest[:end], self._rest[end:]
+            yield piece
+
     def flush(self) -> "Iterator[bytes]":
         """Yield the unfinished line, if there is one."""
         if self._rest:
@@ -97,7 +104,11 @@ class Writer:
             self._append(stream, data, time_ms)
         if self.output >= self._cap:
             self._marked = True
-            self._append("joblane", f"[{self._mark}]\n".encode(), time_ms)
+            self.note(self._mark, time_ms)
+
+    def note(self, text: str, time_ms: int) -> None:
+        """Append a record of Joblane's own, also above the cap."""
+        self._append("joblane", f"[{text}]\n".encode(), time_ms)
 
     def close(self) -> None:
         """Close the file."""
@@ -237,3 +248,13 @@ def _character_boundary(data: bytes, start: int, end: int) -> int:
     while cut > start and end - cut < 4 and data[cut] & 0xC0 == 0x80:
         cut -= 1
     return cut if data[cut] & 0xC0 != 0x80 and cut > start else end
+
+
+def _begun_character(data: bytes) -> int:
+    """Bytes at the end that begin a UTF-8 character and do not end it: 0 to 3."""
+    for count, byte in enumerate(reversed(data[-3:]), 1):
+        if byte & 0xC0 == 0x80:
+            continue
+        length = 2 if byte & 0xE0 == 0xC0 else 3 if byte & 0xF0 == 0xE0 else 4
+        return count if byte >= 0xC0 and length > count else 0
+    return 0

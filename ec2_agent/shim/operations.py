@@ -7,6 +7,7 @@ docs/reference/line-protocol.md has the operations for users.
 import json
 import os
 
+from ec2_agent.shim.masking import NO_SECRETS, Secrets
 from joblane.state.result import MAX_RESULT_BYTES
 
 TYPE_CHECKING = False  # see sandbox/wire.py
@@ -41,12 +42,15 @@ class LineRequests:
         check: "Callable[[str], object]",
         context: "dict[str, Any] | None" = None,
         params: int | None = None,
+        secrets: Secrets = NO_SECRETS,
     ) -> None:
         """Prepare the answers; reads nothing yet.
 
         `check` raises ValueError for a condition that may not be named; its text is the answer.
-        `params` is a descriptor of the JSON of a typed job's params, None for other jobs.
+        `params` is a descriptor of the JSON of a typed job's params, None for other jobs. What is
+        kept of what the job says does not have its `secrets`.
         """
+        self._secrets = secrets
         self._check = check
         self._context = context or {}
         self._params = params
@@ -93,12 +97,12 @@ class LineRequests:
             case "block":
                 self._block(value)
             case "progress":
-                self.progress = _progress(value)
+                self.progress = _progress(self._secrets.mask_json(value))
                 self.progress_number += 1
             case "result":
-                self.result = _result(value)
+                self.result = _result(value, self._secrets)
             case "error":
-                self.error = _text("error", value)[:ERROR_CHARS]
+                self.error = _text("error", self._secrets.mask_json(value))[:ERROR_CHARS]
 
     def _block(self, condition: object) -> None:
         if not isinstance(condition, str):
@@ -159,7 +163,7 @@ def _progress(value: object) -> tuple[float | None, str | None]:
     return None if percent is None else round(float(percent), 2), message
 
 
-def _result(value: object) -> str:
+def _result(value: object, secrets: Secrets) -> str:
     """A result in its shortest form, which every reader of JSON accepts.
 
     A lone surrogate, a number beyond a double's range and deep nesting are JSON, but not what
@@ -167,6 +171,7 @@ def _result(value: object) -> str:
     """
     if _deeper(value, MAX_DEPTH):
         raise ValueError(f"result: is nested deeper than {MAX_DEPTH} levels")
+    value = secrets.mask_json(value) if secrets else value
     try:
         text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         size = len(text.encode())

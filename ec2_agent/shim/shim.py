@@ -35,28 +35,26 @@ from pathlib import Path
 from ec2_agent.processes import boottime, identity, is_ours, pid_of
 from ec2_agent.sandbox import wire
 from ec2_agent.sandbox.handle import Sandbox
+from ec2_agent.sandbox.model import Ending
 from ec2_agent.shim import files
 from ec2_agent.shim.end_files import EndFiles
 from ec2_agent.shim.held_work import CHECK_S, HeldWork
 from ec2_agent.shim.line import LineServer
-from ec2_agent.shim.log import Cutter, Writer
+from ec2_agent.shim.log import Writer
+from ec2_agent.shim.masking import Secrets
 from ec2_agent.shim.operations import LineRequests
+from ec2_agent.shim.output import Output
 from joblane.condition.names import check_named_by_job
-
-READ_BYTES = 64 * 1024
-"""One read: a pipe's usual size, so that no pipe waits long while another is flooded."""
-
-PIPE_BYTES = 1024 * 1024
-"""The most a pipe can hold (fs.pipe-max-size)."""
-
-PARTIAL_AFTER_S = 0.2
-"""An unfinished line (a prompt, a progress bar) is recorded after this long."""
 
 CHECK_CLOCK_S = 10.0
 """How often the lease is checked: poll's timeout does not count while the machine sleeps."""
 
 RETRY_S = 1.0
 """Pause before a file is written again, after the disk was full."""
+
+LEFT = (
+    "the command left processes running, which were ended: let it wait for those that are to finish"
+)
 
 EMPTY_S = 5.0
 """How long the kernel may take to end the sandbox, before its cgroup is removed."""
@@ -78,10 +76,15 @@ class Shim:
     ) -> None:
         """Take over the job: it is killed if this process ends before `run` has returned.
 
-        After the first seven descriptors come the params and, as the last, the work directory, as
-        the order says. What is between them is only held. `process` is this process's identity.
+        After the first six descriptors come those of stderr, the values of secrets and the params,
+        and, as the last, the work directory, as the order says. What is between them is only held.
+        `process` is this process's identity.
         """
-        directory, slot, pidfd, out, err, line, lock, *more = fds
+        directory, slot, pidfd, out, line, lock, *more = fds
+        pipes = {out: "stdout"}
+        if order["has_stderr"]:
+            pipes[more.pop(0)] = "stderr"
+        secrets = Secrets(wire.read_big(more.pop(0)) if order["has_secrets"] else ())
         params = more[0] if order["has_params"] else None
         self._work = HeldWork(more.pop() if order["has_work"] else None)
         self._directory = directory
@@ -93,11 +96,8 @@ class Shim:
         self._until: float = order["until"]
         self._kill_at: float | None = order["kill_at"]
         self._lease_lost = False
-        self._pipes = {out: ("stdout", Cutter()), err: ("stderr", Cutter())}
-        for fd in self._pipes:
-            os.set_blocking(fd, False)
         check = functools.partial(check_named_by_job, **order["waits"])
-        self._said = LineRequests(check, order["context"], params)
+        self._said = LineRequests(check, order["context"], params, secrets)
         line_sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, line)
         self._line = LineServer(line_sock, self._said, time.monotonic())
         self._line_paused_until = 0.0
@@ -109,9 +109,11 @@ class Shim:
         self._progress_seen = 0
         self._progress_sent = 0
         self._progress_wanted: bool = order["wants_progress"]
-        self._flush_at: float | None = None
         log = os.open(files.LOG, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=directory)
         self._log = Writer(log, **order["output"])
+        self._output = Output(pipes, self._log, secrets)
+        self._secrets = secrets
+        self._main_ended = False
         self._wanted: int | None = order["wants_beyond"]
         self._end_files: EndFiles | None = None
         """Once the job has ended."""
@@ -189,24 +191,24 @@ class Shim:
         """Wait for one event and handle it."""
         now = time.monotonic()
         ends = [now + CHECK_CLOCK_S, now + self._until - boottime()]
-        timers = (self._flush_at, self._kill_at, self._announce_at, self._heartbeat_at())
+        timers = (self._output.flush_at, self._kill_at, self._announce_at, self._heartbeat_at())
         ends += [at for at in timers if at]
         reads_line = self._line.fileno() >= 0 and now >= self._line_paused_until
         if self._line.fileno() >= 0 and not reads_line:
             ends.append(self._line_paused_until)
-        watched = dict.fromkeys((self._sandbox.fileno(), *self._pipes), select.POLLIN)
+        watched = dict.fromkeys((self._sandbox.fileno(), *self._output.descriptors), select.POLLIN)
         if reads_line:
             watched[self._line.fileno()] = self._line.events
         news = self._poll(watched, max(0.0, min(ends) - now))
-        for fd in news:
-            if fd in self._pipes:
+        for fd in self._output.descriptors:
+            if fd in news:
                 self._read(fd)
-            elif reads_line and fd == self._line.fileno():
-                self._line_paused_until = time.monotonic() + self._line.pump(time.monotonic())
-                self._send_progress()
+        if reads_line and self._line.fileno() in news:
+            self._line_paused_until = time.monotonic() + self._line.pump(time.monotonic())
+            self._send_progress()
         self._check_clock()
         if self._sandbox.fileno() in news:
-            self._conclude()
+            self._hear()
 
     def _poll(self, watched: dict[int, int], pause_s: float) -> set[int]:
         """Wait for one of these events, by descriptor; serves agents meanwhile."""
@@ -226,8 +228,9 @@ class Shim:
 
     def _check_clock(self) -> None:
         now = time.monotonic()
-        if self._flush_at is not None and now >= self._flush_at:
-            self._flush()
+        if self._output.flush_at is not None and now >= self._output.flush_at:
+            self._output.flush()
+            self._tell_grown()
         if self._announce_at is not None and now >= self._announce_at:
             self._announce()
         if not self._lease_lost and boottime() >= self._until:
@@ -243,41 +246,18 @@ class Shim:
 
     def _heartbeat_at(self) -> float | None:
         """When the job is stopped unless it writes something on its line before."""
-        if self._heartbeat_s is None or self._silent:
+        if self._heartbeat_s is None or self._silent or self._main_ended:
             return None
         # What waits while the line is not read was written in time.
         return max(self._line.heard_at, self._line_paused_until) + self._heartbeat_s
 
-    def _read(self, fd: int) -> bool:
-        """Read once. Returns whether there may be more."""
-        stream, cutter = self._pipes[fd]
-        try:
-            data = os.read(fd, READ_BYTES)
-        except BlockingIOError:
-            return False
-        if not data:
-            self._end(fd)
-            return False
-        for piece in cutter.feed(data):
-            self._write(stream, piece)
-        if cutter.waits and self._flush_at is None:
-            self._flush_at = time.monotonic() + PARTIAL_AFTER_S
-        return True
+    def _read(self, fd: int) -> None:
+        self._output.read(fd)
+        self._tell_grown()
+        if self._main_ended and not self._output.descriptors:
+            self._sandbox.say_drained()
 
-    def _end(self, fd: int) -> None:
-        stream, cutter = self._pipes.pop(fd)
-        os.close(fd)
-        for piece in cutter.flush():
-            self._write(stream, piece)
-
-    def _flush(self) -> None:
-        self._flush_at = None
-        for stream, cutter in self._pipes.values():
-            for piece in cutter.flush():
-                self._write(stream, piece)
-
-    def _write(self, stream: str, piece: bytes) -> None:
-        self._log.write(stream, piece, time.time_ns() // 1_000_000)
+    def _tell_grown(self) -> None:
         if self._wanted is not None and self._log.size > self._wanted:
             self._wanted = None
             self._send({"is": "grown"})
@@ -318,9 +298,7 @@ class Shim:
                 self._until = max(self._until, message["until"])
             case "want":
                 self._wanted = message["size"]
-                if self._log.size > message["size"]:
-                    self._wanted = None
-                    self._send({"is": "grown"})
+                self._tell_grown()
             case "want_progress":
                 self._progress_wanted = True
                 self._send_progress()
@@ -358,20 +336,26 @@ class Shim:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._init, signal.SIGKILL)
 
-    def _conclude(self) -> None:
+    def _hear(self) -> None:
+        """Hear of the job's init: that its main process has ended, or all."""
+        ending = self._sandbox.receive()
+        if ending is not None:
+            self._conclude(ending)
+            return
+        self._main_ended = True
+        if not self._output.descriptors:
+            self._sandbox.say_drained()
+
+    def _conclude(self, ending: Ending) -> None:
         """Read the remaining output and make the exit record; all processes of the job are dead."""
-        ending = self._sandbox.wait()
-        for fd in tuple(self._pipes):
-            # A pipe whose write end was passed on to another process must not block here.
-            for _ in range(PIPE_BYTES // READ_BYTES):
-                if fd not in self._pipes or not self._read(fd):
-                    break
-            if fd in self._pipes:
-                self._end(fd)
+        self._output.finish()
+        if ending.left:
+            self._log.note(LEFT, time.time_ns() // 1_000_000)
         self._line.finish()
         said = self._said
         ending = dataclasses.replace(
             ending,
+            error=None if ending.error is None else self._secrets.mask(ending.error),
             condition=said.condition,
             failure=said.error,
             silent=self._silent,

@@ -24,6 +24,7 @@ STAGES = {
     "tests/kernel/": "kernel",
     "tests/e2e/": "e2e",
     "tests/console/": "console",
+    "tests/fuzz/": "fuzz",
     "tests/second_opinion/": "second-opinion",
 }
 
@@ -35,6 +36,7 @@ CONCERNS = {
     "console/": ("tests/unit/console/test_files.py", "console"),
     "docs/": ("tests/unit/scripts/test_docs.py", "tests/unit/scripts/test_reference.py"),
     "ec2_agent/sandbox/": ("kernel",),
+    "ec2_agent/sandbox/slot.c": ("fuzz",),
     "package": ALL,
     "pyproject.toml": ALL,
     "scripts/setup": ALL,

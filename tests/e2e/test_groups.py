@@ -27,7 +27,7 @@ from scripts.local.processes import end_shims
 from tests.e2e.conftest import Http, Run
 from tests.sandbox.running import STOPS, alive, marker
 from tests.support import paced_agent
-from tests.support.deployed import state_of, wait_for, wait_until_started
+from tests.support.deployed import make_due, state_of, wait_for, wait_until_started
 
 WEB = ("web-1", "web-2")
 MORTAL = "web-3"
@@ -268,15 +268,16 @@ def test_a_group_is_deleted_when_its_jobs_have_ended_and_not_before(http: Http, 
 
 
 def test_members_are_chosen_when_a_scheduled_group_is_due(
-    agents: Cloud, http: Http, joblane: Run, requeued: Requeued
+    agents: Cloud, http: Http, joblane: Run, clients: Clients, requeued: Requeued
 ):
     """An agent that came after the submission is a member, and one that came later is not."""
     agents.stop_agent(WEB[1])
-    soon = (datetime.now(UTC) + timedelta(seconds=8)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    group = submit(joblane, "--target", "group:web", "--run-at", soon, "--", "true")
+    later = (datetime.now(UTC) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    group = submit(joblane, "--target", "group:web", "--run-at", later, "--", "true")
     assert "scheduled" == show_group(joblane, group)["state"]
     start(agents, WEB[1])
     agents.stop_agent(MORTAL)
+    make_due(clients, group)
     with requeued():
         assert "completed" == wait_for(http, group, *ENDED)["state"]
     start(agents, MORTAL)

@@ -145,14 +145,34 @@ def test_values_are_found_nowhere_but_in_the_job(
     assert job_id in str(everywhere)
 
 
-def test_a_job_that_prints_its_secret_has_it_in_its_own_output_only(
+def test_a_job_that_prints_and_reports_its_secrets_shows_stars(
+    cloud: Cloud, clients: Clients, http: Http, platform: Http
+):
+    script = """
+        echo "token $TOKEN"; echo "password $PASSWORD" >&2
+        say() { echo "$1" >&3; read answer <&3; }
+        say '{"result": {"as": "'"$TOKEN"'"}}'; say '{"error": "no login with '"$PASSWORD"'"}'
+        exit 1
+    """
+    job_id = submit(http, "sh", "-c", script, secret_env=SECRET_ENV, retry=ONCE)
+    job = wait_for(http, job_id, "dead")
+    assert "no login with ***" in job["reason"]
+    entries = http("GET", f"/v1/jobs/{job_id}/logs").json()["entries"]
+    assert ["token ***\n", "password ***\n"] == [entry["text"] for entry in entries]
+    everywhere = [*tables(clients), *chunks(clients), *lines(cloud)]
+    everywhere += answers(http, platform, job_id)
+    assert set() == found_in(iter(everywhere))
+    assert set() == in_files(cloud.run_dir)
+
+
+def test_a_job_that_hides_nothing_has_its_secrets_in_its_own_output_only(
     cloud: Cloud, clients: Clients, joblane: Run, http: Http
 ):
     wanted = [
         word for name in SECRET_ENV for word in ("--secret-env", f"{name}={SECRET_ENV[name]}")
     ]
     run = str(ULID())
-    wanted += ["--label", f"run={run}"]
+    wanted += ["--no-mask-secrets", "--label", f"run={run}"]
     done = joblane("run", *wanted, "--", "sh", "-c", "echo $TOKEN; echo $PASSWORD >&2")
     assert (0, f"{VALUES[0]}\n".encode()) == (done.returncode, done.stdout)
     assert f"{VALUES[1]}\n".encode() in done.stderr

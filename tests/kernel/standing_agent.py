@@ -48,9 +48,15 @@ def start(launcher: Launcher, shims: Shims, name: str, script: str) -> socket.so
     waits = {"tenant": "acme", "requires": ()}
     order: dict[str, object] = {"until": until, "kill_at": None, "waits": waits, "output": {}}
     order |= {"context": {}, "heartbeat_s": None, "grace_s": 10.0}
-    order |= {"has_params": False, "has_work": False, "record_within_s": 0.0}
+    order |= {
+        "has_stderr": True,
+        "has_secrets": False,
+        "has_params": False,
+        "has_work": False,
+        "record_within_s": 0.0,
+    }
     order |= {"wants_progress": False, "wants_beyond": None}
-    hand_over(shim, folder, sandbox, (out[0], err[0], ours.fileno(), launcher.lock), order)
+    hand_over(shim, folder, sandbox, (out[0], ours.fileno(), launcher.lock, err[0]), order)
     return shim
 
 

@@ -205,6 +205,7 @@ def run(launcher: Launcher, spec: Spec) -> Ran:
         reader.start()
         output = out.read()
         reader.join()
+        sandbox.say_drained()
         return Ran(sandbox.wait(), output, errors[0])
 
 

@@ -77,20 +77,16 @@ class Room:
         **changes: Any,
     ) -> tuple[JobDirectory, Any, Any]:
         """Start a shell script that may run for so long without a word from us."""
-        spec = Spec(("/bin/sh", "-c", script), {}, SandboxLimits(), **changes)
-        return self.start_spec(spec, until_s, head, typed)
-
-    def start_spec(
-        self,
-        spec: Spec,
-        until_s: float = 3600,
-        head: Head = HEAD,
-        typed: TypedContext | None = None,
-    ) -> tuple[JobDirectory, Any, Any]:
-        """Start any command."""
         self.epoch += 1
         directory = make_directory(self.jobs, self.epoch)
         starter = job_starter(self.launcher, self.shims, self.jobs, until_s, reuse=self.reuse)
+        fields = {
+            "argv": ("/bin/sh", "-c", script),
+            "env": {},
+            "limits": SandboxLimits(),
+            **changes,
+        }
+        spec = Spec(**fields)
         shim, sandbox = starter.start_in(directory, head, spec, typed=typed)
         self._open.append((shim, sandbox))
         return directory, shim, sandbox

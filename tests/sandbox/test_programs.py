@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 TABLE = Path(__file__).with_name("programs.toml")
 
-Run = Callable[[Spec], Ran]
+Run = Callable[..., Ran]
+"""Runs a job with these fields of Spec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,8 @@ def _rows() -> Iterator[object]:
             yield pytest.param(row, kind, marks=marks, id=f"{row.name} {kind}".strip())
 
 
-@pytest.fixture(name="run_spec", scope="module")
-def _run_spec(
+@pytest.fixture(name="run_job", scope="module")
+def _run_job(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Run]:
     """Runs a job in a warm slot, under a shim as an agent does.
@@ -72,7 +73,8 @@ def _run_spec(
     In the machine, where the agent's imports take longer than all rows, it runs without a shim.
     """
     if is_emulated():
-        yield partial(run, request.getfixturevalue("shared_launcher"))
+        launcher = request.getfixturevalue("shared_launcher")
+        yield lambda **fields: run(launcher, Spec(**fields))
         return
     from tests.sandbox.shim_jobs import Room
 
@@ -81,10 +83,10 @@ def _run_spec(
     room.close()
 
 
-def _run_under_shim(room: "Room", spec: Spec) -> Ran:
+def _run_under_shim(room: "Room", **fields: Any) -> Ran:
     from tests.sandbox.shim_jobs import records, wait_end
 
-    directory, shim, sandbox = room.start_spec(spec)
+    directory, shim, sandbox = room.start("", **fields)
     ending = wait_end(directory, shim, sandbox)
     said = {"stdout": b"", "stderr": b""}
     for _, stream, data in records(directory):
@@ -112,13 +114,13 @@ def given(row: Row, kind: str, tmp_path: Path) -> Iterator[int | None]:
 
 
 @pytest.mark.parametrize(("row", "kind"), tuple(_rows()))
-def test_a_program_does_what_it_does_in_a_shell(run_spec: Run, row: Row, given: int | None) -> None:
+def test_a_program_does_what_it_does_in_a_shell(run_job: Run, row: Row, given: int | None) -> None:
     if row.missing:
         pytest.skip(f"{', '.join(row.missing)}: not installed")
     if row.host and is_emulated():
         pytest.skip("on the host only")
-    spec = Spec(("bash", "-c", row.run), {}, NO_LIMITS, timeout_s=100, stdin=given)
-    ran = run_spec(spec)
+    argv = ("bash", "-c", row.run)
+    ran = run_job(argv=argv, env={}, limits=NO_LIMITS, timeout_s=100.0, stdin=given)
     # Process ids, which bash tells of children that have crashed.
     err = re.sub(r"(?m)^(bash: line \d+:) +\d+ ", r"\1 N ", ran.err.decode())
     expected = row.out.lstrip("\n"), row.err.lstrip("\n"), row.code

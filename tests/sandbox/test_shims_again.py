@@ -40,9 +40,11 @@ def open_files(pid: int) -> list[str]:
     return sorted(names)
 
 
-def run(room: Room, script: str, *, again: bool = True) -> tuple[int, Ending | None]:
+def run(
+    room: Room, script: str, *, again: bool = True, **changes: Any
+) -> tuple[int, Ending | None]:
     """Run a job as an agent does that records its end; returns the shim's process and the end."""
-    directory, shim, sandbox = room.start(script)
+    directory, shim, sandbox = room.start(script, **changes)
 
     async def work() -> tuple[int, Ending | None]:
         give_back = room.shims.put_back if again else None
@@ -70,7 +72,11 @@ def test_a_shim_has_one_job_after_another_and_holds_nothing_of_the_last(room: Ro
     ends: list[tuple[int | None, int | None]] = []
     used = set()
     for number in range(4 * (SPARE + 1)):
-        pid, end = run(room, f"echo some output; exit {number}")
+        secret: dict[str, Any] = {
+            "env": {"TOKEN": "some output"},
+            "secrets": ("TOKEN",) if number % 2 else (),
+        }
+        pid, end = run(room, f"echo some output; exit {number}", **secret)
         assert end is not None
         ends.append((end.exit_code, end.records))
         used.add(pid)

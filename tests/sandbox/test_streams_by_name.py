@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from ec2_agent.files import stdin
-from ec2_agent.sandbox.model import SandboxLimits, Spec
 from ec2_agent.shim import files
 from tests.sandbox.running import alive, marker
 from tests.sandbox.shim_jobs import Room, wait_end, wait_for
@@ -31,8 +30,7 @@ def _given(tmp_path: Path) -> Iterator[int]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="all jobs have this user")
 def test_no_other_user_opens_what_a_job_reads_and_writes(room: Room, given: int, tmp_path: Path):
     mark = marker()
-    spec = Spec(("sleep", mark), {}, SandboxLimits(), stdin=given)
-    directory, shim, sandbox = room.start_spec(spec)
+    directory, shim, sandbox = room.start(f"exec sleep {mark}", stdin=given)
     wait_for(lambda: alive(mark) and directory.read(files.SHIM))
     (job,) = alive(mark)
     keeper = int((directory.read(files.SHIM) or {})["pid"])

@@ -62,6 +62,20 @@ def submit(http: Call, *command: str, **fields: Any) -> str:
     return job_id
 
 
+def make_due(clients: Clients, job_id: str) -> None:
+    """Let the time come that a job's row waits for, though it lies hours ahead.
+
+    A test that waits for a moment close by fails where the submission takes longer than that.
+    """
+    clients.make("dynamodb").update_item(
+        TableName=table_name(DEPLOYMENT, "jobs"),
+        Key={"job_id": {"S": job_id}, "sk": {"S": "JOB"}},
+        UpdateExpression="SET wake_at = :now",
+        ConditionExpression="wake_at > :now",
+        ExpressionAttributeValues={":now": {"N": str(int(time.time() * 1000))}},
+    )
+
+
 def agents(http: Call, *names: str) -> dict[str, dict[str, Any]]:
     """The rows of these agents by name. Rows of other tests' agents stay for minutes."""
     page = http("GET", "/v1/agents", params={"limit": 100}).json()

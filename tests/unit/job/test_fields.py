@@ -19,6 +19,8 @@ OTHERS = {
     "network": "egress",
     "env": {"A": "b"},
     "secret_env": {"S": "ssm:/joblane/acme/s"},
+    "mask_secrets": False,
+    "merge_stderr": True,
     "stdin": "text",
     "inputs": ({"path": "a", "sha256": "0" * 64, "mode": "0755"},),
     "outputs": ("out/**",),

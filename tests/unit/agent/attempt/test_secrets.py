@@ -215,9 +215,10 @@ def test_the_values_are_in_the_jobs_environment_and_nowhere_else(
     aws: Cloud, launcher: Launcher, capfd: pytest.CaptureFixture[str]
 ):
     make_secrets(aws)
-    head = run(aws, launcher, "sh", "-c", "echo $A $B", secret_env=SECRETS)
+    script = "echo ${#A} ${#B} $A"
+    head = run(aws, launcher, "sh", "-c", script, secret_env=SECRETS)
     assert State.COMPLETED is head.state
-    assert [("stdout", f"{VALUE} {VALUE}\n")] == output(aws, head)
+    assert [("stdout", f"{len(VALUE)} {len(VALUE)} ***\n")] == output(aws, head)
     assert VALUE not in everything(aws, head)
     assert VALUE not in "".join(capfd.readouterr())
 

@@ -38,6 +38,28 @@ def test_a_character_is_never_torn_however_it_arrives(text: str, sizes: list[int
     assert data.decode() == "".join(piece.decode() for piece in pieces)
 
 
+@given(st.text(min_size=1, max_size=9), st.integers(1, 30))
+def test_a_flush_keeps_back_what_is_no_whole_character_and_no_more(text: str, size: int):
+    data = text.encode()
+    cutter, pieces = Cutter(), list[bytes]()
+    for at in range(0, len(data), size):
+        pieces += cutter.feed(data[at : at + size])
+        pieces += cutter.flush_characters()
+        held = data[: at + size][sum(map(len, pieces)) :]
+        assert len(held) <= 3
+        assert "" == held.decode(errors="ignore")
+    assert [] == list(cutter.flush())
+    assert text == "".join(piece.decode() for piece in pieces)
+
+
+@given(st.binary(max_size=20))
+def test_a_flush_of_bytes_that_are_no_text_keeps_back_three_at_most(data: bytes):
+    cutter = Cutter()
+    pieces = [*cutter.feed(data), *cutter.flush_characters()]
+    assert len(b"".join(pieces)) >= len(data) - 3
+    assert data == b"".join([*pieces, *cutter.flush()])
+
+
 def test_whole_lines_come_at_once_and_the_unfinished_one_waits():
     cutter = Cutter()
     assert [b"one\ntwo\n"] == list(cutter.feed(b"one\ntwo\nthr"))

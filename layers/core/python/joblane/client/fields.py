@@ -117,6 +117,10 @@ class SubmissionFields(TypedDict, total=False):
     secret_env: Mapping[str, str] | None
     """Variables and names of secrets, such as `ssm:/joblane/main/db`; the agent reads their
     values when the job starts."""
+    mask_secrets: bool | None
+    """Whether `***` stands in place of these values in what the job writes and says."""
+    merge_stderr: bool | None
+    """Whether the job's standard error is a part of its standard output, in exact order."""
     inputs: Sequence[Input] | None
     """Files and directories here, each a path or (path here, path of the job), or files that
     `client.files.put` has uploaded; a job finds them in its work directory."""

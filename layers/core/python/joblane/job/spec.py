@@ -182,6 +182,12 @@ class JobFields(Input):
     """Environment variables."""
     secret_env: Annotated[dict[EnvName, SecretReference], Field(max_length=50)] = {}
     """Variables and names of secrets; the agent reads the values when an attempt starts."""
+    mask_secrets: bool = True
+    """Whether `***` stands in place of these values, line by line from 8 bytes on, in the job's
+    output, result, progress and error. false for what has them by chance, such as binary data."""
+    merge_stderr: bool = False
+    """Whether the job's standard error is its standard output: all is `stdout` then, in the exact
+    order in which it was written. Of two streams only the order within each is known."""
     stdin: Stdin | None = None
     """Text that the job reads from its standard input, at most 262,144 bytes; empty without it."""
     stdin_file: Sha256 | None = None

@@ -116,6 +116,19 @@ class JobOptions(FileOptions):
             help="Variable set from a secret: K=secretsmanager:NAME[#KEY] or K=ssm:/PATH.",
         ),
     ] = None
+    mask_secrets: Annotated[
+        bool,
+        typer.Option(
+            "--mask-secrets/--no-mask-secrets",
+            help="Show *** in place of secrets that the job writes (default).",
+        ),
+    ] = True
+    merge_stderr: Annotated[
+        bool,
+        typer.Option(
+            "--merge-stderr", help="Make standard error a part of standard output, in exact order."
+        ),
+    ] = False
     timeout: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="Timeout of each attempt, such as 90s, 5m or 1h30m."),
@@ -339,6 +352,8 @@ class JobOptions(FileOptions):
             "retry": _drop_none(retry) or None,
             "env": variables(self.env, own.pop("env_file")),
             "secret_env": _pairs("--secret-env", self.secret_env),
+            "mask_secrets": None if self.mask_secrets else False,
+            "merge_stderr": self.merge_stderr or None,
             "labels": _pairs("--label", own.pop("label")),
             "restartable": None if own.pop("restart") else False,
             "target": self._target(),
