@@ -196,8 +196,6 @@ def _add_build(made: steps.Steps, template: Template, needs: Needs, *, on_disk: 
     elif template.bundles:
         overlay.add_shared_entry(made, needs.bundle)
     made.add_mount("proc", "/proc", "proc", _PROC_FLAGS, "subset=pid")
-    terminals = f"newinstance,ptmxmode=0666,mode=0620,max={_MAX_TERMINALS}"
-    made.add_mount("devpts", "/dev/pts", "devpts", kernel.MS_NOSUID | kernel.MS_NOEXEC, terminals)
     # One file system mounted at three paths: tmp_mb is their total size.
     size = f"size={needs.tmp_mb}m,nr_inodes={needs.tmp_mb * _INODES_PER_MIB}"
     made.add_mount("tmpfs", "/tmp", "tmpfs", _NO_DEVICE, size)
@@ -209,6 +207,8 @@ def _add_build(made: steps.Steps, template: Template, needs: Needs, *, on_disk: 
             ids = steps.UID, steps.UID
             made.add(f"chown {inner}", "fchownat", kernel.AT_FDCWD, path, *ids, 0)
         made.add_mount(inner, target, "", kernel.MS_BIND)
+    terminals = f"newinstance,ptmxmode=0666,mode=0620,max={_MAX_TERMINALS}"
+    made.add_mount("devpts", "/dev/pts", "devpts", kernel.MS_NOSUID | kernel.MS_NOEXEC, terminals)
     if needs.network != "host":
         kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC
         made.add("socket", "socket", socket.AF_INET, kind, 0)
