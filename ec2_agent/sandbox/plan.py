@@ -61,7 +61,7 @@ _STANDARD = {
     "stderr": "/proc/self/fd/2",
     "ptmx": "pts/ptmx",
 }
-_ETC_LINKS = {"mtab": "/proc/self/mounts", "os-release": "../usr/lib/os-release"}
+_ETC_LINKS = {"/etc/mtab": "/proc/self/mounts", "/etc/os-release": "../usr/lib/os-release"}
 """Which file systems there are, and which distribution this is: as Debian and Amazon Linux have it."""
 _OWN_ETC = {
     "/etc/passwd": b"root:x:0:0:root:/root:/usr/sbin/nologin\n"
@@ -163,7 +163,7 @@ def make_plan(
     for device in DEVICES:
         plan.steps += (("file", device, b""), ("bind", device, device, _READ_ONLY_DEVICE))
     plan.steps.extend(("link", "/dev/" + name, target) for name, target in _STANDARD.items())
-    plan.steps.extend(("link", "/etc/" + name, target) for name, target in _ETC_LINKS.items())
+    plan.steps.extend(("link", path, target) for path, target in _ETC_LINKS.items())
     plan.steps.extend(("file", path, content) for path, content in _OWN_ETC.items())
     lines = "".join(f"nameserver {address}\n" for address in resolvers)
     plan.steps.append(("file", "/etc/resolv.conf", lines.encode()))
