@@ -62,7 +62,7 @@ _STANDARD = {
     "ptmx": "pts/ptmx",
 }
 _ETC_LINKS = {"/etc/mtab": "/proc/self/mounts", "/etc/os-release": "../usr/lib/os-release"}
-"""Which file systems there are, and which distribution this is: as Debian and Amazon Linux have it."""
+"""Which file systems there are, and which distribution this is: as hosts have it."""
 _OWN_ETC = {
     "/etc/passwd": b"root:x:0:0:root:/root:/usr/sbin/nologin\n"
     b"job:x:1000:1000:job:/work:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
