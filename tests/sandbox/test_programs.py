@@ -39,6 +39,7 @@ class Row:
     needs: list[str] = field(default_factory=list)
     host: bool = False
     machine: bool = False
+    deep: bool = False
     item: int | None = None
 
     @property
@@ -58,6 +59,8 @@ def _rows() -> Iterator[object]:
     for fields in tomllib.loads(TABLE.read_text(encoding="utf-8"))["row"]:
         row = Row(**fields)
         marks = [pytest.mark.cgroup_v2] if row.machine else []
+        if row.deep:
+            marks.append(pytest.mark.deep)
         if row.item is not None:
             marks.append(pytest.mark.xfail(reason=f"issue 36, item {row.item}", strict=True))
         for kind in ("text", "file") if row.stdin is not None else ("",):
