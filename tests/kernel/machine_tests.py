@@ -33,6 +33,7 @@ SIDE_BY_SIDE = (
         "tests/sandbox/test_output.py",
         "tests/sandbox/test_programs.py",
         "tests/sandbox/test_soak.py",
+        "tests/sandbox/test_what_programs_see.py",
         "tests/sandbox/test_work.py",
     ),
 )
