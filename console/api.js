@@ -67,6 +67,7 @@ export async function call(method, where, options = {}) {
  * @returns {Promise<{ body: T, etag: string | null }>}
  */
 export async function exchange(method, where, options = {}) {
+  if (!isPlain(where)) throw new ApiError(404, { detail: 'Nothing has such a name.' });
   const url = new URL(where, BASE);
   if (options.query) url.search = searchText(options.query);
   /** @type {Record<string, string>} */
@@ -95,6 +96,15 @@ export async function exchange(method, where, options = {}) {
     throw new ApiError(response.status, body ?? {}, Number(response.headers.get('Retry-After') ?? 0));
   }
   return { body, etag: response.headers.get('ETag') };
+}
+
+/**
+ * Whether each part of a path is one for the API too. API Gateway decodes a path before it looks for the route: the id
+ * `ID/logs` would call another one. Names have letters, digits and `_ . : -`, as the SDK checks.
+ * @param {string} where
+ */
+export function isPlain(where) {
+  return where.split('/').every((part) => /^([\w.:-]|%3A)+$/.test(part) && !/^\.+$/.test(part));
 }
 
 /** @param {NonNullable<Options['query']>} query */

@@ -34,8 +34,20 @@ export function isGroup(job) {
   return job.members !== null || job.state === 'processing' || job.state === 'partial_failure';
 }
 
+/** Whether its deadline has passed. @param {Job} job */
+function isPast(job) {
+  return job.deadline !== null && Date.parse(job.deadline) <= Date.now();
+}
+
+/** Whether it may be started again under its id: `joblane.job.moves` decides so. @param {Job} job */
+function restarts(job) {
+  const several = job.target !== null && job.target !== '_any' && !job.target.startsWith('host:');
+  if (several && job.members === null) return false; // its agents were never chosen
+  return !isPast(job) && (job.restartable || (job.attempt === 0 && job.members === null));
+}
+
 /**
- * The actions that the API would take now.
+ * The actions that the API would take now, as `joblane.job.offers` has them.
  * @param {Job} job
  * @param {(scope: Scope) => boolean} can
  * @returns {Action[]}
@@ -43,14 +55,13 @@ export function isGroup(job) {
 export function actionsOf(job, can) {
   const ended = hasEnded(job);
   const member = job.group !== null;
-  const past = job.deadline !== null && Date.parse(job.deadline) <= Date.now();
   /** @type {[Action, Scope, boolean][]} */
   const table = [
     ['cancel', 'jobs.cancel', CANCELLABLE.includes(job.state) && job.cancel_requested === null],
-    ['retry', 'jobs.submit', RETRIABLE.includes(job.state) || job.state === 'partial_failure'],
-    ['replay', 'admin.mutate', job.state === 'dead' && !member],
+    ['retry', 'jobs.submit', (RETRIABLE.includes(job.state) || job.state === 'partial_failure') && restarts(job)],
+    ['replay', 'admin.mutate', job.state === 'dead' && !member && restarts(job)],
     ['dismiss', 'admin.mutate', job.state === 'dead' && !member],
-    ['resubmit', 'jobs.submit', ended && !member && !past],
+    ['resubmit', 'jobs.submit', ended && !member && !isPast(job)],
     ['again', 'jobs.submit', true],
     ['hide', 'jobs.cancel', ended && !member && !job.hidden],
     ['unhide', 'jobs.cancel', ended && !member && job.hidden],

@@ -9,6 +9,7 @@ import { draw, PLAIN } from './ansi.js';
 /**
  * @typedef {object} Line
  * @property {number} n  Its number, from 1, of all that were read.
+ * @property {number} epoch  The claim that it is of: each time that the job was started has its own.
  * @property {number} attempt
  * @property {string} stream  `stdout`, `stderr`, or `joblane`.
  * @property {string} time
@@ -45,7 +46,7 @@ export class LogLines {
     this.read = 0;
     /** Lines that were left out again, because there were too many. */
     this.dropped = 0;
-    /** The last line of each attempt and stream. @type {Map<string, { line: Line, block: Block, pen: Pen, decoder: TextDecoder }>} */
+    /** The last line of each claim and stream. @type {Map<string, { line: Line, block: Block, pen: Pen, decoder: TextDecoder }>} */
     this.last = new Map();
   }
 
@@ -57,7 +58,7 @@ export class LogLines {
   /** @param {readonly LogRecord[]} records  In order. */
   add(records) {
     for (const record of records) {
-      const name = `${record.attempt} ${record.stream}`;
+      const name = `${record.epoch} ${record.stream}`;
       const decoder = this.last.get(name)?.decoder ?? new TextDecoder();
       for (const piece of textOf(record, decoder).split(/(?<=\n)/)) this.#put(record, name, piece, decoder);
     }
@@ -78,7 +79,7 @@ export class LogLines {
     const body = ended ? piece.replace(/\r?\n$/, '') : piece;
     const block = open ? open.block : this.#room();
     const line = open ? { ...open.line } : {
-      n: this.read + 1, attempt: record.attempt, stream: record.stream, time: record.time, raw: '', text: '',
+      n: this.read + 1, epoch: record.epoch, attempt: record.attempt, stream: record.stream, time: record.time, raw: '', text: '',
       parts: /** @type {Part[]} */ ([]), ended: false, pen: before?.pen ?? PLAIN,
     };
     const rest = line.raw + body;

@@ -112,7 +112,7 @@ export class OutputReader {
   /** @param {LogPage} page */
   #take(page) {
     const first = page.entries[0];
-    if (this.cursor === null && !this.wholly && first) this.earlier = first.seq > 1 || first.attempt > 1;
+    if (this.cursor === null && !this.wholly && first) this.earlier = first.seq > 1 || first.epoch > 1;
     const altered = !this.begun || this.error !== null || page.entries.length > 0 || page.complete;
     this.error = null;
     this.failures = 0;
@@ -129,7 +129,7 @@ export class OutputReader {
 
   /** @param {LogPage} page */
   #delayMs(page) {
-    if (page.entries.length >= page.limit || (this.ended && page.entries.length > 0)) return 0;
+    if (page.more || (this.ended && page.entries.length > 0)) return 0;
     return this.active && Date.now() - this.heardAt < SILENT_AFTER_MS ? LIVE_MS : SILENT_MS;
   }
 }
@@ -151,7 +151,7 @@ export async function readWhole(id, progress, signal) {
     const page = await call('GET', path`v1/jobs/${id}/logs`, { query: { next, limit: PAGE }, signal });
     pieces.push(...page.entries.map(bytesOf));
     progress(pieces.length);
-    if (page.complete || !page.entries.length) return new Blob(pieces, { type: 'text/plain' });
+    if (!page.more) return new Blob(pieces, { type: 'text/plain' });
     next = page.next;
   }
 }

@@ -98,6 +98,12 @@ export function attention({ agents, jobs, limits, caller }, queues) {
 
   if (agents.alive === 0) say('bad', `No agent is alive: no job can start${waiting ? `, and ${count(waiting, 'message')} ${waiting === 1 ? 'waits' : 'wait'}` : ''}.`, agentsPage());
   else if (agents.free === 0 && waiting > 0) say('warn', `No slot is free (${agents.running} of ${agents.slots} in use), and ${count(waiting, 'message')} ${waiting === 1 ? 'waits' : 'wait'}.`, agentsPage());
+  for (const queue of jobs === null || states.pending ? queues : []) {
+    const missing = agents.lacks[queue.name];
+    // Messages of jobs that an agent could not start are hidden for a while: they count as in flight.
+    const there = total(queue, 'visible') + total(queue, 'in_flight') + total(queue, 'delayed');
+    if (missing?.length && there) say('warn', `No live agent of queue ${queue.name} can give ${missing.join(', ')}: jobs that ask for it wait.`, href(['jobs'], { state: 'pending', queue: queue.name }));
+  }
   if (agents.troubled > 0) say('warn', `${count(agents.troubled, 'agent')} ${agents.troubled === 1 ? 'is' : 'are'} in trouble.`, agentsPage({ state: 'trouble' }));
   if (states.dead) say('bad', `${count(states.dead, 'job')} ${states.dead === 1 ? 'is' : 'are'} dead: replay or dismiss.`, caller.scopes.includes('admin.read') ? href(['dead']) : href(['jobs'], { state: 'dead' }));
   for (const queue of queues) {

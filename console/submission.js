@@ -5,11 +5,11 @@
 /** Fields of a submission, in the order in which people read them. */
 const FIELDS = /** @type {const} */ ([
   'name', 'type', 'params', 'command', 'queue', 'priority', 'resources', 'network', 'env', 'secret_env', 'mask_secrets', 'merge_stderr', 'stdin', 'stdin_file', 'inputs', 'outputs',
-  'timeout_s', 'heartbeat_timeout_s', 'restartable', 'retry', 'labels', 'items', 'run_at', 'deadline', 'requires', 'concurrency', 'target', 'reply_timeout_s', 'max_concurrency', 'max_failures', 'notify',
+  'timeout_s', 'heartbeat_timeout_s', 'restartable', 'retry', 'exit_codes', 'labels', 'items', 'run_at', 'deadline', 'requires', 'concurrency', 'target', 'reply_timeout_s', 'max_concurrency', 'max_failures', 'notify',
 ]);
 
 /** Values that a field has without being given. @type {Record<string, unknown>} */
-const DEFAULTS = { priority: 'default', network: 'none', timeout_s: 600, restartable: true, mask_secrets: true, merge_stderr: false, items: 1, retry: { max_attempts: 3, backoff_s: [5, 30, 120, 600, 1800] } };
+const DEFAULTS = { priority: 'default', network: 'none', timeout_s: 600, restartable: true, mask_secrets: true, merge_stderr: false, items: 1, retry: { max_attempts: 3, backoff_s: [5, 30, 120, 600, 1800] }, exit_codes: { permanent: [], blocked: [] } };
 
 /** Fields of a job as somebody would submit them. @typedef {Record<string, any>} Fields */
 
@@ -31,6 +31,26 @@ export function specificationOf(job) {
     fields.params ??= {};
   }
   return fields;
+}
+
+/**
+ * The limits that apply to each attempt, in the API's names, which have their units.
+ * @param {Pick<Job, 'limits' | 'resources'>} job
+ */
+export function limitsOf({ limits, resources }) {
+  /** @type {Record<string, unknown>} */
+  const asked = { ...resources };
+  return Object.entries(limits).filter(([, value]) => value !== null)
+    .map(([name, value]) => `${name} ${value}${(asked[name] ?? null) === null ? ' (default)' : ''}`).join(', ');
+}
+
+/**
+ * What exit codes mean that a job names, in words; empty if it names none.
+ * @param {Job['exit_codes'] | null | undefined} codes
+ */
+export function exitCodes(codes) {
+  return [['no further attempt after', codes?.permanent], ['waits for a condition after', codes?.blocked]]
+    .flatMap(([text, named]) => (named?.length ? [`${text} ${/** @type {number[]} */ (named).join(', ')}`] : [])).join('; ');
 }
 
 /** @param {unknown} value @returns {unknown} */

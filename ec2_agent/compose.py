@@ -81,6 +81,7 @@ class Parts(Core):
             host.launcher.memory_mb,
             host.launcher.egress_lacks,
             host.launcher.lacks,
+            host.launcher.cores,
             receipts=InboxReceipts(settings.directory / "inbox"),
         )
         super().__init__(settings, around)

@@ -29,7 +29,7 @@ from ec2_agent.serving.desk import Desk, Runner
 from ec2_agent.serving.offers import Offers
 from ec2_agent.serving.prefetch import Prefetch
 from ec2_agent.serving.reasons import Reasons
-from ec2_agent.serving.slots import Memory, Slots
+from ec2_agent.serving.slots import UNLIMITED_MB, Memory, Slots
 from ec2_agent.serving.waiting_room import WaitingRoom
 from ec2_agent.settings import AgentSettings
 from joblane.aws.fleet.agents import AgentStore
@@ -72,6 +72,8 @@ class Surroundings:
     """What the host lacks for jobs with network egress."""
     lacks: tuple[str, ...] = ()
     """What no job can have here (`Heartbeat.lacks`)."""
+    cores: int | None = None
+    """Cores that jobs may name (`Heartbeat.cores`)."""
     backoff: Callable[[], Backoff] = aws_backoff
     receipts: InboxReceipts | None = None
     """None: nothing that is held of the inbox survives this process."""
@@ -157,4 +159,12 @@ class Core:
         around = self._around
         lacks = around.egress_lacks
         trouble = describe_trouble(around.state, self.capacity, self.journal, lacks)
-        return Load(self.slots.taken_by_queue(), self.offers.left, trouble, around.lacks)
+        most_mb = self.slots.memory.most_mb
+        return Load(
+            self.slots.taken_by_queue(),
+            self.offers.left,
+            trouble,
+            around.lacks,
+            None if most_mb >= UNLIMITED_MB else most_mb,
+            around.cores,
+        )

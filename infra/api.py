@@ -125,6 +125,7 @@ class ApiStack(FunctionStack):
                 "JOBLANE_QUEUES": queues(config),
                 "JOBLANE_MAXIMA": maxima(config),
                 "JOBLANE_FLEET_QUEUES": fleet_queues(config),
+                "JOBLANE_WITHOUT_HOST_NETWORK": json.dumps(config.without_host_network),
                 "JOBLANE_LIMITS": config.limits_by_tenant.compact(*ADMITTED, "input_mb_per_job"),
                 "JOBLANE_DEFAULT_QUEUE": config.default_queue,
                 "JOBLANE_FILTERS": json.dumps(config.filters),

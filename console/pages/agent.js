@@ -49,6 +49,8 @@ export default function Page({ route }) {
       <${Section} title="Queues and labels">
         <${Facts} entries=${[
           ...(agent.lacks.length ? [['Cannot give', agent.lacks.join(', ')]] : []),
+          ...(agent.memory_mb === null ? [] : [['Most memory of a job', `${agent.memory_mb} MiB`]]),
+          ...(agent.cores === null ? [] : [['Cores', agent.cores]]),
           ['Queues', html`<span class="chips">${agent.queues.map((queue) => html`<a href=${href(['queues', queue])}>${queue}</a>`)}</span>`],
           ...labels.map(([label, value]) => [`Label ${label}`, html`<a href=${href(['agents'], { label: `${label}=${value}` })}>${value}</a>`]),
         ]} />

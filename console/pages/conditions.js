@@ -39,7 +39,7 @@ function Blocking({ route }) {
   if (!rows.length && !route.query.has('next')) {
     return html`<section class="panel"><${Empty}>
       <p>No job is blocked by a condition.</p>
-      <p>A job that exits with code 75, or names conditions in its <code>requires</code>, waits here until they hold.</p>
+      <p>A job whose exit code says that it waits for a condition, or whose <code>requires</code> do not hold, waits here until they do.</p>
     <//></section>`;
   }
   return html`<${Section} title="Jobs wait for" actions=${html`<a href=${href(['jobs'], { state: 'blocked' })}>All blocked jobs</a>`}>

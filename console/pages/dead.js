@@ -10,6 +10,7 @@ import { usePoll } from '../poll.js';
 import { groupByReason, patternOf } from '../reasons.js';
 import { href } from '../router.js';
 import { Sentence } from '../sentence.js';
+import { actionsOf } from '../job-actions.js';
 import { can } from '../session.js';
 import { sweepEach, SweepProgress, useSweep } from '../sweep.js';
 import { html, useEffect, useMemo, useState } from '../view.js';
@@ -43,13 +44,14 @@ export default function Page({ route }) {
   const groups = useMemo(() => groupByReason(shown), [shown]);
   const jobs = reason ? shown.filter((job) => patternOf(job.reason) === reason) : shown;
   const chosen = jobs.filter((job) => selected.has(job.id));
+  const replays = chosen.filter((job) => fits('replay', job));
   const busy = sweep.sweep?.phase === 'running';
   /** @param {Deed} deed @param {readonly Job[]} those @param {string} which */
   const act = async (deed, those, which) => {
     if (await many(deed, those, which, sweep)) setSelected(new Set());
   };
   useKeys([{ keys: 'r', what: 'Replay the selected jobs', run: () => {
-    if (can('admin.mutate') && chosen.length && !busy) void act('replay', chosen, 'selected');
+    if (replays.length && !busy) void act('replay', chosen, 'selected');
   } }]);
   return html`
     <${Head} title="Dead letters" about=${data ? `${all.length}${data.next ? ' or more' : ''} dead jobs: their attempts are used up, or their last failure was final.` : ''} />
@@ -64,12 +66,17 @@ export default function Page({ route }) {
           ${most < MOST && html`<button type="button" onClick=${() => setQuery(route, { most: String(Math.min(MOST, most * 2)) })}>Read ${Math.min(MOST, most * 2)}</button>`}</p>`}
       <//>
       <${Section} title=${reason ? `Jobs with this reason (${jobs.length})` : `Jobs (${jobs.length})`} actions=${can('admin.mutate') && chosen.length > 0 && html`
-          <button type="button" class="primary" disabled=${busy} onClick=${() => act('replay', chosen, 'selected')}>Replay ${chosen.length} selected</button>
+          ${replays.length > 0 && html`<button type="button" class="primary" disabled=${busy} onClick=${() => act('replay', chosen, 'selected')}>Replay ${replays.length} selected</button>`}
           <button type="button" class="danger" disabled=${busy} onClick=${() => act('dismiss', chosen, 'selected')}>Dismiss ${chosen.length} selected</button>`}>
         ${reason && html`<p class="chips"><span class="badge"><span>${reason}</span></span> <button type="button" onClick=${() => setQuery(route, { reason: null })}>Show all reasons</button></p>`}
         <${Jobs} jobs=${jobs.slice(0, FIRST)} selected=${selected} setSelected=${setSelected} refresh=${refresh} busy=${busy} />
         ${jobs.length > FIRST && html`<p class="about">The newest ${FIRST} of ${jobs.length} are shown; actions on the group are on all of them.</p>`}
       <//>`}`;
+}
+
+/** Whether the API would do it with a job; one that has been started and is not restartable is not replayed. @param {Deed} deed @param {Job} job */
+function fits(deed, job) {
+  return actionsOf(job, can).includes(deed);
 }
 
 /** What people call a job, cut short. @param {Job} job */
@@ -119,7 +126,7 @@ function Groups({ groups, chosen, route, busy, act }) {
     { name: 'Newest', cell: (group) => html`<${Time} at=${group.newest} />` },
     { name: 'Oldest', className: 'minor', cell: (group) => html`<${Time} at=${group.oldest} />` },
     ...(can('admin.mutate') ? [{ name: 'Whole group', cell: (/** @type {Group} */ group) => html`<span class="actions tight">
-      <button type="button" disabled=${busy} onClick=${() => act('replay', group.jobs, 'of this reason')}>Replay all</button>
+      ${group.jobs.some((job) => fits('replay', job)) && html`<button type="button" disabled=${busy} onClick=${() => act('replay', group.jobs, 'of this reason')}>Replay all</button>`}
       <button type="button" disabled=${busy} onClick=${() => act('dismiss', group.jobs, 'of this reason')}>Dismiss all</button></span>` }] : []),
   ];
   return html`<${Table} caption="Dead jobs by reason" columns=${columns} rows=${groups} id=${(/** @type {Group} */ group) => group.pattern} to=${to} />`;
@@ -136,7 +143,7 @@ function Jobs({ jobs, selected, setSelected, refresh, busy }) {
     { name: 'Attempts', className: 'number minor', cell: (job) => job.attempt },
     { name: 'Died', cell: (job) => html`<${Time} at=${job.ended_at} />` },
     ...(can('admin.mutate') ? [{ name: 'Action', cell: (/** @type {Job} */ job) => html`<span class="actions tight">
-      <button type="button" disabled=${busy} onClick=${() => one('replay', job, refresh)}>Replay</button>
+      ${fits('replay', job) && html`<button type="button" disabled=${busy} onClick=${() => one('replay', job, refresh)}>Replay</button>`}
       <button type="button" disabled=${busy} onClick=${() => one('dismiss', job, refresh)}>Dismiss</button></span>` }] : []),
   ]), [busy, refresh]);
   return html`<${Table} caption="Dead jobs" columns=${columns} rows=${jobs} id=${(/** @type {Job} */ job) => job.id} to=${(/** @type {Job} */ job) => href(['jobs', job.id])}
@@ -158,14 +165,16 @@ async function one(deed, job, refresh) {
 /**
  * Ask, and begin; whether it was begun.
  * @param {Deed} deed
- * @param {readonly Job[]} jobs
+ * @param {readonly Job[]} those
  * @param {string} which
  * @param {ReturnType<typeof useSweep>} sweep
  */
-async function many(deed, jobs, which, sweep) {
+async function many(deed, those, which, sweep) {
   const { label, verb, text } = DEEDS[deed];
+  const jobs = those.filter((job) => fits(deed, job));
   const count = `${jobs.length} ${jobs.length === 1 ? 'job' : 'jobs'}`;
-  const answer = await confirm({ title: `${label} ${count}?`, action: `${label} ${count}`, danger: deed === 'dismiss', reason: true, text: html`<p>All ${jobs.length} dead jobs ${which}. ${text}</p>` });
+  const left = those.length - jobs.length;
+  const answer = await confirm({ title: `${label} ${count}?`, action: `${label} ${count}`, danger: deed === 'dismiss', reason: true, text: html`<p>All ${jobs.length} dead jobs ${which}${left ? ` that can be ${verb}; ${left} cannot and stay` : ''}. ${text}</p>` });
   if (!answer) return false;
   void sweep.start({ title: `${label} dead jobs`, verb, of: jobs.length }, (report, signal) => sweepEach(
     jobs.map((job) => job.id), (id) => call('POST', `${path`v1/dlq/${id}`}/${deed}`, { body: { reason: answer.reason }, signal }), report, signal));

@@ -52,12 +52,13 @@ function send(action, job, reason, key = '') {
  * @param {'cancel' | 'retry'} action
  * @param {string} id
  * @param {string | null} reason
+ * @param {AbortSignal} [signal]
  */
-export async function members(action, id, reason) {
+export async function members(action, id, reason, signal) {
   let next = null;
   do {
     /** @type {{ next: string | null }} */
-    const answer = await call('POST', path`v1/groups/${id}/${action}`, { query: { next }, body: { reason } });
+    const answer = await call('POST', path`v1/groups/${id}/${action}`, { query: { next }, body: { reason }, ...(signal ? { signal } : {}) });
     next = answer.next;
   } while (next);
 }

@@ -109,7 +109,7 @@ export function Output({ job, ended }) {
         before += counts[n] ?? 0;
         const inside = mine && current >= first && current < before ? current - first : -1;
         return html`<${Lines} key=${block.key} block=${block} version=${block.version} found=${mine?.found ?? null} current=${inside} times=${times} numbers=${!output?.earlier}
-          attempt=${n ? blocks[n - 1]?.lines.at(-1)?.attempt ?? 0 : 0} />`;
+          previous=${blocks[n - 1]?.lines.at(-1)} />`;
       })}
       ${output?.begun && !lines?.count && html`<p class="about">${silence(job, ended)}</p>`}
       ${!output?.begun && !output?.error && html`<p class="about" role="status">Reading…</p>`}
@@ -161,24 +161,25 @@ function useFollow(box, follow, setFollow, deps) {
 
 /**
  * The lines of a block; drawn again only if something of it has changed.
- * @param {{ block: Block, version: number, found: Map<number, Range[]> | null, current: number, times: boolean, numbers: boolean, attempt: number }} props
+ * @param {{ block: Block, version: number, found: Map<number, Range[]> | null, current: number, times: boolean, numbers: boolean, previous: Line | undefined }} props
  */
-function Lines({ block, version, found, current, times, numbers, attempt }) {
+function Lines({ block, version, found, current, times, numbers, previous }) {
   const inUtc = useStore(utc);
   return useMemo(() => {
-    let before = attempt;
+    let before = previous;
     let seen = 0;
     return html`<div class="block" style=${{ containIntrinsicSize: `auto ${block.lines.length * 20}px` }}>${block.lines.map((line) => {
-      const begins = line.attempt !== before && (before !== 0 || line.attempt > 1);
-      before = line.attempt;
+      const begins = before ? line.epoch !== before.epoch : line.attempt > 1;
+      const again = before?.attempt === line.attempt ? ', started again' : '';
+      before = line;
       const ranges = found?.get(line.n);
       const own = current - seen;
       seen += ranges?.length ?? 0;
-      return html`${begins && html`<div class="attempt" key=${`a${line.n}`}>Attempt ${line.attempt}</div>`}
+      return html`${begins && html`<div class="attempt" key=${`a${line.n}`}>Attempt ${line.attempt}${again}</div>`}
         <div key=${line.n} class=${`line ${line.stream}`}>${numbers && html`<span class="gutter">${line.n}</span>`}${times && html`<span class="gutter">${clock(line.time, inUtc).slice(11)}</span>`}${
           STREAMS[line.stream] && html`<span class="stream">${STREAMS[line.stream]}</span>`}<span class="said"><${Said} line=${line} ranges=${ranges} current=${own} /></span></div>`;
     })}</div>`;
-  }, [block, version, found, current, times, numbers, inUtc, attempt]);
+  }, [block, version, found, current, times, numbers, inUtc, previous?.epoch, previous?.attempt]);
 }
 
 /** What a line says. @param {{ line: Line, ranges: Range[] | undefined, current: number }} props */

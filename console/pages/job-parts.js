@@ -9,7 +9,7 @@ import { Copy, Facts, Failure, Id, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { href } from '../router.js';
 import { summary } from '../session.js';
-import { specificationOf } from '../submission.js';
+import { exitCodes, limitsOf, specificationOf } from '../submission.js';
 import { bytes, duration, now } from '../time.js';
 import { rows, totals } from '../timeline.js';
 import { html, useState, useStore } from '../view.js';
@@ -19,7 +19,6 @@ import { html, useState, useStore } from '../view.js';
 /** @typedef {{ cpu_s?: number, wall_s?: number, peak_memory_bytes?: number, io_read_bytes?: number, io_write_bytes?: number, pids_peak?: number }} Used */
 
 const MIB = 1024 * 1024;
-const DEFAULT_MEMORY_MB = 512;
 
 /** What the last attempt used, and what all of them cost. @param {{ job: Job }} props */
 export function Usage({ job }) {
@@ -28,12 +27,12 @@ export function Usage({ job }) {
   const used = /** @type {Used | null} */ (job.usage);
   const seconds = totals(rows(job.timeline, nowMs)).run;
   if (!used && !seconds) return null;
-  const limit = (job.resources.memory_mb ?? DEFAULT_MEMORY_MB) * MIB;
+  const limit = job.limits.memory_mb * MIB;
   const peak = used?.peak_memory_bytes;
   const share = used?.wall_s ? `${Math.round((100 * (used.cpu_s ?? 0)) / used.wall_s)} % of a core` : '';
   return html`<${Section} title="Usage">
     <${Facts} entries=${[
-      ['CPU time', used?.cpu_s !== undefined && html`${duration(used.cpu_s)} <span class="about">${share}${job.resources.cpus ? `, limit ${job.resources.cpus}` : ''}</span>`],
+      ['CPU time', used?.cpu_s !== undefined && html`${duration(used.cpu_s)} <span class="about">${share}${job.limits.cpus ? `, limit ${job.limits.cpus}` : ''}</span>`],
       ['Most memory', peak !== undefined && peak !== null && html`<meter min="0" max="1" high="0.9" value=${peak / limit} aria-label="Memory used of its limit"></meter> ${bytes(peak)} <span class="about">of ${bytes(limit)}</span>`],
       ['Read and written', used?.io_read_bytes !== undefined && used.io_read_bytes !== null && `${bytes(used.io_read_bytes)}, ${bytes(used.io_write_bytes ?? 0)}`],
       ['Most processes', used?.pids_peak],
@@ -64,15 +63,15 @@ export function Specification({ job }) {
   const fields = specificationOf(job);
   const json = JSON.stringify(fields, null, 2);
   const env = Object.entries(job.env);
-  const given = Object.entries(job.resources).filter(([, value]) => value !== null);
   return html`<${Section} title="Specification" actions=${html`<${Copy} text=${json} what="the specification as JSON" />`}>
     ${job.command.length > 0 && html`<pre class="code" tabindex="0" aria-label="Command">${job.command.map(quoted).join(' ')}</pre>`}
     ${job.params && html`<h3>Params</h3><pre class="code" tabindex="0">${JSON.stringify(job.params, null, 2)}</pre>`}
     <${Facts} entries=${[
       ['Type', job.type && html`<a href=${href(['types', job.type])}>${job.type}</a>${job.type_version !== null && ` version ${job.type_version}`}`],
-      ['Limits', given.map(([name, value]) => `${name} ${value}`).join(', ') || 'the defaults'],
+      ['Limits', limitsOf(job)],
       ['Time limit of an attempt', duration(job.timeout_s)],
       ['Attempts', job.retry.max_attempts === 1 ? 1 : `${job.retry.max_attempts}, with waits of up to ${job.retry.backoff_s.slice(0, job.retry.max_attempts - 1).map((s) => duration(s)).join(', ')}`],
+      ['Exit codes', exitCodes(job.exit_codes)],
       ['Restartable', job.restartable ? null : 'no'],
       ['Network', job.network],
       ['Standard error', job.merge_stderr ? 'a part of standard output' : null],

@@ -2,13 +2,14 @@
 
 import { call, path } from '../api.js';
 import { confirm, perform } from '../dialogs.js';
-import { CANCELLABLE, RETRIABLE } from '../job-actions.js';
+import { actionsOf, CANCELLABLE, isGroup, RETRIABLE } from '../job-actions.js';
 import { wordsOf } from '../job-filters.js';
 import { useKeys } from '../keys.js';
 import { readList } from '../lists.js';
 import { can } from '../session.js';
 import { sweepEach, sweepPages, SweepProgress, useSweep } from '../sweep.js';
 import { html, useState } from '../view.js';
+import { members } from './job-buttons.js';
 
 /** @typedef {import('../types').Job} Job */
 /** @typedef {import('../job-filters.js').Filters} Filters */
@@ -62,11 +63,11 @@ export function Many({ query, filters, jobs, selected, setSelected, refresh }) {
 
   /** @param {Doing} doing @param {readonly Job[]} chosen */
   const each = async (doing, chosen) => {
-    const fit = chosen.filter((job) => doing.states.includes(job.state));
+    const fit = chosen.filter((job) => actionsOf(job, can).includes(doing.name));
     const count = jobsOf(fit.length);
     const left = chosen.length - fit.length;
     if (!fit.length) {
-      await confirm({ title: `None of them can be ${doing.done}`, text: `Only jobs that are ${doing.states.join(', ')} can be.`.replaceAll('_', ' '), action: 'Close' });
+      await confirm({ title: `None of them can be ${doing.done}`, text: `Only jobs that are ${doing.states.join(', ')} can be${doing.name === 'retry' ? ', before their deadline, and unless they are not restartable' : ''}.`.replaceAll('_', ' '), action: 'Close' });
       return;
     }
     const answer = await confirm({
@@ -76,8 +77,9 @@ export function Many({ query, filters, jobs, selected, setSelected, refresh }) {
     if (!answer) return;
     setSelected(new Set());
     await sweep.start({ title: `${doing.label} ${count}`, verb: doing.done, of: fit.length }, (report, signal) => {
-      const groups = new Set(fit.filter((job) => job.state === 'processing').map((job) => job.id));
-      const run = (/** @type {string} */ id) => call('POST', groups.has(id) ? path`v1/groups/${id}/cancel` : path`v1/jobs/${id}/${doing.name}`, { body: { reason: answer.reason }, signal });
+      const groups = new Set(fit.filter(isGroup).map((job) => job.id));
+      const run = (/** @type {string} */ id) => (groups.has(id) ? members(doing.name, id, answer.reason, signal)
+        : call('POST', path`v1/jobs/${id}/${doing.name}`, { body: { reason: answer.reason }, signal }));
       return sweepEach(fit.map((job) => job.id), run, report, signal);
     });
   };

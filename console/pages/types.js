@@ -7,6 +7,7 @@ import { usePoll } from '../poll.js';
 import { go, href } from '../router.js';
 import { resolved, typeName } from '../schema.js';
 import { can } from '../session.js';
+import { exitCodes } from '../submission.js';
 import { bytes, duration } from '../time.js';
 import { html } from '../view.js';
 
@@ -94,6 +95,7 @@ function One({ name }) {
         ['Time limit of an attempt', seconds(defaults.timeout_s)],
         ['Longest silence', seconds(defaults.heartbeat_timeout_s)],
         ['Attempts', defaults.retry?.max_attempts],
+        ['Exit codes', exitCodes(defaults.exit_codes)],
         ['CPUs', defaults.resources?.cpus],
         ['Memory', defaults.resources?.memory_mb && bytes(defaults.resources.memory_mb * 2 ** 20)],
         ['Network', defaults.network],

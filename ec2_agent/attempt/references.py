@@ -3,17 +3,21 @@
 Only what runs has the values: the API shows the submission as it was made.
 """
 
+from collections.abc import Iterator
+
 from ec2_agent.facts.known import KnownFacts
 from joblane.job.fields import MAX_ARGUMENT_BYTES, MAX_PARAMS_BYTES, json_bytes
 from joblane.job.spec import MAX_EXEC_BYTES, Submission, exec_bytes
 from joblane.target.facts import (
     MARK,
     MAX_NAME,
-    UnknownFact,
     references,
     resolve,
     resolve_strings,
 )
+
+MAX_PLACE = 40
+"""Characters of a text's place in a reason, such as `params.tickets.0.origin`."""
 
 
 class CannotResolve(Exception):
@@ -32,35 +36,46 @@ async def with_facts(spec: Submission, known: KnownFacts) -> Submission:
 
     Raises CannotResolve if a fact is unknown, or if the result is longer than it may be.
     """
-    texts = (*spec.command, *spec.env.values(), *_strings(spec.params))
-    facts = await known.having(name for text in texts for name in references(text))
-    try:
-        changed = {
-            "command": tuple(resolve(word, facts) for word in spec.command),
-            "env": {name: resolve(value, facts) for name, value in spec.env.items()},
-            "params": resolve_strings(spec.params, facts),
-        }
-    except UnknownFact as unknown:
-        cut = "" if len(unknown.name) <= MAX_NAME else "\N{HORIZONTAL ELLIPSIS}"
-        raise CannotResolve(
-            f"this agent has no fact {unknown.name[:MAX_NAME]}{cut}; `joblane agents get` with its "
-            "name shows those that it has"
-        ) from None
+    needed = {place: references(text) for place, text in _texts(spec)}
+    facts = await known.having(name for names in needed.values() for name in names)
+    for place, names in needed.items():
+        if missing := sorted(names - facts.keys()):
+            raise CannotResolve(
+                f"{_cut(place, MAX_PLACE)}: this agent has no fact {_cut(missing[0], MAX_NAME)}; "
+                "for the text itself write @@fact."
+            )
+    changed = {
+        "command": tuple(resolve(word, facts) for word in spec.command),
+        "env": {name: resolve(value, facts) for name, value in spec.env.items()},
+        "params": resolve_strings(spec.params, facts),
+    }
     resolved = spec.model_copy(update=changed)
     _check(resolved)
     return resolved
 
 
-def _strings(value: object) -> "list[str]":
+def _texts(spec: Submission) -> Iterator[tuple[str, str]]:
+    """The texts that may have references, each with its place."""
+    yield from ((f"command[{number}]", word) for number, word in enumerate(spec.command))
+    yield from ((f"env.{name}", value) for name, value in spec.env.items())
+    yield from _strings("params", spec.params)
+
+
+def _strings(place: str, value: object) -> Iterator[tuple[str, str]]:
     """The strings of a JSON value at any depth, without keys."""
     match value:
         case str():
-            return [value]
+            yield place, value
         case dict():
-            return [text for member in value.values() for text in _strings(member)]
+            for key, member in value.items():
+                yield from _strings(f"{place}.{key}", member)
         case list() | tuple():
-            return [text for entry in value for text in _strings(entry)]
-    return []
+            for number, entry in enumerate(value):
+                yield from _strings(f"{place}.{number}", entry)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _check(spec: Submission) -> None:

@@ -39,6 +39,7 @@ from joblane.aws.job.output_store import OutputStore
 from joblane.aws.job.result_store import ResultStore
 from joblane.formats.text import shorten
 from joblane.job.head import Head
+from joblane.job.lacking import describe_lack
 from joblane.job.output import stream_name
 from joblane.state.lease import Progress
 from joblane.state.lifecycle import Outcome
@@ -202,6 +203,8 @@ class Attempt:
             if ending is None
             else judge(head, ending, self._stop, now_ms)
         )
+        if not shipper.complete:  # readers count on the number only if all of it is stored
+            result = replace(result, records=None)
         collected = await self.parts.files.collect(
             head, job, result, lambda: not self._abandoned, self._note
         )
@@ -314,7 +317,7 @@ class Attempt:
         if isinstance(refused, HostLacks) and head.assigned is None:
             self.parts.lacking.remember(head.job_id)
             why, _, _ = refused.reason.partition("; ")  # what follows is advice for the operator
-            reason = shorten(f"agent {head.agent}: {why}", FAILURE_CHARS)
+            reason = shorten(describe_lack(head.agent or "?", why), FAILURE_CHARS)
             return not_started(Outcome.INTERRUPTED, reason, now_ms)
         # Another agent runs it; this one takes no jobs for a while, or ends.
         elsewhere = isinstance(refused, HostShort | LauncherGone)

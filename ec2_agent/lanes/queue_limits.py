@@ -11,12 +11,8 @@ from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.logging import events
 from ec2_agent.settings import AgentSettings
 from joblane.aws.queue.settings import SettingsStore
-from joblane.queue.settings import QueueSettings
+from joblane.queue.settings import READ_EVERY_S, QueueSettings
 from joblane.queue.tenant_shares import Allowance, TenantShares
-
-READ_EVERY_S = 20.0
-"""A change is seen within 30 s, also when a read is slow: one request for up to 99 queues, half
-a read unit each, and half a unit for every 4 KB of tenants' shares."""
 
 
 @dataclass

@@ -10,12 +10,21 @@ from joblane.condition.names import default_condition, scope_name, unscope_name
 from joblane.files.models import OutputSummary
 from joblane.formats.text import shorten
 from joblane.job.head import Head
-from joblane.state.lifecycle import Outcome, outcome_of
+from joblane.state.lifecycle import Outcome, outcome_of, read_exit_codes
 from joblane.state.result import ResultObject
 
 FAILURE_CHARS = 110
 """Characters of what a job itself says went wrong. What follows it in the reason (the number of the
 attempt, when the next one starts) has up to 50, and must not be cut."""
+
+
+NOT_THERE = ("No such file or directory", "File name too long")
+"""What a sandbox says of a program that has no file; it explains why one that has a file does not
+run."""
+
+
+PROGRAM_CHARS = 40
+"""Characters of a program's name in a reason, where another one is suggested."""
 
 
 class StopReason(Enum):
@@ -42,7 +51,7 @@ class AttemptResult:
     ending: Ending | None = None
     """None when the job was not started, or its shim was killed."""
     records: int | None = None
-    """Log records that the job has written; None when that is unknown."""
+    """Log records that the job has written, all of them stored; None if that is unknown."""
     started: bool = True
     """Whether the job may have run."""
     stored_bytes: int | None = None
@@ -73,12 +82,17 @@ def judge(head: Head, ending: Ending, stop: StopReason | None, at_ms: int) -> At
         exit_code=ending.exit_code,
         timed_out=ending.timed_out or ending.silent,
         oom_killed=ending.oom_killed,
+        codes=read_exit_codes(
+            head.spec.exit_codes,
+            typed=head.spec.type is not None,
+            waits=bool(named or head.spec.requires),
+        ),
     )
     blocked_by = condition if outcome is Outcome.BLOCKED else None
     match outcome:
         case Outcome.BLOCKED:
             says = "the job named what it waits for:" if named else "waits for"
-            reason = f"exit code 75: {says} {unscope_name(condition)}"
+            reason = f"exit code {ending.exit_code}: {says} {unscope_name(condition)}"
         case Outcome.TIMED_OUT if ending.silent:
             reason = f"no heartbeat for {head.spec.heartbeat_timeout_s or 0:g} s"
         case Outcome.TIMED_OUT:
@@ -86,7 +100,7 @@ def judge(head: Head, ending: Ending, stop: StopReason | None, at_ms: int) -> At
         case Outcome.OOM_KILLED:
             reason = f"ran out of memory ({_memory_limit(head)}) after {wall}"
         case _ if ending.error is not None:
-            reason = f"exit code {ending.exit_code}: {ending.error}"
+            reason = f"exit code {ending.exit_code}: {_explain(head, ending.error)}"
         case Outcome.FAILED | Outcome.PERMANENT if ending.failure and ending.exit_code is not None:
             reason = shorten(ending.failure, FAILURE_CHARS)
         case _ if ending.signal is not None:
@@ -150,6 +164,16 @@ def _judge_stopped(head: Head, stop: StopReason, at_ms: int, how: str) -> tuple[
     if stop is StopReason.DEADLINE:  # whatever the clock says now: AWS's time may have set it back
         return judge_expired(head, how)
     return judge_cancelled(head, at_ms, how)
+
+
+def _explain(head: Head, error: str) -> str:
+    """Say why the command was not run. What is said of its program comes last, and stays whole."""
+    program = next(iter(head.spec.command), "")
+    if len(program.split()) > 1 and error.endswith(NOT_THERE):
+        name = shorten(program, PROGRAM_CHARS)
+        return f"there is no program {name!r}; for a command line write sh -c '...'"
+    cut = len(error) - FAILURE_CHARS
+    return error if cut <= 0 else f"\N{HORIZONTAL ELLIPSIS}{error[cut + 1 :]}"
 
 
 def _signal_name(number: int) -> str:

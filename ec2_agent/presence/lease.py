@@ -45,6 +45,10 @@ class Load(NamedTuple):
     """Why the agent takes no jobs, or which outcomes wait; None if nothing is wrong."""
     lacks: tuple[str, ...] = ()
     """What no job can have here (`Heartbeat.lacks`)."""
+    memory_mb: int | None = None
+    """The most memory that one job may have here (`Heartbeat.memory_mb`)."""
+    cores: int | None = None
+    """Cores that jobs may name (`Heartbeat.cores`)."""
 
 
 @dataclass
@@ -165,6 +169,8 @@ class Lease:
             taken=load.taken,
             surplus_ms=self.surplus_ms,
             lacks=load.lacks,
+            memory_mb=load.memory_mb,
+            cores=load.cores,
         )
         named_ms = await in_thread(lambda: self.store.beat(row), "heartbeat")
         self._renewed = sent

@@ -176,6 +176,11 @@ class Launcher:
         return max(0, self._cgroup.memory_mb - self._slots * SLOT_MB)
 
     @property
+    def cores(self) -> int | None:
+        """Cores that jobs may name: those below it; None with isolation namespaces."""
+        return None if self._cgroup is None else max(self._cgroup.cores) + 1
+
+    @property
     def lacks(self) -> tuple[str, ...]:
         """What no job can have here: limits by their names, and `egress`."""
         disk = ("disk_mb",) if self._disks is None else ()

@@ -63,9 +63,10 @@ ETC = (
 """Names below /etc that programs of Debian, Ubuntu and Amazon Linux need: of these, jobs have what
 every user of the host may read. None identifies the host; private keys of /etc/ssl are left out."""
 
-DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
+"""The last one is whatever terminal the caller's session has: of a job, one that it made itself."""
 
-OWN_DIRECTORIES = ("/dev/shm", "/etc", BUNDLE, "/proc", "/tmp", "/var", "/work")  # noqa: S108
+OWN_DIRECTORIES = ("/dev/pts", "/dev/shm", "/etc", BUNDLE, "/proc", "/tmp", "/var", "/work")  # noqa: S108
 """Directories of the sandbox itself, empty in the shared root."""
 
 _STANDARD = {
@@ -73,7 +74,10 @@ _STANDARD = {
     "stdin": "/proc/self/fd/0",
     "stdout": "/proc/self/fd/1",
     "stderr": "/proc/self/fd/2",
+    "ptmx": "pts/ptmx",
 }
+_ETC_LINKS = {"/etc/mtab": "/proc/self/mounts", "/etc/os-release": "../usr/lib/os-release"}
+"""Which file systems there are, and which distribution this is: as hosts have it."""
 _OWN_ETC = {
     "/etc/passwd": b"root:x:0:0:root:/root:/usr/sbin/nologin\n"
     b"job:x:1000:1000:job:/work:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
@@ -213,6 +217,7 @@ def make_plan(
     for device in DEVICES:
         plan.steps += (("file", device, b""), ("bind", device, device, _READ_ONLY_DEVICE))
     plan.steps.extend(("link", "/dev/" + name, target) for name, target in _STANDARD.items())
+    plan.steps.extend(("link", path, target) for path, target in _ETC_LINKS.items())
     plan.steps.extend(("file", path, content) for path, content in _OWN_ETC.items())
     lines = "".join(f"nameserver {address}\n" for address in resolvers)
     plan.steps.append(("file", "/etc/resolv.conf", lines.encode()))

@@ -7,8 +7,8 @@
  * end (docs/decisions/0101).
  *
  * Nothing here allocates memory but what one message needs, and nothing trusts the job: the job's
- * process has no way to this one but signals, which pid 1 of a namespace does not receive, and its
- * exit status.
+ * process has no way to this one but signals, which pid 1 of a namespace does not receive, its exit
+ * status, and the first bytes of a program that could not be run (program.h).
  */
 
 #define _GNU_SOURCE
@@ -29,6 +29,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "program.h"
 
 /* The descriptors of a slot; the same in slot.py. */
 enum { SOCKET = 3, SIGNALS = 4 };
@@ -95,6 +97,9 @@ struct job {
     int drained; /* the holder has read all that could be written */
     int left;    /* others were ended that nobody had asked to end before */
     double cpu_s, deadline, kill_at, grace_s; /* times of CLOCK_MONOTONIC; 0: none */
+    /* Of the command, kept because the next message overwrites it: */
+    char name[PATH_BYTES];
+    char *search; /* its PATH; NULL: none */
 };
 
 static char packet[PACKET];
@@ -315,8 +320,8 @@ static void note_start(void) {
     close_range(UPTIME, LAST_FILE, 0);
 }
 
-/* Starts the job's process. Returns an errno. */
-static int spawn(struct job *job, const struct run *run, char *texts) {
+/* Starts the job's process. Returns an errno, and what it means for the program if that is known. */
+static int spawn(struct job *job, const struct run *run, char *texts, char why[EXPLANATION]) {
     char **argv = malloc((size_t)(run->argc + run->envc + 2) * sizeof *argv);
     if (argv == NULL) {
         return ENOMEM;
@@ -349,6 +354,10 @@ static int spawn(struct job *job, const struct run *run, char *texts) {
     if (!failed) {
         failed = posix_spawnp(&job->main, argv[0], &files, &how, argv, envp);
     }
+    const char *search = getenv("PATH");
+    job->search = search == NULL ? NULL : strdup(search);
+    snprintf(job->name, sizeof job->name, "%.*s", PATH_BYTES - 1, argv[0]);
+    explain_error(job->name, job->search, failed, why);
     environ = before;
     return failed;
 }
@@ -428,20 +437,21 @@ void slot_run_one(int sock) {
     }
     struct ending ending = {.kind = 'E'};
     struct iovec parts[4] = {{&ending, sizeof ending}};
+    char why[EXPLANATION];
     note_start();
-    int error = spawn(&job, &run, body + sizeof run), used = 1;
+    int error = spawn(&job, &run, body + sizeof run, why), used = 1;
+    const char *said = why;
     if (error) {
         job.ended = job.alone = 1;
         job.status = (error == ENOENT || error == ENOTDIR ? NOT_FOUND : CANNOT_RUN) << 8;
-        const char *said = strerrordesc_np(error);
-        char *name = body + sizeof run;
-        parts[used++] = (struct iovec){name, strnlen(name, 4096)};
-        parts[used++] = (struct iovec){": ", 2};
-        parts[used++] = (struct iovec){(void *)said, strlen(said)};
+        said = why[0] == 0 ? strerrordesc_np(error) : why;
     }
     close_received();
     while (!job.ended) {
         wait_for_news(&job, sock);
+    }
+    if (!error && WIFEXITED(job.status) && WEXITSTATUS(job.status) == NOT_FOUND) {
+        explain_not_found(job.name, job.search, why);
     }
     await_others(&job, sock);
     /* The kernel checks for pending signals while it holds the lock under which a fork adds its
@@ -457,6 +467,11 @@ void slot_run_one(int sock) {
     ending.left = (uint8_t)job.left;
     ending.cpu_s = job.cpu_s;
     ending.wall_s = now() - began;
+    if (said[0] != 0) {
+        parts[used++] = (struct iovec){job.name, strlen(job.name)};
+        parts[used++] = (struct iovec){": ", 2};
+        parts[used++] = (struct iovec){(void *)said, strlen(said)};
+    }
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)used};
     sendmsg(sock, &message, MSG_NOSIGNAL);
 }

@@ -53,6 +53,8 @@ _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
 _LOOPBACK_UP = struct.pack("16sh14x", b"lo", _IFF_UP)
 _FIRST_FREE_PORT = "sys/net/ipv4/ip_unprivileged_port_start"
 _INODES_PER_MIB = 256
+_MAX_TERMINALS = 64
+"""Of one job: all jobs together can have 3,072 (kernel.pty.max less kernel.pty.reserve)."""
 _POLICY, _NO_PRIORITY = "sched_setscheduler", struct.pack("=i", 0)
 _OOM_SCORE = b"500"
 """When the host runs out of memory, the kernel kills jobs first."""
@@ -233,6 +235,8 @@ def _add_build(made: steps.Steps, template: Template, needs: Needs, *, on_disk: 
             ids = steps.UID, steps.UID
             made.add(f"chown {inner}", "fchownat", kernel.AT_FDCWD, path, *ids, 0)
         made.add_mount(inner, target, "", kernel.MS_BIND)
+    terminals = f"newinstance,ptmxmode=0666,mode=0620,max={_MAX_TERMINALS}"
+    made.add_mount("devpts", "/dev/pts", "devpts", kernel.MS_NOSUID | kernel.MS_NOEXEC, terminals)
     if needs.network != "host":
         kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC
         made.add("socket", "socket", socket.AF_INET, kind, 0)

@@ -40,6 +40,7 @@ from joblane.queue.maxima import Maxima
 from joblane.queue.routing import QueueFilter
 from joblane.service.audit.trail import Trail
 from joblane.service.deployment.limit_check import LimitCheck
+from joblane.service.fleet.serving_check import ServingCheck
 from joblane.service.job.admit import Admission
 from joblane.service.job.delete import JobDeleter
 from joblane.service.job.operations import Operations
@@ -85,6 +86,8 @@ class Settings(Environment):
     """The most that a job of each queue may ask for, by fleet."""
     fleet_queues: Json[dict[str, tuple[str, ...]]]
     """The queues that each fleet serves."""
+    without_host_network: Json[frozenset[str]]
+    """Queues that have fleets, none of which allows the network `host`."""
     default_queue: str
     filters: Json[tuple[tuple[str, int, str], ...]]
     """Those of queues, by falling order: the members of `QueueFilter`."""
@@ -142,7 +145,14 @@ def build(
     inputs = cache(lambda: _inputs(settings, s3, pool))
     outputs = cache(lambda: _outputs(settings, s3))
     admission = Admission(
-        settings.deployment, router, settings.maxima, settings.fleet_queues, typed, inputs, notify
+        settings.deployment,
+        router,
+        settings.maxima,
+        settings.fleet_queues,
+        settings.without_host_network,
+        typed,
+        inputs,
+        notify,
     )
     rules = KeyRules(settings.concurrency, lambda *version: typed().key(*version))
     releases = KeyRelease(jobs.keys, jobs, lanes, logger, clock)
@@ -163,6 +173,7 @@ def build(
         expansion = Expansion(groups, members, settings.retention, app.now_ms)
         return Targets(agents, expansion, random_bits, pool=pool)
 
+    queue_settings = SettingsStore(dynamodb, settings.settings_table)
     submitter = Submitter(
         jobs,
         payloads,
@@ -171,6 +182,9 @@ def build(
         admission=admission,
         keyed=keyed,
         limits=limits,
+        serving=ServingCheck(
+            queue_settings, agents, app.now_ms, app.logger, fleets=settings.fleet_queues, pool=pool
+        ),
         targets=targets,
         now_ms=app.now_ms,
         pool=pool,
@@ -179,7 +193,7 @@ def build(
     views = JobViews(
         payloads,
         results,
-        SettingsStore(dynamodb, settings.settings_table),
+        queue_settings,
         agents,
         clock,
     )

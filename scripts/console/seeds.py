@@ -251,6 +251,7 @@ def _run(api: Api, seeds: Seeds) -> None:
         *shell,
         RUNS + """say '{"error": "the account 4711 is closed"}'; exit 65""",
         name="bill-customer",
+        exit_codes={"permanent": [65]},
     )
     for name in ("dead", "replayed", "dismissed"):
         command = "echo 550 mailbox unavailable >&2; exit 3"

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from ec2_agent.attempt.shipping import FIRST_AFTER_S, LATER_AFTER_S, NEXT_AFTER_S
 from ec2_agent.facts.publishing import RENEW_S
 from ec2_agent.lanes.intake import LONG_POLL_S
-from ec2_agent.lanes.queue_limits import READ_EVERY_S
 from ec2_agent.messages.flight import EXTEND_EVERY_S
 from ec2_agent.presence.inbox import POLL_S
 from joblane.aws.fleet.agents import SHARDS as AGENT_SHARDS
@@ -19,6 +18,7 @@ from joblane.aws.job.items import WAKE_SHARDS
 from joblane.aws.key.keys import WAIT_SHARDS
 from joblane.deployment.names import LANES
 from joblane.job.chunk import CHUNK_BYTES, ROW_BYTES, belongs_in_s3
+from joblane.queue.settings import READ_EVERY_S
 from joblane.state.lease import HEARTBEAT_S
 from scripts.costs.prices import SECONDS
 
@@ -72,9 +72,10 @@ class AgentUsage:
         return SECONDS / LONG_POLL_S * self.queues * len(LANES) + SECONDS / POLL_S
 
 
-REQUEUE_READ_UNITS = (WAKE_SHARDS + WAIT_SHARDS) * 0.5 + AGENT_SHARDS * 1.0
-"""A minute, with nothing due: a query of a shard of the index, which is eventually consistent, and
-one of a shard of the agents, strongly. Settings are half a unit a queue more."""
+REQUEUE_READ_UNITS = (WAKE_SHARDS + WAIT_SHARDS) * 0.5 + AGENT_SHARDS * 1.0 + 0.5
+"""A minute, with nothing due: a query of a shard of the index, which is eventually consistent, one
+of a shard of the agents, strongly, and what agents can give. Settings are half a unit a queue more.
+"""
 
 POLLERS = 5
 """Connections that Lambda keeps open to each queue that it reads, each a long poll of 20 s:

@@ -43,6 +43,7 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "transitions": states.transitions,
         "groups": states.groups,
         "computed": states.list_computed,
+        "exit-codes": states.list_exit_codes,
         "outcomes": states.outcomes,
     },
     "why.md": {"codes": why.codes},

@@ -1,9 +1,10 @@
 """The generated parts of docs/reference/states.md, from `joblane/state/lifecycle.py`."""
 
 import random
+from collections.abc import Mapping
 
 from joblane.group.states import SETTLES, STATES
-from joblane.job.spec import Retry
+from joblane.job.spec import ExitCodes, Retry
 from joblane.state.lifecycle import (
     CLAIMABLE,
     ENDED,
@@ -15,6 +16,8 @@ from joblane.state.lifecycle import (
     Event,
     Outcome,
     State,
+    outcome_of,
+    read_exit_codes,
     settle,
 )
 
@@ -71,6 +74,37 @@ def list_computed() -> str:
         cells = ("yes" if field else "no" for field in seen)
         lines.append(f"| {' | '.join(cells)} | {state} |")
     return "\n".join(lines)
+
+
+def list_exit_codes() -> str:
+    """What exit codes mean, by what is known of the job."""
+    none, named = ExitCodes(), ExitCodes(permanent=(3,), blocked=(4,))
+    jobs = (
+        ("a command", read_exit_codes(none, typed=False, waits=False)),
+        (
+            "a command with `requires`, or that named a condition on its line",
+            read_exit_codes(none, typed=False, waits=True),
+        ),
+        ("a job with a type", read_exit_codes(none, typed=True, waits=False)),
+    )
+    lines = [
+        f"| exit code | {' | '.join(name for name, _ in jobs)} |",
+        f"|---|{'---|' * len(jobs)}",
+    ]
+    for text, code in (("0", 0), ("65", 65), ("75", 75), ("any other", 1)):
+        got = (_outcome_of(code, codes) for _, codes in jobs)
+        lines.append(f"| {text} | {' | '.join(got)} |")
+    for field, code in (("permanent", 3), ("blocked", 4)):
+        got = (
+            _outcome_of(code, read_exit_codes(named, typed=typed, waits=waits))
+            for typed, waits in ((False, False), (False, True), (True, False))
+        )
+        lines.append(f"| one of `exit_codes.{field}` | {' | '.join(got)} |")
+    return "\n".join(lines)
+
+
+def _outcome_of(code: int, codes: Mapping[int, Outcome]) -> str:
+    return outcome_of(exit_code=code, timed_out=False, oom_killed=False, codes=codes)
 
 
 def outcomes() -> str:

@@ -25,6 +25,8 @@ OUTPUT_S = 30.0
 class Record(NamedTuple):
     """A record of a job's output, as its readers get it: one line, or some that came together."""
 
+    epoch: int
+    """The claim that it is of."""
     seq: int
     data: bytes
 
@@ -79,9 +81,9 @@ def _is_lost(case: Case, ended: int) -> bool:
 
 def _is_torn(case: Case) -> bool:
     """Whether readers miss output, or get it twice, out of order or with other bytes."""
-    before = (Record(0, b""), *case.output)
-    if any(record.seq not in {1, last.seq + 1} for last, record in pairwise(before)):
-        return True  # each attempt's records are numbered from 1, without gaps
+    before = (Record(0, 0, b""), *case.output)
+    if any(not _follows(record, last) for last, record in pairwise(before)):
+        return True
     seen: dict[str, list[bytes]] = {run.token: [] for run in case.runs}
     for line in b"".join(record.data for record in case.output).splitlines(keepends=True):
         token = line.partition(b" ")[0].decode("ascii", "replace")
@@ -97,6 +99,16 @@ def _is_torn(case: Case) -> bool:
         if run.ended and len(lines) != len(told) and not case.shim_kills:
             return True
     return case.state == "completed" and len(told) not in map(len, seen.values())
+
+
+def _follows(record: Record, last: Record) -> bool:
+    """Whether a record may come right after another one.
+
+    Claims are in order, and the records of each are numbered from 1, without gaps.
+    """
+    if record.epoch == last.epoch:
+        return record.seq == last.seq + 1
+    return record.epoch > last.epoch and record.seq == 1
 
 
 def count(cases: dict[str, Case]) -> tuple[Counter[Breach], list[str]]:
@@ -136,4 +148,4 @@ def output_of(get: Callable[..., httpx.Response], job_id: str) -> tuple[Record, 
 def _record(entry: dict[str, Any]) -> Record:
     odd = entry.get("base64")
     data = base64.b64decode(odd) if odd is not None else entry["text"].encode()
-    return Record(entry["seq"], data)
+    return Record(entry["epoch"], entry["seq"], data)

@@ -12,12 +12,12 @@ from ec2_agent.lanes import polling
 from ec2_agent.lanes.disposal import Action, dispose_refused
 from ec2_agent.lanes.intake import PAUSE_S
 from ec2_agent.lanes.polling import Fetch, LaneKey, next_fetch, serving_order
-from ec2_agent.lanes.queue_limits import READ_EVERY_S
 from ec2_agent.messages.flight import EXTEND_EVERY_S
 from ec2_agent.serving.gates import Candidate, Offer, judge
 from ec2_agent.serving.verdict import GiveBack, Verdict
 from joblane.aws.queue.lanes import BATCH
 from joblane.job.spec import DEFAULT_MEMORY_MB
+from joblane.queue.settings import READ_EVERY_S
 from joblane.queue.tenant_shares import Allowance
 from joblane.state.lifecycle import State
 from scripts.costs.month import START_S

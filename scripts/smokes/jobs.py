@@ -8,10 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Unpack
 
 from joblane import Client
-from joblane.client.fields import Retry, SubmissionFields
+from joblane.client.fields import ExitCodes, Retry, SubmissionFields
 from joblane.client.refs import JobRef
 from joblane.job.spec import MAX_BATCH
-from joblane.state.lifecycle import EXIT_PERMANENT
 from scripts.smokes.runner import Failure
 from scripts.smokes.site import Site, wait_for
 from tests.support.events import EventSource, data_of
@@ -21,10 +20,12 @@ ONCE: Retry = {"max_attempts": 1}
 ENDS = (
     ("exit 0", "completed", 0),
     ("exit 3", "dead", 3),
-    (f"exit {EXIT_PERMANENT}", "failed", EXIT_PERMANENT),
+    ("exit 4", "failed", 4),
     ("kill -TERM $$", "dead", None),
 )
-"""A script, and the state and exit code of a job that runs it once."""
+"""A script, and the state and exit code of a job that runs it once, with `EXIT_CODES`."""
+
+EXIT_CODES: ExitCodes = {"permanent": [4]}
 
 LARGE = 1_000_000
 WORDS = 10
@@ -65,7 +66,7 @@ def text(site: Site, job_id: str, stream: str = "stdout") -> str:
 def exit_codes(site: Site) -> None:
     """Each way to end leads to its state."""
     with site.client() as client:
-        jobs = [submit(client, script) for script, _, _ in ENDS]
+        jobs = [submit(client, script, exit_codes=EXIT_CODES) for script, _, _ in ENDS]
         for job, (_, state, code) in zip(jobs, ENDS, strict=True):
             expect(job.wait(site.patience_s), state, exit_code=code)
 

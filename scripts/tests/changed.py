@@ -36,6 +36,7 @@ CONCERNS = {
     "console/": ("tests/unit/console/test_files.py", "console"),
     "docs/": ("tests/unit/scripts/test_docs.py", "tests/unit/scripts/test_reference.py"),
     "ec2_agent/sandbox/": ("kernel",),
+    "ec2_agent/sandbox/program.h": ("fuzz",),
     "ec2_agent/sandbox/slot.c": ("fuzz",),
     "package": ALL,
     "pyproject.toml": ALL,

@@ -61,7 +61,7 @@ def test_a_full_key_refuses_answers_or_replaces(quiet: Cloud, http: Http):
 @pytest.mark.usefixtures("agent")
 def test_a_failed_job_is_admitted_again(http: Http):
     key = {"key": ["admission", "again"], "max_queued": 1}
-    job_id = submit(http, "sh", "-c", "exit 65", concurrency=key)
+    job_id = submit(http, "sh", "-c", "exit 65", concurrency=key, exit_codes={"permanent": [65]})
     failed = wait_for(http, job_id, "failed")
     assert 202 == http("POST", f"/v1/jobs/{job_id}/retry").status_code
     assert http("GET", f"/v1/jobs/{job_id}").json()["slot"] > failed["slot"]

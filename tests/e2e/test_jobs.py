@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from pathlib import Path
 
 import pytest
 from ulid import ULID
@@ -48,6 +49,28 @@ def test_a_missing_program_says_so(joblane: Run):
     done = joblane("run", "--", "no-such-program")
     assert 127 == done.returncode
     assert b"no-such-program" in done.stderr
+
+
+def test_a_command_line_in_one_word_says_what_to_write(joblane: Run):
+    done = joblane("run", "--", "echo hello world")
+    assert 127 == done.returncode
+    assert b"there is no program 'echo hello world'; for a command line write sh -c" in done.stderr
+
+
+def test_a_script_with_windows_line_ends_says_so(joblane: Run, tmp_path: Path):
+    script = tmp_path / "run.sh"
+    script.write_bytes(b"#!/usr/bin/env bash\r\necho hello\r\n")
+    script.chmod(0o755)
+    done = joblane("run", "-i", f"{script}:run.sh", "--", "./run.sh")
+    assert 127 == done.returncode
+    assert b"./run.sh: its first line ends with a carriage return" in done.stderr
+
+
+def test_a_program_that_exits_with_75_fails_like_any_other(joblane: Run):
+    """Perl's Test::More exits with the number of failed tests."""
+    done = joblane("run", "--", "sh", "-c", "exit 75")
+    assert 75 == done.returncode
+    assert b" dead: exit code 75 after" in done.stderr
 
 
 def test_a_retry_is_a_second_attempt_and_the_timeline_tells(http: Http):

@@ -79,7 +79,7 @@ def test_a_running_job_is_cancelled_with_all_that_it_started(http: Http):
 
 
 def test_a_permanent_error_fails_at_once_and_is_tried_again_by_hand(http: Http):
-    job_id = submit(http, "sh", "-c", "exit 65")
+    job_id = submit(http, "sh", "-c", "exit 65", exit_codes={"permanent": [65]})
     job = wait_for(http, job_id, "failed")
     assert (1, 65) == (job["attempt"], job["exit_code"])
     assert 202 == http("POST", f"/v1/jobs/{job_id}/retry").status_code

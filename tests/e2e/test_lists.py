@@ -24,7 +24,7 @@ def test_what_filters_select_is_listed_cancelled_and_retried(http: Http, joblane
     in_an_hour = rfc3339(int((time.time() + 3600) * 1000))
     scheduled = submit(http, "true", labels=labels, run_at=in_an_hour)
     running = submit(http, "sleep", "300", labels=labels)
-    failed = submit(http, "sh", "-c", "exit 65", labels=labels)
+    failed = submit(http, "sh", "-c", "exit 65", labels=labels, exit_codes={"permanent": [65]})
     wait_for(http, running, "active")
     wait_for(http, failed, "failed")
     assert {scheduled} == in_state(http, "scheduled", batch)

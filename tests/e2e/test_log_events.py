@@ -62,7 +62,7 @@ def check(source: EventSource) -> None:
     *records, end = source.events
     found = [json.loads(event.data) for event in records]
     assert [(1, n) for n in range(1, len(found) // 2 + 1)] == [
-        (record["attempt"], record["seq"]) for record in found[: len(found) // 2]
+        (record["epoch"], record["seq"]) for record in found[: len(found) // 2]
     ]
     for attempt in (1, 2):
         of_this = [record for record in found if record["attempt"] == attempt]

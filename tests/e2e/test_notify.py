@@ -95,6 +95,7 @@ def test_the_end_of_a_job_is_a_signed_webhook(http: Http, receiver: Receiver):
         *("sh", "-c", "exit 65"),
         name="nightly",
         labels={"team": "web"},
+        exit_codes={"permanent": [65]},
         notify={"url": receiver.url},
     )
     job = wait_for(http, job_id, "failed")
@@ -135,7 +136,8 @@ def test_a_job_that_is_cancelled_before_it_ran(quiet: Cloud, http: Http, receive
 
 @pytest.mark.usefixtures("agent")
 def test_a_blocked_job_is_told_of_and_its_end_too(http: Http, receiver: Receiver):
-    job_id = submit(http, "sh", "-c", "exit 75", notify={"url": receiver.url})
+    codes, notify = {"blocked": [75]}, {"url": receiver.url}
+    job_id = submit(http, "sh", "-c", "exit 75", exit_codes=codes, notify=notify)
     wait_for(http, job_id, "blocked")
     ((_, event),) = until(lambda: receiver.events_of(job_id))
     assert ("blocked", False, "app:default") == (

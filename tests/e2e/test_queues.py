@@ -133,7 +133,7 @@ def settled_hour(http: Http) -> dict[str, dict[str, int]]:
 def test_real_jobs_make_the_rates_move_for_their_own_tenant(http: Http, as_other: Http):
     before, other = settled_hour(http), hour(as_other)
     ids = [submit(http, "true", queue="bulk", items=3) for _ in range(4)]
-    ids += [submit(http, "sh", "-c", "exit 65", queue="bulk")]
+    ids += [submit(http, "sh", "-c", "exit 65", queue="bulk", exit_codes={"permanent": [65]})]
     for job_id in ids:
         wait_for(http, job_id, "completed", "failed")
     end = time.monotonic() + 10

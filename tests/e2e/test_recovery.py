@@ -25,7 +25,7 @@ from joblane.service.condition.supervisor import ConditionSupervisor
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from scripts.local.cloud import DEPLOYMENT, Cloud
-from tests.e2e.conftest import Http
+from tests.e2e.conftest import Http, Run
 from tests.sandbox.running import STOPS, go_on, marker
 from tests.support.deployed import submit, until, wait_for
 from tests.support.http_server import Quiet, serving
@@ -227,16 +227,29 @@ def test_a_real_job_does_not_start_before_what_it_requires_is_there(
 
 
 @pytest.mark.usefixtures("hurry")
-def test_a_real_job_that_exits_75_comes_back_until_it_can_run(cloud: Cloud, http: Http):
+def test_a_real_job_that_exits_as_blocked_comes_back_until_it_can_run(
+    cloud: Cloud, http: Http, joblane: Run
+):
+    """And its output shows each start, while it is open."""
     cloud.start_agent("blocked")
     mark = marker()
-    script = f"trap 'exit 75' USR1; {STOPS} # {mark}"
-    job_id = submit(http, "sh", "-c", script, retry={"max_attempts": 1})
+    script = f"echo begun; trap 'exit 75' USR1; {STOPS} # {mark}"
+    once, codes = {"max_attempts": 1}, {"blocked": [75]}
+    job_id = submit(http, "sh", "-c", script, retry=once, exit_codes=codes)
     go_on(mark, signal.SIGUSR1)
     job = wait_for(http, job_id, "blocked")
     assert "exit code 75: waits for app:default" in job["reason"]
+    for start in (2, 3):
+        go_on(mark, signal.SIGUSR1)
+        until(lambda: http("GET", f"/v1/jobs/{job_id}").json()["epoch"] > start)  # noqa: B023
+        assert b"begun\n" * start == joblane("logs", job_id).stdout[: 6 * start]
+        assert joblane("logs", "--tail", "2", job_id).stdout.startswith(b"begun\nbegun\n")
     go_on(mark)
     job = wait_for(http, job_id, "completed")
+    entries = http("GET", f"/v1/jobs/{job_id}/logs").json()["entries"]
+    assert [(n, 1, 1) for n in (1, 2, 3, 4)] == [
+        (entry["epoch"], entry["attempt"], entry["seq"]) for entry in entries
+    ]
     assert (1, 0) == (job["attempt"], job["exit_code"])
 
 
@@ -294,10 +307,8 @@ def test_a_job_without_network_has_no_address_of_its_choice_fetched(
     cloud.start_agent("silent")
     name = f"{service.condition}?token=$SECRET"
     said = f"""echo "{{\\"block\\": \\"{name}\\"}}" >&3; read answer <&3; echo "$answer" """
-    once = {"max_attempts": 1}
-    job_id = submit(
-        http, "sh", "-c", f"{said}; exit 75", env={"SECRET": "s3cret"}, network="none", retry=once
-    )
+    fields = {"network": "none", "retry": {"max_attempts": 1}, "exit_codes": {"blocked": [75]}}
+    job_id = submit(http, "sh", "-c", f"{said}; exit 75", env={"SECRET": "s3cret"}, **fields)
     job = wait_for(http, job_id, "blocked")
     assert ("app:default", "none") == (job["condition"], job["network"])
     # Its list is tested and lets it go, so whatever was to be fetched has been.

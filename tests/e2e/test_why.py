@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from joblane.aws.clients import Clients
 from joblane.formats.times import rfc3339
 from scripts.local.cloud import Cloud
 from tests.e2e.conftest import Http, Run
+from tests.e2e.test_broadcast import call
 from tests.support.deployed import submit, until, wait_for
 from tests.support.paced import start_paced
 
@@ -78,7 +80,7 @@ def test_with_an_agent_the_reason_follows_the_job(http: Http, ask: Ask):
     runs = submit(http, "sleep", "600")
     fails = submit(http, "sh", "-c", "exit 3", retry={"max_attempts": 2, "backoff_s": [3600]})
     dies = submit(http, "sh", "-c", "exit 127", retry={"max_attempts": 1})
-    blocks = submit(http, "sh", "-c", "exit 75")
+    blocks = submit(http, "sh", "-c", "exit 75", exit_codes={"blocked": [75]})
     wait_for(http, runs, "active")
     wait_for(http, fails, "retry")
     wait_for(http, dies, "dead")
@@ -120,3 +122,59 @@ def test_an_agent_without_a_free_slot_and_one_that_is_cordoned(
     assert "single lacks memory_mb" in lacks["text"]
     note = "waits for 700 MB of memory; agent single gives a job at most 600 MB"
     assert any(note in reason["text"] for reason in others)
+
+
+@pytest.mark.deep  # a process of the function may have read a minute ago what agents can give
+def test_what_no_live_agent_can_give_is_said_when_the_job_is_submitted(
+    quiet: Cloud, clients: Clients, http: Http, ask: Ask, joblane: Run
+):
+    """This machine's agents have no cgroups, and so no limit of memory."""
+    start_paced(quiet, "laptop", threads=1)
+    call(clients, "requeue", {})
+    large = {"command": ["true"], "resources": {"memory_mb": 700}, "labels": {"of": "warning"}}
+
+    def warn() -> dict[str, Any] | None:
+        job: dict[str, Any] = http("POST", "/v1/jobs", json=large).json()
+        return job if "memory_mb" in (job["warning"] or "") else None
+
+    job = until(warn, timeout_s=90)
+    said = "no live agent of queue default can give it memory_mb; the job waits for an agent whose"
+    assert job["warning"].startswith(said)
+    assert (700, 1024) == (job["limits"]["memory_mb"], job["limits"]["pids"])
+    done = joblane("submit", "--memory-mb", "700", "--label", "of=warning", "--", "true")
+    assert (0, True) == (done.returncode, done.stderr.decode().startswith(f"joblane: {said}"))
+    reason = ask(job["id"])[0]
+    assert ("agents_lack", "memory_mb") == (reason["code"], reason["facts"]["lacks"])
+    points = json.loads(joblane("top", "--once", "--json").stdout)["attention"]
+    assert any("can give" in each["text"] and each["kind"] == "lacking" for each in points)
+    assert b"limits       memory 700 MB, pids 1024 (default)" in joblane("get", job["id"]).stdout
+    http("POST", "/v1/jobs/cancel", params={"label": "of=warning"}, json={})
+
+
+def test_a_dead_job_that_is_not_restartable_is_offered_what_the_api_takes(
+    agent: Cloud, http: Http, ask: Ask, joblane: Run
+):
+    dies = submit(http, "sh", "-c", "exit 3", restartable=False)
+    wait_for(http, dies, "dead")
+    commands = ask(dies)[0]["commands"]
+    assert [f"joblane {verb} {dies}" for verb in ("logs", "resubmit", "dlq dismiss")] == commands
+    for command in commands:
+        done = joblane(*command.split()[1:])
+        assert 0 == done.returncode, done.stderr
+
+
+@pytest.mark.usefixtures("paused")
+def test_after_a_resume_it_says_that_agents_have_to_read_it(
+    quiet: Cloud, http: Http, ask: Ask, platform: Http
+):
+    start_paced(quiet, "reader")  # it reads settings when it starts, and then every 20 s
+    waits = submit(http, "true", queue="bulk")
+    until(lambda: ask(waits)[0]["code"] == "paused" and len(ask(waits)) == 1)  # an agent is there
+    body = {"run_jobs": True, "threads": None, "cluster_threads": None}
+    platform("PUT", "/v1/queues/bulk/settings", json=body, headers={"If-Match": "*"})
+    reason = ask(waits)[0]
+    if reason["code"] == "settings_changed":  # it may have read it by chance
+        assert "agents read that within 20 s: agents have" in reason["text"]
+    else:
+        assert reason["code"] in {"running", "ended"}
+    http("POST", f"/v1/jobs/{waits}/cancel")

@@ -228,7 +228,15 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
     } == {name: set(variables) for name, variables in environments.items()}
     submission, admin = laptop.declared("submission"), laptop.declared("admin")
     both = {"JOBLANE_ACCESS", "JOBLANE_CONCURRENCY", "JOBLANE_QUEUES", "JOBLANE_RETENTION"}
-    own = {"DEFAULT_QUEUE", "FILTERS", "FLEET_QUEUES", "LIMITS", "MAXIMA", "NOTIFY"}
+    own = {
+        "DEFAULT_QUEUE",
+        "FILTERS",
+        "FLEET_QUEUES",
+        "LIMITS",
+        "MAXIMA",
+        "NOTIFY",
+        "WITHOUT_HOST_NETWORK",
+    }
     assert both | {f"JOBLANE_{name}" for name in own} == set(submission)
     operators = {"ARCHITECTURES", "LIMITS", "POLICIES", "THREADS"}
     assert both | {f"JOBLANE_{name}" for name in operators} == set(admin)

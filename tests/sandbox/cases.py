@@ -95,6 +95,13 @@ def many_files():
     except OSError as full: return errno.errorcode[full.errno]
     finally:
         for fd in held: os.close(fd)
+def many_terminals():
+    held = []
+    try:
+        while len(held) < 1000: held.append(os.open("/dev/ptmx", os.O_RDWR))
+    except OSError as full: return f"{errno.errorcode[full.errno]} after {len(held)}"
+    finally:
+        for fd in held: os.close(fd)
 def orphans(count):
     for _ in range(count): child(os.fork)
     for _ in range(200):
@@ -260,7 +267,7 @@ PROC = [
 ]
 
 DEVICES = [
-    Case("devices", "the device directory", "sorted(os.listdir('/dev'))", r"\['fd', 'full', 'null', 'random', 'shm', 'stderr', 'stdin', 'stdout', 'urandom', 'zero'\]"),
+    Case("devices", "the device directory", "sorted(os.listdir('/dev'))", r"\['fd', 'full', 'null', 'ptmx', 'pts', 'random', 'shm', 'stderr', 'stdin', 'stdout', 'tty', 'urandom', 'zero'\]"),
     Case("devices", "make a disk's node", "os.mknod('/work/sda', 0o60666, os.makedev(8, 0))", "EPERM"),
     Case("devices", "make the memory's node", "os.mknod('/work/mem', 0o20666, os.makedev(1, 1))", "EPERM"),
     Case("devices", "a controlling terminal", "open('/dev/tty')", "ENOENT|ENXIO"),
@@ -268,6 +275,12 @@ DEVICES = [
     Case("devices", "the same with the high word set (CVE-2019-10063)", "call(NR_ioctl, 1, 0x1_0000_5412, b'x')", "EPERM"),
     Case("devices", "the console's selection buffer (TIOCLINUX)", "call(NR_ioctl, 1, 0x541C, b'x')", "EPERM"),
     Case("devices", "change the mode of a device", "os.chmod('/dev/null', 0o600)", "EROFS|EPERM"),
+    Case("devices", "the terminals of others", "os.listdir('/dev/pts')", r"\['ptmx'\]"),
+    Case("devices", "terminals without end", "many_terminals()", "ENOSPC after 64"),
+    Case("devices", "terminals: no programs, no set-uid", "os.statvfs('/dev/pts').f_flag & (os.ST_NOSUID | os.ST_NOEXEC) == os.ST_NOSUID | os.ST_NOEXEC", "True"),
+    Case("devices", "push keys into its own terminal", "call(NR_ioctl, os.openpty()[1], 0x5412, b'x')", "EPERM"),
+    Case("devices", "give its own terminal another line discipline", "call(NR_ioctl, os.openpty()[1], 0x5423, struct.pack('i', 1))", "EPERM"),
+    Case("devices", "take the console's messages (TIOCCONS)", "call(NR_ioctl, os.openpty()[1], 0x541D)", "EPERM"),
     Case("devices", "null works", "(write('/dev/null'), open('/dev/zero', 'rb').read(2))[1]", r"b'\\x00\\x00'"),
 ]
 
@@ -365,6 +378,9 @@ DESCRIPTORS = [
     Case("descriptors", "its line has no name on either end", "(s := socket.socket(fileno=3)).getsockname() + s.getpeername() + str(s.type.name)", "SOCK_STREAM"),
     Case("descriptors", "its line does not show who is at the other end", "struct.unpack('3I', socket.socket(fileno=3).getsockopt(1, 17, 12))", r"\(0, 65534, 65534\)"),
     Case("descriptors", "a pidfd of the other end of its line is no key to it", "call(NR_pidfd_send_signal, socket.socket(fileno=3).getsockopt(1, 77), 0, 0, 0)", "EINVAL|EPERM|ESRCH|ENOPROTOOPT"),
+    Case("descriptors", "change who may open its output by name", "os.chmod('/dev/stdout', 0o777)", "EPERM"),
+    Case("descriptors", "make the pipe of its output its own", "os.chown('/dev/stderr', 1000, 1000)", "EPERM"),
+    Case("descriptors", "give its output a name that others could have", "call(NR_linkat, -100, b'/proc/self/fd/1', -100, b'/work/out', 0x400)", "EXDEV|EPERM|ENOENT"),
     Case("descriptors", "forge the ending on the init's socket", "os.write(4, b'E' + bytes(26))", "EBADF"),
     Case("descriptors", "take the init's socket", "call(NR_pidfd_getfd, os.pidfd_open(1), 3, 0)", "EPERM"),
     Case("descriptors", "a directory above the work directory", "os.getcwd()", "/work"),

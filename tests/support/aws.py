@@ -74,6 +74,7 @@ FUNCTION_ENVIRONMENT = {
     "JOBLANE_MAXIMA": '{"default": [{"memory_mb": 4096, "cpus": 2, "disk_mb": 90000},'
     ' {"memory_mb": 1024, "disk_mb": 90000}]}',
     "JOBLANE_FLEET_QUEUES": '{"main": ["default"], "others": ["elsewhere"]}',
+    "JOBLANE_WITHOUT_HOST_NETWORK": "[]",
     "JOBLANE_FLEET_PLANS": '[{"name": "main", "queues": ["default"], "slots": 8, "idle_s": 300}]',
     "JOBLANE_LIMITS": "{}",
     "JOBLANE_TENANTS": '["acme", "other"]',

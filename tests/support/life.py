@@ -5,6 +5,7 @@ import random
 from typing import Any
 
 from joblane.formats.times import rfc3339
+from joblane.state.lifecycle import EXIT_BLOCKED, EXIT_PERMANENT
 from tests.support.dynamodb import Tables
 from tests.support.network import Killed
 from tests.support.promises import Promises
@@ -79,6 +80,7 @@ class Life:
         rng, now_ms = self.rng, int(self.world.clock.now * 1000)
         job: dict[str, Any] = {
             "command": ["true"],
+            "exit_codes": {"permanent": [EXIT_PERMANENT], "blocked": [EXIT_BLOCKED]},
             "priority": rng.choice(["high", "default", "low"]),
             "restartable": rng.random() < 0.7,
             "resources": {"memory_mb": rng.choice([64, 512, 1024])},
@@ -178,9 +180,9 @@ class Life:
         world.shares.append((world.clock.now, UNLIMITED))
         for agent in world.agents:
             agent.cut_off = False
-        self._open_all()
+        self.open_all()
 
-    def _open_all(self) -> None:
+    def open_all(self) -> None:
         """Uncordon all agents, and have one that is not small."""
         world = self.world
         for agent in world.agents:
@@ -194,7 +196,7 @@ class Life:
         world = self.world
         self.end_trouble()
         for _ in range(CALM_TICKS):
-            self._open_all()
+            self.open_all()
             world.tick()
             self.promises.look()
             if all(head.ended for head in self.promises.seen.values()) and self._idle():

@@ -6,7 +6,7 @@ import { attention, busiest } from '../../../console/queue-figures.js';
 
 const summary = (change = {}) => ({
   caller: { kind: 'person', name: 'ada', tenant: 'acme', role: 'reader', scopes: ['jobs.read'] }, now: '', links: [], prices: {}, version: '', deployment: '',
-  jobs: { counted_at: '', by_state: {} }, limits: [], agents: { alive: 1, slots: 4, running: 0, free: 4, troubled: 0, cordoned: 0, more: false }, ...change,
+  jobs: { counted_at: '', by_state: {} }, limits: [], agents: { alive: 1, slots: 4, running: 0, free: 4, troubled: 0, cordoned: 0, more: false, lacks: {} }, ...change,
 });
 const queue = (name, { visible = 0, in_flight = 0, run_jobs = true, changed_by = null, started = 0 } = {}) => ({
   name, lanes: [{ lane: 'default', visible, in_flight, delayed: 0, oldest_s: null, oldest_at: null }],
@@ -43,6 +43,17 @@ test('a paused queue says by whom, and one that starts nothing is bad', () => {
     ['bad', 'Queue s: jobs wait, none started in 5 min.', '#/queues/s'],
     ['warn', 'Queue p: paused by ada; jobs wait for it to be resumed.', '#/queues/p'],
   ]);
+});
+
+test('what no live agent of a queue can give is told while jobs are pending', () => {
+  const agents = { ...summary().agents, lacks: { a: ['cpus', 'memory_mb'], b: ['egress'] } };
+  const jobs = { counted_at: '', by_state: { pending: 1 } };
+  const queues = [queue('a', { in_flight: 1 }), queue('b'), queue('c', { in_flight: 1 })];
+  assert.deepEqual(texts(summary({ agents, jobs }), queues), [
+    ['warn', 'No live agent of queue a can give cpus, memory_mb: jobs that ask for it wait.', '#/jobs?state=pending&queue=a'],
+  ]);
+  assert.deepEqual(texts(summary({ agents }), queues), []);
+  assert.equal(texts(summary({ agents, jobs: null }), queues).length, 1);
 });
 
 test('a limit is told from nine tenths on', () => {

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { dollars, estimate } from '../../../console/cost.js';
 import { actionsOf, ENDED, STATES } from '../../../console/job-actions.js';
 import { fill, isSafe } from '../../../console/links.js';
-import { specificationOf } from '../../../console/submission.js';
+import { limitsOf, specificationOf } from '../../../console/submission.js';
 import { rows, totals } from '../../../console/timeline.js';
 
 const step = (second, state, attempt = 0) => ({ state, at: new Date(second * 1000).toISOString(), attempt, reason: '', agent: null });
@@ -22,7 +22,9 @@ test('a job that has not ended goes on until now', () => {
   assert.deepEqual(shapes(rows([step(0, 'pending'), step(1, 'active', 1), step(4, 'pending', 1)], 5000)), [[1, ['queue 1', 'run 3']], [2, ['queue 1']]]);
 });
 
-const job = (state, more = {}) => ({ state, group: null, members: null, deadline: null, hidden: false, cancel_requested: null, ...more });
+const job = (state, more = {}) => ({
+  state, group: null, members: null, target: null, deadline: null, hidden: false, cancel_requested: null, restartable: true, attempt: 1, ...more,
+});
 const all = () => true;
 
 test('only what the state allows is offered', () => {
@@ -33,6 +35,8 @@ test('only what the state allows is offered', () => {
   assert.deepEqual(actionsOf(job('failed', { group: 'g' }), all), ['retry', 'again']);
   assert.deepEqual(actionsOf(job('completed', { hidden: true }), all), ['resubmit', 'again', 'unhide', 'delete']);
   assert.deepEqual(actionsOf(job('completed', { deadline: '2020-01-01T00:00:00Z' }), all), ['again', 'hide', 'delete']);
+  assert.deepEqual(actionsOf(job('dead', { restartable: false }), all), ['dismiss', 'resubmit', 'again', 'hide', 'delete']);
+  assert.deepEqual(actionsOf(job('dead', { deadline: '2020-01-01T00:00:00Z' }), all), ['dismiss', 'again', 'hide', 'delete']);
   for (const state of ENDED) assert.ok(!actionsOf(job(state), all).includes('cancel'), state);
   assert.equal(STATES.length, 16);
 });
@@ -59,6 +63,11 @@ test('a link holds values as one part of an address, and none without its values
   assert.equal(fill('javascript:alert({job_id})', { job_id: '1' }), null);
   assert.ok(isSafe('http://localhost:3000/x'));
   for (const bad of ['http://example.com', 'data:text/html,x', '//example.com', 'x']) assert.ok(!isSafe(bad), bad);
+});
+
+test('limits are those that apply, and say which nobody asked for', () => {
+  const limits = { memory_mb: 512, cpus: 2, cores: null, pids: 1024, io_bps: null, tmp_mb: 256, disk_mb: null };
+  assert.equal(limitsOf({ limits, resources: { cpus: 2, memory_mb: null } }), 'memory_mb 512 (default), cpus 2, pids 1024 (default), tmp_mb 256 (default)');
 });
 
 test('a specification leaves out what is the default', () => {

@@ -5,10 +5,10 @@ import { test } from 'node:test';
 import { BLOCK, bytesOf, cut, LogLines, LONGEST, MOST, search } from '../../../console/log-lines.js';
 
 let seq = 0;
-const record = (content, stream = 'stdout', attempt = 1) => {
+const record = (content, stream = 'stdout', epoch = 1) => {
   seq += 1;
   const data = typeof content === 'string' ? { text: content } : { base64: Buffer.from(content).toString('base64') };
-  return { attempt, seq, stream, time: '2026-11-23T05:00:00.000Z', ...data };
+  return { epoch, attempt: 1, seq, stream, time: '2026-11-23T05:00:00.000Z', ...data };
 };
 const made = (...records) => {
   const lines = new LogLines();
@@ -28,7 +28,7 @@ test('a line that has not ended goes on with the next record of its stream', () 
   assert.deepEqual(lines.blocks[0].lines.map((line) => line.stream), ['stdout', 'stderr', 'stdout']);
 });
 
-test('an attempt begins with a line of its own', () => {
+test('what a later claim of the same attempt writes begins with a line of its own', () => {
   assert.deepEqual(texts(made(record('cut'), record('again\n', 'stdout', 2))), ['cut', 'again']);
 });
 

@@ -67,6 +67,7 @@ class FakeJob:
         from base64 import b64encode
 
         record: dict[str, Any] = {
+            "epoch": attempt,
             "attempt": attempt,
             "seq": len(self.records),
             "stream": stream,
@@ -222,6 +223,7 @@ def _log(job: FakeJob, query: dict[str, str]) -> dict[str, Any]:
         "limit": limit,
         "next": str(end),
         "state": job.data["state"],
+        "more": end < len(job.records),
         "complete": complete and end == len(job.records),
     }
 

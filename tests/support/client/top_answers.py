@@ -18,6 +18,7 @@ SUMMARY: dict[str, Any] = {
         "troubled": 0,
         "cordoned": 0,
         "more": True,
+        "lacks": {},
     },
     "links": [],
     "prices": {},

@@ -6,13 +6,17 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from joblane import Client
+from joblane import Client, InputError
 from joblane.client.cli import exit_codes
 from tests.support.client.command import Joblane, Spawn
 from tests.support.client.fake_api import CUT, FakeApi, Fault, gateway, problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HTML: Fault = (200, {"Content-Type": "text/html"}, b"<html>Please log in</html>")
 DEEP: Fault = (200, {"Content-Type": "application/json"}, b"[" * 100_000)
@@ -203,11 +207,17 @@ def test_a_wrong_command_line(joblane: Joblane, args: list[str]) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["run", "--", "\udcff"], "the submission holds bytes that are not UTF-8 text"),
-        (["run", "--cpus", "nan", "--", "x"], "the submission cannot be written as JSON: .+"),
-        (["get", ""], "'' is not the id of a job"),
-        (["get", ".."], "'..' is not the id of a job"),
-        (["logs", "-f", "\udcff"], "the id of a job is plain text"),
+        (["run", "--", "x", "\udcff"], r"command\[1\], '\\udcff', is not UTF-8 text"),
+        (["run", "-e", "SECRET=\udcff", "--", "x"], "env.SECRET is not UTF-8 text"),
+        (["run", "-e", "\udcff=1", "--", "x"], "a name in env is not UTF-8 text"),
+        (["run", "--cpus", "nan", "--", "x"], "resources.cpus is nan, which is no number in JSON"),
+        (["ls", "--name", "\udcff"], "name is not UTF-8 text"),
+        (["ls", "--state", "failed", "--state", "\udcff"], "state is not UTF-8 text"),
+        (["ls", "--next", "\udcff"], "next is not UTF-8 text"),
+        (["audit", "--action", "\udcff"], "action is not UTF-8 text"),
+        (["get", ""], "'' is not the id of a job: .+"),
+        (["get", ".."], "'..' is not the id of a job: .+"),
+        (["logs", "-f", "\udcff"], r"'\\udcff' is not the id of a job: .+"),
     ],
 )
 def test_what_cannot_be_sent_is_not(api: FakeApi, joblane: Joblane, args: list[str], said: str):
@@ -217,12 +227,45 @@ def test_what_cannot_be_sent_is_not(api: FakeApi, joblane: Joblane, args: list[s
     assert api.requests == []
 
 
-@pytest.mark.parametrize("job_id", ["../agents", "a/b", "x?limit=1", "%2e%2e", "é", " "])
-def test_an_id_stays_one_segment_of_the_path(api: FakeApi, joblane: Joblane, job_id: str) -> None:
-    ran = joblane("get", job_id)
-    assert ran.code == 66
-    assert [request.path.count("/") for request in api.requests] == [3]
-    assert api.requests[0].query == {}
+ODD = ("01J/logs", "../agents", "x?limit=1", "%2e%2e", "a%2Fb", "a;b", "é", " ", "x\n")
+"""API Gateway decodes a path before it looks for the route: none of these may become a part."""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(["get"], ["logs"], ["logs", "-f"], ["why"], ["wait"], ["cancel"], ["retry"], ["audit"]),
+        *(["outputs"], ["download"], ["delete"], ["resubmit"], ["dlq", "replay"]),
+        *(["queues", "show"], ["queues", "pause"], ["requeue"], ["types", "get"]),
+        *(["agents", "get"], ["agents", "drain"], ["keys", "ls"], ["conditions", "down"]),
+    ],
+)
+def test_an_id_stays_one_part_of_the_path(
+    api: FakeApi, joblane: Joblane, command: list[str]
+) -> None:
+    ran = joblane(*command, ODD[0])
+    assert (64, b"") == (ran.code, ran.stdout)
+    assert re.match(rf"{re.escape(repr(ODD[0]))} is not the ", one_line(ran.said))
+    assert api.requests == []
+
+
+def test_an_id_of_the_sdk_stays_one_part_of_the_path(api: FakeApi) -> None:
+    client = Client(api.url, "t")
+    calls: tuple[Callable[[str], object], ...] = (
+        *(client.get, client.why, client.wait, client.cancel, client.retry, client.delete),
+        *(client.hide, client.unhide, client.resubmit, client.replay, client.dismiss),
+        *(client.log_page, client.outputs, client.audit, client.groups.get, client.queue),
+        *(client.agent, client.drain, client.cordon, client.uncordon, client.type),
+        *(client.delete_type, client.keys),
+        lambda odd: client.key(odd, "x"),
+        lambda odd: list(client.requeue(odd)),
+        lambda odd: client.declare(odd, "down"),
+    )
+    for call in calls:
+        for odd in ODD:
+            with pytest.raises(InputError, match=re.escape(f"{odd!r} is not the ")):
+                call(odd)
+    assert api.requests == []
 
 
 def test_a_bug_is_one_line_too(joblane: Joblane, monkeypatch: pytest.MonkeyPatch) -> None:

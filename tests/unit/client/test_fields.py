@@ -23,6 +23,7 @@ PARIS = timezone(timedelta(hours=1))
         (joblane.Submission, spec.Submission),
         (joblane.Resources, spec.Resources),
         (joblane.Retry, spec.Retry),
+        (joblane.ExitCodes, spec.ExitCodes),
         (joblane.Concurrency, Concurrency),
         (joblane.Notify, Notify),
     ],

@@ -1,5 +1,6 @@
 """The SDK: `Client` and `AsyncClient` do the same; errors are one tree."""
 
+import base64
 import inspect
 import json
 import re
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import joblane
 from joblane import (
@@ -27,6 +30,7 @@ from joblane import (
     WaitTimeoutError,
 )
 from joblane.client import errors
+from joblane.client.answers import LogEntry, LogReader
 from joblane.client.calls import Item, Request, Sleep
 from joblane.client.connection import Connection
 from joblane.client.credentials import StaticToken
@@ -34,6 +38,38 @@ from tests.support.client import fake_api
 from tests.support.client.clients import Connect
 from tests.support.client.fake_api import FakeApi, FakeJob, gateway, problem
 from tests.support.tls import self_signed
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_character_that_records_cut_is_whole(
+    api: FakeApi, connect: Connect, *, follow: bool
+) -> None:
+    """A record ends where the job's write or a buffer did, in each stream on its own."""
+    euro = "€".encode()
+    job = api.add()
+    job.say(b"a" + euro[:2])
+    job.say(b"b" + euro[:1], "stderr")
+    job.say(euro[2:] + b"\xff")
+    job.say(euro[1:], "stderr")
+    job.say(euro[:2])
+    job.say("new", attempt=2)
+    job.end()
+    with connect(api.url) as client:
+        records = list(client.logs("01J", follow=follow))
+    assert ["a", "b", "€\ufffd", "€", "", "new"] == [record.text for record in records]
+    assert b"a" + euro + b"\xff" + euro[:2] + b"new" == b"".join(
+        record.data for record in records if record.stream == "stdout"
+    )
+
+
+@given(text=st.text(), ends=st.lists(st.integers(0, 3), max_size=30))
+def test_text_is_the_same_however_records_cut_it(text: str, ends: list[int]) -> None:
+    data = text.encode()
+    entries: list[LogEntry] = []
+    for size in (*ends, len(data)):
+        entries.append({"base64": base64.b64encode(data[:size]).decode()})
+        data = data[size:]
+    assert text == "".join(record.text for record in LogReader().read(entries))
 
 
 def test_five_lines(api: FakeApi, connect: Connect) -> None:
@@ -100,6 +136,19 @@ def test_logs_end_with_what_is_there_even_if_the_cursor_moves(api: FakeApi, clie
     api.before = before
     assert list(client.logs("01J")) == []
     assert len(api.requests) == 1
+
+
+def test_logs_go_on_after_a_page_without_records_if_there_is_more(
+    api: FakeApi, client: Any
+) -> None:
+    """Of a job whose first starts wrote nothing."""
+    said = {"epoch": 9, "attempt": 1, "seq": 1, "stream": "stdout", "text": "x"}
+    pages: list[dict[str, Any]] = [
+        {"entries": [], "next": "a", "more": True, "complete": False},
+        {"entries": [said], "next": "b", "more": False, "complete": False},
+    ]
+    api.faults += [(200, {}, json.dumps(page).encode()) for page in pages]
+    assert [(9, 1, 1)] == [(r.epoch, r.attempt, r.seq) for r in client.logs("01J")]
 
 
 def test_following_waits_as_long_as_a_throttling_api_asks(api: FakeApi) -> None:

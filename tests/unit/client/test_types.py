@@ -130,9 +130,11 @@ def test_a_type_by_its_name_needs_no_handler_here(api: FakeApi, client: Any):
 @pytest.mark.parametrize("status", ["accepted", "coalesced", "replaced"])
 def test_what_became_of_a_submission(api: FakeApi, client: Any, status: str):
     job = FakeJob({"id": "01J", "state": "pending", "admission": status, "replaced": "01H"})
+    job.data["warning"] = "no agent is alive"
     api.faults.append(ok(job.data))
     submitted = client.submit(sync, Sync(origin="acme"))
     assert ("01J", status, "01H") == (submitted.id, submitted.admission, submitted.replaced)
+    assert "no agent is alive" == submitted.warning
 
 
 def test_what_cannot_be_sent_is_refused_here(api: FakeApi, client: Any):

@@ -10,7 +10,7 @@ from aws_lambda_powertools.logging import Logger
 
 from functions.status.handler import Settings, build
 from joblane import __version__
-from joblane.aws.fleet.agents import SHARDS
+from joblane.aws.fleet.agents import PER_SHARD, SHARDS
 from joblane.aws.queue.usage import UploadStore, UsageStore
 from joblane.contract.access import ROLES, SCOPES
 from joblane.contract.operator_routes import OPERATOR_ROUTES
@@ -18,7 +18,6 @@ from joblane.deployment.names import table_name
 from joblane.http.application import Application
 from joblane.http.request_jobs import RequestJobs
 from joblane.queue.usage import MEBIBYTE, Account, Accounts, Figures
-from joblane.service.deployment.summary import PER_SHARD
 from joblane.state.lease import Heartbeat
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, configure
 from tests.support.meter import Meter
@@ -118,7 +117,21 @@ def test_agents_count_for_who_may_use_one_of_their_queues(aws: Cloud):
             "troubled": 1,
             "cordoned": 1,
             "more": False,
+            "lacks": {},
         } == summary(status(aws, client))["agents"]
+
+
+def test_what_no_live_agent_of_a_queue_can_give_is_named(aws: Cloud):
+    aws.agents.beat(replace(agent("own", "bulk"), lacks=("egress", "memory_mb")))
+    aws.agents.beat(replace(agent("shared"), lacks=("memory_mb", "disk_mb")))
+    assert {"bulk": ["egress", "memory_mb"], "default": ["disk_mb", "memory_mb"]} == summary(
+        status(aws)
+    )["agents"]["lacks"]
+    other = summary(status(aws, "client-other"))
+    assert {"default": ["disk_mb", "memory_mb"]} == other["agents"]["lacks"]
+    aws.agents.beat(replace(agent("second"), lacks=("disk_mb",)))
+    aws.agents.beat(replace(agent("leaving"), mode="draining"))
+    assert {"default": ["disk_mb"]} == summary(status(aws, "client-other"))["agents"]["lacks"]
 
 
 def test_links_and_prices_are_those_of_joblane_toml(aws: Cloud):

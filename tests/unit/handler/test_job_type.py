@@ -1,6 +1,11 @@
 """Declaring job types: what a signature must be, and the definition that is made of it."""
 
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -33,6 +38,7 @@ class Done(BaseModel):
     items="/tickets",
     key=Key("zendesk", "/origin", 7, max_queued=3, when_full="coalesce"),
     retry={"max_attempts": 2},
+    exit_codes={"permanent": [2]},
     env={"A": "b"},
 )
 def sync(params: Sync, job: Job) -> Done:
@@ -58,6 +64,7 @@ def test_a_definition_has_all_that_was_declared():
     assert contract["defaults"] == {
         "queue": "slow",
         "retry": {"max_attempts": 2},
+        "exit_codes": {"permanent": [2]},
         "env": {"A": "b"},
     }
     assert contract["items"] == "/tickets"
@@ -124,6 +131,65 @@ def test_a_result_is_checked():
         nothing.dump_result(3)
     assert many.dump_result([Done(synced=1)]) == b'[{"synced":1}]'
     assert many.dump_result(None) == b"null"
+
+
+@dataclass
+class Point:
+    """A part of a result that is no model."""
+
+    x: float
+
+
+class Measured(BaseModel):
+    """A result with numbers in all places."""
+
+    one: float | None = Field(default=None, alias="first")
+    many: list[float | None] = []
+    named: dict[str, float | None] = {}
+    both: tuple[float | None, Point] | None = None
+    free: Any = None
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    ("place", "make"),
+    [
+        ("first", lambda number: {"first": number}),
+        ("many[1]", lambda number: {"many": [1, number]}),
+        ("named.b", lambda number: {"named": {"a": 1, "b": number}}),
+        ("both[0]", lambda number: {"both": (number, Point(1))}),
+        ("both[1].x", lambda number: {"both": (1, Point(number))}),
+        ("free", lambda number: {"free": number}),
+        ("free.a[0]", lambda number: {"free": {"a": [number]}}),
+    ],
+)
+def test_nan_in_a_result_is_refused_wherever_it_is(
+    place: str, make: Callable[[float], dict[str, Any]], number: float
+):
+    """Pydantic writes null, which is an error only where None is not allowed. As of params."""
+
+    @job_type("measure")
+    def measure(_params: Measured, _job: Job) -> Measured:
+        raise NotImplementedError
+
+    for what, dump in (("result", measure.dump_result), ("params", measure.dump_params)):
+        with pytest.raises(ValueError, match=re.escape(f"{what}.{place} is {number}, which is no")):
+            dump(Measured(**make(number)))
+        assert "1.5" in str(dump(Measured(**make(1.5))))
+
+
+def test_nan_in_a_result_is_text_where_its_model_says_so():
+    class Texts(BaseModel, ser_json_inf_nan="strings"):
+        at: float
+
+    @job_type("texts")
+    def texts(_params: Texts, _job: Job) -> Texts:
+        raise NotImplementedError
+
+    written = texts.dump_result(Texts(at=math.nan))
+    assert b'{"at":"NaN"}' == written
+    assert {"at": "NaN"} == texts.dump_params(Texts(at=math.nan))
+    assert math.isnan(texts.load_result({"at": "NaN"}).at)
 
 
 def test_signatures_that_cannot_be_handlers():

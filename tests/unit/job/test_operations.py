@@ -144,7 +144,10 @@ def test_sleep_is_a_command_that_fails_as_often_as_asked(api: Api):
         job["command"][-3:],
     )
     status, again = api("GET", f"/v1/jobs/{job['id']}")
-    assert (200, {**again, "admission": "accepted", "replaced": None}) == (status, job)
+    assert (200, {**again, "admission": "accepted", "replaced": None, "warning": None}) == (
+        status,
+        job,
+    )
     for attempt, code in ((1, 1), (2, 1), (3, 0)):
         environment = {"PATH": os.environ["PATH"], "JOBLANE_ATTEMPT": str(attempt)}
         assert code == subprocess.run(job["command"], env=environment, check=False).returncode
@@ -170,7 +173,7 @@ def test_a_batch_is_answered_entry_by_entry_in_order(aws: Cloud, api: Api):
     for entry in entries:
         if entry["status"] == 202:
             status, again = api("GET", f"/v1/jobs/{entry['job']['id']}")
-            accepted = {"admission": "accepted", "replaced": None}
+            accepted = {"admission": "accepted", "replaced": None, "warning": None}
             assert (200, again | accepted) == (status, entry["job"])
 
 

@@ -138,7 +138,7 @@ def test_lists_and_changes_show_it_abridged_and_ask_s3_nothing(api: Api, meter: 
     for job in (*jobs, *page, cancelled):
         assert job["abridged"]
         assert BIG[:4] == job["command"][:4]
-        assert len(json.dumps(job)) < LISTED_CHARS + 2000
+        assert len(json.dumps(job)) < LISTED_CHARS + 2100
         assert {} == job["env"]
 
 
@@ -147,9 +147,29 @@ def test_one_that_the_table_holds_is_abridged_in_lists_too(aws: Cloud, api: Api)
     job = api("POST", "/v1/jobs", {"command": words})[1]
     (listed,) = api("GET", "/v1/jobs")[1]["entries"]
     assert (True, True) == (job["abridged"], listed["abridged"])
-    assert ["a", "b" * (LISTED_CHARS - 1) + "\u2026"] == listed["command"]
+    assert ["a", "b" * (LISTED_CHARS - 3) + "\u2026"] == listed["command"]
     assert words == api("GET", f"/v1/jobs/{job['id']}")[1]["command"]
     assert [] == objects(aws)
+
+
+@pytest.mark.parametrize("word", ["", "x", "word"])
+def test_a_command_has_as_many_words_as_linux_starts(aws: Cloud, api: Api, word: str):
+    """`find . | xargs`: only bytes count. An empty word has no characters and still a place."""
+    words = ["/bin/true", *[word] * ((MAX_EXEC_BYTES - 19) // (9 + len(word)))]
+    assert starts(words, {})
+    job = api("POST", "/v1/jobs", {"command": words})[1]
+    (listed,) = api("GET", "/v1/jobs")[1]["entries"]
+    for shown in (job, listed):
+        assert shown["abridged"]
+        assert len(json.dumps(shown)) < 6 * LISTED_CHARS + 2000
+    assert words == api("GET", f"/v1/jobs/{job['id']}")[1]["command"]
+    assert 1 == len(objects(aws))
+    assert (400, ["command"]) == refused(api, {"command": [*words, *[word] * 2]})
+
+
+def refused(api: Api, body: dict[str, Any]) -> tuple[int, list[str]]:
+    status, problem = api("POST", "/v1/jobs", body)
+    return status, [error["field"] for error in problem["errors"]]
 
 
 def test_a_deleted_job_takes_its_object_along(aws: Cloud, api: Api):

@@ -51,7 +51,11 @@ def test_a_job_is_stored_and_its_message_sent(aws: Cloud, api: Api):
     said = {"v": 1, "job_id": job["id"], "tenant": "acme", "memory_mb": 512}
     assert said == json.loads(message["Body"])
     assert "acme" == message["Attributes"]["MessageGroupId"]
-    assert ("accepted", None) == (job.pop("admission"), job.pop("replaced"))
+    assert ("accepted", None, None) == (
+        job.pop("admission"),
+        job.pop("replaced"),
+        job.pop("warning"),
+    )
     assert (200, job) == api("GET", f"/v1/jobs/{job['id']}")
 
 
@@ -95,6 +99,22 @@ def test_resources_that_one_fleet_gives_are_accepted(api: Api):
         assert 202 == api("POST", "/v1/jobs", {"command": ["x"], "resources": resources})[0]
 
 
+def test_a_network_that_no_fleet_of_the_queue_allows_is_refused(aws: Cloud):
+    environment = {**FUNCTION_ENVIRONMENT, "JOBLANE_WITHOUT_HOST_NETWORK": '["default"]'}
+    function = build(Settings.model_validate(environment), aws.clients, time.time)
+    api, job = Api(function), {"command": ["x"], "network": "host"}
+    status, problem = api("POST", "/v1/jobs", job)
+    assert 400 == status
+    said = "must be none or egress: no fleet of queue default allows host (allow_host_network)"
+    assert [{"field": "network", "problem": said}] == problem["errors"]
+    assert 0 == rows(aws)
+    status, answer = api("POST", "/v1/jobs/batch", {"jobs": [job]})
+    assert "network" == answer["entries"][0]["errors"][0]["field"]
+    for other in ({"queue": "bulk"}, {"target": "host:laptop"}, {"network": "egress"}):
+        assert 202 == api("POST", "/v1/jobs", {**job, **other})[0]
+    assert 400 == api("POST", "/v1/jobs", {**job, "target": "_any"})[0]
+
+
 def test_a_large_submission_goes_aside_and_comes_back_whole(aws: Cloud, api: Api):
     command = ["run", "x" * 100_000, "y" * 100_000]
     status, job = api("POST", "/v1/jobs", {"command": command})
@@ -120,6 +140,11 @@ BAD = [
     ('{"command": ["a"], "timeout_s": "5"}', "timeout_s"),
     ('{"command": ["a"], "timeout_s": 1e9}', "timeout_s"),
     ('{"command": ["a"], "retry": {"max_attempts": 0}}', "retry.max_attempts"),
+    ('{"command": ["a"], "exit_codes": {"permanent": [0]}}', "exit_codes.permanent.0"),
+    ('{"command": ["a"], "exit_codes": {"blocked": [9, 256]}}', "exit_codes.blocked.1"),
+    ('{"command": ["a"], "exit_codes": {"blocked": [9, 9]}}', "exit_codes.blocked"),
+    ('{"command": ["a"], "exit_codes": {"permanent": [9], "blocked": [9]}}', "exit_codes.blocked"),
+    ('{"type": "sleep", "params": {"ms": 1}, "exit_codes": {"permanent": [65]}}', "exit_codes"),
     ('{"command": ["a"], "resources": {"cores": "3-1"}}', "resources.cores"),
     ('{"command": ["a"], "resources": {"cores": "0,0"}}', "resources.cores"),
     ('{"command": ["a"], "requires": ["app:x", "capacity:nowhere"]}', "requires.1"),

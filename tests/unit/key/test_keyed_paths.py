@@ -126,10 +126,10 @@ def test_the_end_of_an_instance_frees_the_slot_of_its_job_under_fail_stale(at: D
 # --- submissions while slots are freed
 
 
-def after(at: Deployed, call: str, do: Any) -> Clients:
-    """Clients of a process in which something happens once, after its first call of a kind."""
+def after(at: Deployed, call: str, do: Any, number: int = 1) -> Clients:
+    """Clients of a process in which something happens once, after so many calls of a kind."""
     emitter, clients = at.own_clients()
-    left = [do]
+    left = [do, *[lambda: None] * (number - 1)]
 
     def once(**_: Any) -> None:
         if left:
@@ -172,7 +172,8 @@ def test_a_job_that_decided_to_wait_gets_the_slot_that_was_freed_meanwhile(
 
 def test_a_refusal_was_true_when_the_key_was_read(at: Deployed, first: str):
     _, second = submit_keyed(at)
-    clients = after(at, "dynamodb.BatchGetItem", lambda: end(at, first))
+    # The first one reads what agents can give.
+    clients = after(at, "dynamodb.BatchGetItem", lambda: end(at, first), 2)
     status, problem = submit_keyed(at, clients)
     assert (409, 1, 1) == (status, problem["active"], problem["queued"])
     assert [second["id"]] == list(stored(at.aws).state.active)

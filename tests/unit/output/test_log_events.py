@@ -48,7 +48,7 @@ CURSORS = st.builds(
 def test_records_survive_a_stream_whatever_their_bytes(records: list[tuple[OutputRecord, Cursor]]):
     parts = [reconnect_after(500)]
     for record, cursor in records:
-        parts.append(record_event(LogRecord.of(record, 3), cursor))
+        parts.append(record_event(LogRecord.of(record, 4, 3), cursor))
     source = EventSource()
     events = source.feed("".join(parts).encode())
     assert len(records) == len(events)

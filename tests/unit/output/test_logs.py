@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from joblane.aws.job.output_store import OutputRead
 from joblane.job.chunk import Chunk
 from joblane.job.head import Head, make_head, with_step
 from joblane.job.output import Cursor, LogRecord, OutputRecord, stream_name
 from joblane.service.output.pages import SETTLE_MS, log_page
+from joblane.service.output.tail import tail_start
 from joblane.state.lifecycle import State
 from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, Cloud
@@ -62,9 +64,10 @@ def read_all(aws: Cloud, head: Head, limit: int = 100) -> tuple[list[LogRecord],
     )
 )
 def test_a_record_survives_its_json_whatever_its_bytes(record: OutputRecord):
-    got = LogRecord.of(record, 3)
+    got = LogRecord.of(record, 4, 3)
     data = got.text.encode() if got.text is not None else base64.b64decode(got.base64 or "")
-    assert (record.seq, record.stream, record.data, 3) == (got.seq, got.stream, data, got.attempt)
+    assert (4, 3, record.seq, record.stream) == (got.epoch, got.attempt, got.seq, got.stream)
+    assert record.data == data
 
 
 @given(
@@ -213,6 +216,93 @@ def test_output_of_blocks_that_stand_in_one_line_is_read_whole(aws: Cloud):
             break
     assert ["1\n", "2\n", "1\n", "1\n"] == read
     assert page.complete
+
+
+@pytest.mark.parametrize("limit", [1, 2, 100])
+def test_an_open_job_that_blocks_again_and_again_shows_each_start_at_once(aws: Cloud, limit: int):
+    """Its blocks are one line of the timeline, which is new with each of them."""
+    counts = (2, 0, 1, 1)
+    for epoch, count in enumerate(counts, 1):
+        if count:
+            write(aws, epoch, *range(1, count + 1))
+    head = job(*rounds(*counts)[:-1])
+    assert (State.BLOCKED, 3) == (head.state, len(head.timeline))
+    records, complete = read_all(aws, head, limit)
+    assert [(1, 1), (1, 2), (3, 1), (4, 1)] == [(r.epoch, r.seq) for r in records]
+    assert {1} == {r.attempt for r in records}
+    assert not complete
+    again = with_step(head, Step(State.PENDING, NOW, 0, "let go"))
+    again = replace(with_step(again, active(1)), epoch=5)
+    write(aws, 5, 1)
+    assert 5 == len(read_all(aws, again, limit)[0])
+
+
+def test_the_tail_of_an_open_job_that_blocked_again_and_again(aws: Cloud):
+    for epoch in range(1, 13):
+        write(aws, epoch, 1)
+    head = job(*rounds(*[1] * 12)[:-1])
+    start = tail_start(aws.output, head, 11)
+    assert Cursor(2) == start.cursor
+    page = log_page(aws.output, head, start.cursor, limit=100, now_ms=NOW)
+    assert (list(range(2, 10)), True) == ([r.epoch for r in page.records], page.more)
+    page = log_page(aws.output, head, page.cursor, limit=100, now_ms=NOW)
+    assert ([10, 11, 12], False) == ([r.epoch for r in page.records], page.more)
+
+
+def test_a_follower_has_each_start_of_a_job_that_blocks_as_it_comes(aws: Cloud):
+    cursor, steps, got = Cursor(), list[Step](), list[int]()
+    for epoch in range(1, 6):
+        for step in rounds(1):
+            steps.append(step)
+            if step.state is State.BLOCKED:
+                write(aws, epoch, 1)
+            page = log_page(aws.output, job(*steps), cursor, limit=10, now_ms=NOW)
+            got += [record.epoch for record in page.records]
+            cursor = page.cursor
+        assert list(range(1, epoch + 1)) == got
+
+
+def test_an_open_job_that_was_tried_so_often_that_its_timeline_is_folded(aws: Cloud):
+    tries = 60
+    for epoch in range(1, tries + 1):
+        write(aws, epoch, 1)
+    steps = [
+        step
+        for number in range(1, tries + 1)
+        for step in (active(number), Step(State.RETRY, NOW, number, "exit code 1", records=1))
+    ]
+    records, complete = read_all(aws, job(*steps))
+    assert [(n, n) for n in range(1, tries + 1)] == [(r.epoch, r.attempt) for r in records]
+    assert not complete
+
+
+def test_starts_whose_records_are_unknown_are_waited_for(aws: Cloud):
+    """One of them was late: what it wrote may come after the next start."""
+    late = Step(State.BLOCKED, NOW, 0, "exit code 75")
+    head = job(active(1), late, Step(State.PENDING, NOW, 0, "let go"), *rounds(1)[:-1])
+    write(aws, 1, 1)
+    write(aws, 2, 1)
+    page = log_page(aws.output, head, Cursor(), limit=10, now_ms=NOW)
+    assert ([1], False) == ([r.epoch for r in page.records], page.more)
+    write(aws, 1, 2)
+    page = log_page(aws.output, head, page.cursor, limit=10, now_ms=NOW + SETTLE_MS + 1)
+    assert [(1, 2), (2, 1)] == [(r.epoch, r.seq) for r in page.records]
+
+
+def test_an_open_job_that_blocked_silently_is_read_with_one_question(
+    aws: Cloud, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[str] = []
+    read = aws.output.read
+
+    def count(stream: str, *arguments: int) -> OutputRead:
+        asked.append(stream)
+        return read(stream, *arguments)
+
+    monkeypatch.setattr(aws.output, "read", count)
+    head = job(*rounds(*[0] * 3000)[:-1])
+    page = log_page(aws.output, head, Cursor(), limit=10, now_ms=NOW)
+    assert ([], False, [stream_name("acme", JOB, 3000)]) == (page.records, page.more, asked)
 
 
 def test_thousands_of_silent_blocks_are_passed_over_without_a_question(aws: Cloud):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joblane.job.spec import Retry
+from joblane.job.spec import ExitCodes, Retry
 from joblane.state.lifecycle import (
     CLAIMABLE,
     ENDED,
@@ -17,6 +17,7 @@ from joblane.state.lifecycle import (
     State,
     backoff_s,
     outcome_of,
+    read_exit_codes,
     settle,
 )
 
@@ -48,16 +49,47 @@ def test_only_waiting_states_are_claimable():
     [
         (0, False, False, Outcome.SUCCEEDED),
         (1, False, False, Outcome.FAILED),
-        (65, False, False, Outcome.PERMANENT),
-        (75, False, False, Outcome.BLOCKED),
+        (3, False, False, Outcome.PERMANENT),
         (None, False, False, Outcome.FAILED),  # killed by a signal
         (0, True, False, Outcome.TIMED_OUT),  # a clean exit after the time is no success
         (None, False, True, Outcome.OOM_KILLED),
     ],
 )
 def test_outcome_of(exit_code: int | None, timed_out: bool, oom_killed: bool, expected: Outcome):
-    got = outcome_of(exit_code=exit_code, timed_out=timed_out, oom_killed=oom_killed)
+    codes = {3: Outcome.PERMANENT}
+    got = outcome_of(exit_code=exit_code, timed_out=timed_out, oom_killed=oom_killed, codes=codes)
     assert expected is got
+
+
+NONE = ExitCodes()
+ASKED = ExitCodes(permanent=(65, 75), blocked=(3,))
+OF_A_TYPE = ExitCodes(permanent=(4,), blocked=(3,))
+
+
+@pytest.mark.parametrize(
+    ("named", "knows", "expected"),
+    [
+        (NONE, {}, {}),
+        (NONE, {"waits": True}, {75: Outcome.BLOCKED}),
+        (NONE, {"typed": True}, {65: Outcome.PERMANENT, 75: Outcome.BLOCKED}),
+        (ASKED, {}, {65: Outcome.PERMANENT, 75: Outcome.PERMANENT, 3: Outcome.BLOCKED}),
+        (  # what the job says of 75 goes before what it waits for
+            ASKED,
+            {"waits": True},
+            {65: Outcome.PERMANENT, 75: Outcome.PERMANENT, 3: Outcome.BLOCKED},
+        ),
+        (
+            OF_A_TYPE,
+            {"typed": True},
+            {65: Outcome.PERMANENT, 75: Outcome.BLOCKED}
+            | {4: Outcome.PERMANENT, 3: Outcome.BLOCKED},
+        ),
+    ],
+)
+def test_exit_codes_mean_what_the_job_says_and_nothing_by_themselves(
+    named: ExitCodes, knows: dict[str, bool], expected: dict[int, Outcome]
+):
+    assert expected == read_exit_codes(named, **({"typed": False, "waits": False} | knows))
 
 
 @pytest.mark.parametrize(

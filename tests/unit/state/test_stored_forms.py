@@ -206,6 +206,9 @@ def test_a_heartbeat_of_a_later_version_is_read(aws: Cloud):
         labels={"group": "web"},
         left=3,
         taken={"default": 1},
+        lacks=("egress",),
+        memory_mb=3000,
+        cores=4,
     )
     aws.agents.beat(row)
     dynamodb = aws.clients.make("dynamodb")

@@ -54,11 +54,31 @@ JSON = st.recursive(
         ("@@@fact.kernel", "@@fact.kernel"),
         ("@@fact.none", "@fact.none"),
         ("@fact. @fact @facts.kernel fact.kernel", "@fact. @fact @facts.kernel fact.kernel"),
-        ("a@fact.cpus", "a8"),
+        ("ops@@fact.example", "ops@fact.example"),
+        ("n=@fact.cpus,@fact.cpus (@fact.cpus) <@fact.cpus> -@fact.cpus", "n=8,8 (8) <8> -8"),
+        ("https://@fact.cpus:@fact.cpus/@fact.cpus", "https://8:8/8"),
     ],
 )
 def test_references_are_replaced_by_values_as_text(text: str, resolved: str):
     assert resolved == resolve(text, FACTS)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "ops@fact.example",
+        "7@fact.cpus",
+        "_@fact.cpus",
+        "ü@fact.cpus",
+        "git@fact.io:x/y.git",
+        "https://user:pw@fact.example.org/",
+        "${USER}@fact.cpus",
+        "$(whoami)@fact.cpus",
+    ],
+)
+def test_an_address_is_no_reference(address: str):
+    assert address == resolve(address, FACTS)
+    assert set() == references(address)
 
 
 @pytest.mark.parametrize(
@@ -83,8 +103,8 @@ def test_text_without_references_stays_as_it_is(text: str):
 @given(WORDS, WORDS)
 def test_what_is_around_a_reference_is_never_touched(before: str, after: str):
     before, after = before.replace("@", ""), after.replace("@", "")
-    text = f"{before}@fact.kernel {after}"
-    assert f"{before}6.1.0-9 {after}" == resolve(text, FACTS)
+    assert f"{before}/6.1.0-9 {after}" == resolve(f"{before}/@fact.kernel {after}", FACTS)
+    assert f"{before}x@fact.kernel {after}" == resolve(f"{before}x@fact.kernel {after}", FACTS)
 
 
 @given(WORDS)

@@ -76,7 +76,10 @@ def test_a_submission_takes_the_context_of_its_request_and_reads_back_with_it(aw
     status, job = api("POST", "/v1/jobs", {"command": ["true"]}, headers=HEADERS)
     assert (202, PARENT, STATE) == (status, job["traceparent"], job["tracestate"])
     status, again = api("GET", f"/v1/jobs/{job['id']}")
-    assert (200, {**again, "admission": "accepted", "replaced": None}) == (status, job)
+    assert (200, {**again, "admission": "accepted", "replaced": None, "warning": None}) == (
+        status,
+        job,
+    )
     assert CALLER == aws.job(job["id"]).caller_trace
     (message,) = messages(aws)
     assert HEADERS == carried(message)

@@ -7,11 +7,13 @@ import pytest
 
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
+from joblane.job.lacking import describe_lack
 from joblane.queue.maxima import Maxima
 from joblane.queue.settings import QueueSettings
 from joblane.queue.shares import share_out
 from joblane.queue.tenant_shares import share_out_tenants
-from joblane.state.lifecycle import State
+from joblane.state.lifecycle import Outcome, State
+from joblane.state.timeline import Step
 from joblane.why.explain import explain
 from joblane.why.reason import Code
 from joblane.why.situation import (
@@ -80,6 +82,38 @@ from tests.support.situations import (
             "give it what it asks for; web-1 lacks disk_mb and egress: start an agent whose host",
         ),
         (
+            waits(
+                replace(LACKING, trouble="takes no jobs: the disk is full"),
+                replace(LACKING, name="b", mode="cordoned"),
+                head=job(State.PENDING, resources={"memory_mb": 9}),
+            ),
+            ["agents_lack"],
+            "no live agent of queue default can give it what it asks for",
+        ),
+        (
+            waits(
+                replace(READY, memory_mb=3000, cores=4),
+                head=job(State.PENDING, resources={"memory_mb": 64_000, "cores": "0-7"}),
+            ),
+            ["agents_lack"],
+            "web-1 lacks 64000 MB of memory and core 7: start an agent",
+        ),
+        (
+            waits(replace(READY, memory_mb=512, cores=4), head=job(State.PENDING)),
+            ["about_to_start"],
+            "4 slots free",
+        ),
+        (
+            waits(TROUBLED, LACKING, head=job(State.PENDING, resources={"memory_mb": 9})),
+            ["agents_in_trouble", "agents_lack"],
+            "the disk is full",
+        ),
+        (
+            waits(LACKING, head=job(State.PENDING, resources={"memory_mb": 9}), queue=PAUSED),
+            ["paused", "agents_lack"],
+            "paused",
+        ),
+        (
             waits(LACKING, READY, head=job(State.PENDING, resources={"disk_mb": 9})),
             ["about_to_start", "agents_lack"],
             "4 slots free",
@@ -112,6 +146,11 @@ from tests.support.situations import (
             ),
             ["agent_note"],
             "an agent that had its message wrote: waits for 9 MB; agent; that was true then",
+        ),
+        (
+            waits(READY, head=replace(job(State.PENDING, ago_s=9), waits_for="waits for 9 MB")),
+            ["agent_note"],  # and not that it should start within seconds
+            "waits for 9 MB",
         ),
         (
             waits(
@@ -213,6 +252,71 @@ def test_a_pause_is_named_before_everything_else_that_stops_the_job():
     assert ["paused", "no_free_slot", "jobs_ahead"] == codes(waits(FULL, queue=PAUSED, lanes=BUSY))
     text = first(waits(queue=replace(PAUSED, may_change=False))).text
     assert text.endswith("until the role platform resumes it")
+
+
+def handed_back(reason: str) -> Head:
+    """A job that web-1 has claimed and handed back, two minutes ago."""
+    head = job(State.PENDING, ago_s=120, resources={"cores": "9"})
+    claim = Step(State.ACTIVE, NOW - 120_000, 1, "claimed", "web-1")
+    back = Step(State.PENDING, NOW - 120_000, 0, f"{reason}; waits for another agent", "web-1")
+    return replace(head, timeline=(*head.timeline, claim, back), outcome=Outcome.INTERRUPTED)
+
+
+def test_what_a_host_lacks_for_one_job_is_said_as_its_agent_wrote_it():
+    """Sending its message again cannot help."""
+    head = handed_back(describe_lack("web-1", "cores '9': core 9 is not one of this host's (0,1)"))
+    situation = waits(READY, head=head)
+    assert ["agents_lack", "last_attempt"] == codes(situation)
+    assert (
+        "no live agent of queue default can give it what it asks for; web-1 says: cores "
+        "'9': core 9 is not one of this host's (0,1): start an agent whose host has it, or submit "
+        "the job without"
+    ) == first(situation).text
+    other = replace(READY, name="web-2")
+    assert "message_lost_hint" == first(waits(READY, other, head=head)).code
+    anew = replace(READY, since_ms=NOW - 10_000)  # it may have been given a larger host's disk
+    assert "message_lost_hint" == first(waits(anew, head=head)).code
+    drained = handed_back("agent web-1 drains")
+    assert "message_lost_hint" == first(waits(READY, head=drained)).code
+
+
+RESUMED = replace(
+    OPEN,
+    settings=QueueSettings(version=2, changed_ms=NOW - 3_000, changed_by="ann"),
+)
+
+
+def test_after_a_resume_agents_have_not_read_it_yet():
+    """A job that waited for the pause would else seem to be one whose message is lost."""
+    old = job(State.PENDING, ago_s=3600)
+    situation = waits(READY, head=old, queue=RESUMED)
+    assert ["settings_changed"] == codes(situation)
+    assert (
+        "queue default was resumed or given other limits at 2027-01-15T07:59:57Z (3 s ago) by ann; "
+        "agents read that within 20 s: agents have 4 slots free, so it should start then"
+    ) == first(situation).text
+    assert "2027-01-15T08:00:17.000Z" == first(situation).facts["read_by_at"]
+    later = replace(situation, now_ms=NOW + 20_000)
+    later = replace(later, agents=Agents((replace(READY, beat_ms=NOW + 19_000),)))
+    assert ["about_to_start"] == codes(later)
+    lost = replace(situation, now_ms=NOW + 80_000)
+    lost = replace(lost, agents=Agents((replace(READY, beat_ms=NOW + 79_000),)))
+    assert ["message_lost_hint"] == codes(lost)
+    assert "it has waited for 63 s" in first(lost).text
+    assert ["no_free_slot"] == codes(waits(FULL, head=old, queue=RESUMED))
+
+
+def test_after_a_pause_agents_have_not_read_it_yet():
+    queue = replace(PAUSED, settings=replace(PAUSED.settings, changed_ms=NOW - 3_000))
+    text = first(waits(READY, queue=queue)).text
+    assert text.endswith("until an operator resumes it; agents read that within 20 s")
+    assert "within 20 s" not in first(waits(READY, queue=PAUSED)).text
+
+
+def test_a_job_of_one_agent_waits_for_it_to_read_a_resume_too():
+    head = replace(job(State.PENDING, ago_s=3600, target="host:web-1"), assigned="web-1")
+    situation = Situation(head, NOW, queue=RESUMED, agent=READY)
+    assert ["assigned_agent", "settings_changed"] == codes(situation)
 
 
 def test_an_agents_words_keep_ids_of_jobs_to_themselves():

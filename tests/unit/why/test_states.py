@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from joblane.condition.state import ConditionState
-from joblane.group.record import Group
+from joblane.formats.times import rfc3339
+from joblane.group.record import Group, MemberOf
 from joblane.job.head import Head
 from joblane.key.policy import KeyLimits
 from joblane.key.segments import KeyName
 from joblane.key.state import KeyState
+from joblane.queue.maxima import Maxima
 from joblane.state.lease import AttemptProgress, Heartbeat, Progress
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
@@ -229,11 +231,25 @@ def test_a_lost_agent_is_named_before_the_run(agent: Heartbeat | None, words: st
         ({"state": State.DEAD, "outcome": Outcome.TIMED_OUT}, "it may run for 600 s", "logs"),
         (
             {"state": State.DEAD, "outcome": Outcome.FAILED, "exit_code": 127},
-            "the program was not found",
+            "was not found",
+            "logs",
+        ),
+        (
+            {"state": State.DEAD, "outcome": Outcome.FAILED, "exit_code": 75},
+            "exit code 75 is an ordinary failure unless the job has requires",
+            "logs",
+        ),
+        (
+            {"state": State.FAILED, "outcome": Outcome.PERMANENT, "exit_code": 65},
+            "exit code 65 of a handler says that another attempt would fail",
             "logs",
         ),
         ({"state": State.EXPIRED, "resubmitted_as": OTHER}, f"job {OTHER} repeats it", "get"),
-        ({"state": State.PARTIAL_FAILURE}, "retry the members that failed", "get --failed"),
+        (
+            {"state": State.PARTIAL_FAILURE, "group": Group(2, OTHER)},
+            "retry the members that failed",
+            "get --failed",
+        ),
     ],
 )
 def test_an_ended_job_says_how_and_what_to_do_next(
@@ -244,6 +260,68 @@ def test_an_ended_job_says_how_and_what_to_do_next(
     assert "ended" == reasons[0].code
     assert any(words in reason.text for reason in reasons)
     assert f"joblane {command} " in reasons[0].commands[0]
+
+
+DEAD = job(State.DEAD, attempt=3)
+PASSED = rfc3339(NOW - 1_000)
+
+
+@pytest.mark.parametrize(
+    ("head", "words", "commands"),
+    [
+        (DEAD, "then replay it, or dismiss it", ["logs", "dlq replay", "dlq dismiss"]),
+        (
+            job(State.DEAD, attempt=3, restartable=False),
+            "cannot be replayed: correct the cause, then submit it again, or dismiss it",
+            ["logs", "resubmit", "dlq dismiss"],
+        ),
+        (
+            job(State.DEAD, attempt=3, deadline=PASSED),
+            "its deadline has passed: submit it with another one, or dismiss it",
+            ["logs", "dlq dismiss"],
+        ),
+        (
+            job(State.FAILED, attempt=1, restartable=False),
+            "then submit it again",
+            ["logs", "resub"],
+        ),
+        (job(State.EXPIRED, deadline=PASSED), "submit it with another one if it is still", []),
+        (job(State.STALE, deadline=PASSED), "took the slot; its deadline has passed", []),
+        (
+            replace(DEAD, member_of=MemberOf(OTHER, 0)),
+            "is a member of a group, and is retried with it",
+            ["logs", "get"],
+        ),
+    ],
+)
+def test_only_what_the_api_takes_is_offered_for_an_ended_job(
+    head: Head, words: str, commands: list[str]
+):
+    reason = first(Situation(head, NOW))
+    assert words in reason.text
+    assert len(commands) == len(reason.commands)
+    for expected, found in zip(commands, reason.commands, strict=True):
+        assert found.startswith(f"joblane {expected}")
+
+
+def test_an_end_says_what_joblane_toml_refuses_now():
+    large = job(State.CANCELLED, resources={"memory_mb": 2048})
+    queue = replace(OPEN, maxima=(Maxima(memory_mb=512),))
+    reason = first(Situation(large, NOW, queue=queue))
+    assert (f"joblane audit {JOB}",) == reason.commands
+    stale = replace(large, state=State.STALE)
+    text = first(Situation(stale, NOW, queue=queue)).text
+    assert text.endswith(
+        "no fleet of queue default gives more than 512 of memory_mb: submit it with less"
+    )
+    text = first(Situation(stale, NOW, queue=replace(OPEN, declared=False))).text
+    assert text.endswith("queue default is not this tenant's any more: submit it to another queue")
+
+
+def test_a_code_that_the_job_names_as_permanent_is_explained_as_its_own():
+    head = job(State.FAILED, attempt=1, exit_codes={"permanent": [3]})
+    reasons = explain(Situation(replace(head, outcome=Outcome.PERMANENT, exit_code=3), NOW))
+    assert "its exit_codes say of 3 that another attempt would fail as well" == reasons[1].text
 
 
 def test_a_group_whose_members_have_all_ended_is_about_to_follow():

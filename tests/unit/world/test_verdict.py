@@ -18,20 +18,20 @@ def run(token: str, begin: float, lines: int = TICKS + 1) -> Run:
 
 def printed(*runs: Run) -> tuple[Record, ...]:
     return tuple(
-        Record(seq, line(each.token, what))
-        for each in runs
+        Record(epoch, seq, line(each.token, what))
+        for epoch, each in enumerate(runs, 1)
         for seq, what in enumerate(each.told, 1)
     )
 
 
 def changed(output: tuple[Record, ...], old: bytes, new: bytes) -> tuple[Record, ...]:
     """Output with other bytes in it."""
-    return tuple(Record(seq, data.replace(old, new)) for seq, data in output)
+    return tuple(record._replace(data=record.data.replace(old, new)) for record in output)
 
 
 def renumbered(output: tuple[Record, ...], first: int) -> tuple[Record, ...]:
     """The same bytes, with other numbers."""
-    return tuple(Record(seq, record.data) for seq, record in enumerate(output, first))
+    return tuple(record._replace(seq=seq) for seq, record in enumerate(output, first))
 
 
 LINES = printed(run("a", 1))
@@ -60,7 +60,9 @@ FAILED = replace(
         replace(TWICE, runs=[run("a", 1, 2), AGAIN], output=printed(AGAIN), shim_kills=0),
         replace(TWICE, runs=[run("a", 1), AGAIN], output=printed(AGAIN)),
         replace(TWICE, output=printed(run("a", 1, 2), AGAIN)),
-        replace(ONCE, output=(Record(1, LINES[0].data + LINES[1].data), *renumbered(LINES[2:], 2))),
+        replace(
+            ONCE, output=(Record(1, 1, LINES[0].data + LINES[1].data), *renumbered(LINES[2:], 2))
+        ),
         FAILED,
         replace(FAILED, runs=[], output=(), shim_kills=0),
         replace(FAILED, runs=[run("a", 1)], output=printed(CUT)),
@@ -96,6 +98,8 @@ def test_what_may_happen_breaks_nothing(case: Case):
         (replace(ONCE, output=changed(LINES, b"\n", b"")), "torn_log"),
         (replace(ONCE, output=printed(run("a", 1), run("z", 1))), "torn_log"),
         (replace(TWICE, output=printed(CUT, run("b", 1, 4))), "torn_log"),
+        (replace(TWICE, output=tuple(r._replace(epoch=1) for r in TWICE.output)), "torn_log"),
+        (replace(TWICE, output=TWICE.output[4:] + TWICE.output[:4]), "torn_log"),
     ],
 )
 def test_each_broken_promise_is_seen(case: Case, breach: Breach):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         AnswerError,
         ApiError,
         ConfigError,
+        DownloadError,
         FileError,
         FollowError,
         InputError,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from joblane.client.fan_out import Mapped
     from joblane.client.fields import (
         Concurrency,
+        ExitCodes,
         Filters,
         Notify,
         Resources,
@@ -69,6 +71,8 @@ __all__ = [
     "Concurrency",
     "ConfigError",
     "Context",
+    "DownloadError",
+    "ExitCodes",
     "FileError",
     "Files",
     "Filters",
@@ -117,6 +121,7 @@ _MODULES = {
     "Client": "client.clients",
     "Concurrency": "client.fields",
     "Context": "handler.job",
+    "ExitCodes": "client.fields",
     "Files": "client.files.calls",
     "Filters": "client.fields",
     "FollowPolicy": "client.follow",

@@ -1,11 +1,13 @@
 """One attempt from claim to settled outcome, in a real sandbox, over an AWS in this process."""
 
 import asyncio
+import threading
 import time
 from typing import Any
 
 import pytest
 
+from ec2_agent.attempt import run as attempts
 from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.sandbox.launcher import Launcher
 from joblane.job.head import Head
@@ -51,8 +53,50 @@ def test_the_last_attempt_ends_dead(aws: Cloud, launcher: Launcher):
     assert "SIGKILL" in head.timeline[-1].reason
 
 
-def test_exit_65_is_not_tried_again(aws: Cloud, launcher: Launcher):
-    assert State.FAILED is run(aws, launcher, "/bin/sh", "-c", "exit 65").state
+CODES = {"permanent": [65], "blocked": [3]}
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "state"),
+    [
+        (65, {}, State.RETRY),
+        (75, {}, State.RETRY),
+        (75, {"retry": {"max_attempts": 1}}, State.DEAD),
+        (65, {"exit_codes": CODES}, State.FAILED),
+        (3, {"exit_codes": CODES}, State.BLOCKED),
+        (75, {"exit_codes": CODES}, State.RETRY),
+        (75, {"requires": ["app:billing"]}, State.BLOCKED),
+        (75, {"requires": ["app:billing"], "exit_codes": {"permanent": [75]}}, State.FAILED),
+    ],
+)
+def test_an_exit_code_means_what_the_job_says(
+    aws: Cloud, launcher: Launcher, code: int, fields: dict[str, Any], state: State
+):
+    head, _ = say(aws, launcher, f"exit {code}", **fields)
+    assert (state, code) == (head.state, head.exit_code)
+    if state is State.BLOCKED:
+        waits_for = "billing" if "requires" in fields else "default"
+        assert f"app:acme/{waits_for}" == head.condition
+        assert f"exit code {code}: waits for app:{waits_for}" == head.timeline[-1].reason
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "why"),
+    [
+        ("echo hello world", 127, "there is no program 'echo hello world'; for a command line"),
+        ("echo " + 50 * "hello ", 126, "there is no program 'echo hello hello hello hello hello…'"),
+        ("/none/" + 99 * "x/", 127, "…x/x/x/x/x/x/"),
+    ],
+)
+def test_a_command_line_in_one_word_says_how_to_write_it(
+    aws: Cloud, launcher: Launcher, program: str, code: int, why: str
+):
+    head = run(aws, launcher, program, retry={"max_attempts": 1})
+    assert (State.DEAD, code) == (head.state, head.exit_code)
+    reason = head.timeline[-1].reason
+    assert reason.startswith(f"exit code {code}: {why}")
+    assert ("sh -c '...'" in reason) == (" " in program)
+    assert reason.endswith("(attempt 1 of 1)")
 
 
 def test_a_command_that_is_not_there_says_so(aws: Cloud, launcher: Launcher):
@@ -169,6 +213,24 @@ def test_a_flood_keeps_its_beginning_and_says_what_is_missing(aws: Cloud, launch
     assert head.timeline[-1].records > 1000
 
 
+def test_records_count_only_if_all_of_them_are_stored(
+    aws: Cloud, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+):
+    """Readers go on after that number, also if the next start has begun."""
+    monkeypatch.setattr(attempts, "SHIP_TIMEOUT_S", 0.05)
+    _, attempt = begin(aws, launcher, command=["/bin/echo", "hello"])
+    recorded = threading.Event()
+    monkeypatch.setattr(attempt.parts.output, "write", lambda *_: recorded.wait(20))
+
+    async def scenario() -> None:
+        await attempt.run()
+        recorded.set()
+
+    asyncio.run(scenario())
+    head = aws.job(JOB)
+    assert (State.COMPLETED, None) == (head.state, head.timeline[-1].records)
+
+
 def test_bytes_that_are_not_utf8_survive(aws: Cloud, launcher: Launcher):
     head = run(aws, launcher, "/bin/sh", "-c", r"printf '\377\000\n'")
     page = log_page(aws.output, head, Cursor(), limit=10, now_ms=0)
@@ -219,7 +281,7 @@ sys.exit(75)
 
 
 @pytest.mark.parametrize(
-    ("code", "state"), [(0, State.COMPLETED), (65, State.FAILED), (3, State.RETRY)]
+    ("code", "state"), [(0, State.COMPLETED), (65, State.RETRY), (3, State.RETRY)]
 )
 def test_another_exit_code_wins_over_what_was_named(
     aws: Cloud, launcher: Launcher, code: int, state: State
@@ -260,13 +322,13 @@ def test_a_job_may_wait_for_its_own_tenants_quota(aws: Cloud, launcher: Launcher
 
 def test_a_condition_that_is_none_is_answered_and_not_waited_for(aws: Cloud, launcher: Launcher):
     head, out = say(aws, launcher, NAMED.replace("http:", "ftp:") + "exit 75")
-    assert "app:acme/default" == head.condition
+    assert (State.RETRY, None) == (head.state, head.condition)
     assert "must start with one of http:" in out
 
 
 def test_an_application_of_another_tenant_is_none(aws: Cloud, launcher: Launcher):
     head, out = say(aws, launcher, NAMED.replace("http:https:/", "app:other") + "exit 75")
-    assert "app:acme/default" == head.condition
+    assert (State.RETRY, None) == (head.state, head.condition)
     assert "must name an application" in out
 
 

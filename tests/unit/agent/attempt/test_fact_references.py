@@ -48,8 +48,33 @@ def test_an_unknown_fact_fails_the_job_for_good_and_is_named(aws: Cloud, launche
     head = run(aws, launcher, command=["/bin/echo", "@fact.cpus", "@fact.rack"])
     assert (State.FAILED, Outcome.PERMANENT, None) == (head.state, head.outcome, head.exit_code)
     reason = head.timeline[-1].reason
-    assert reason.startswith("not started: this agent has no fact rack; `joblane agents get`")
+    assert reason == (
+        "not started: command[2]: this agent has no fact rack; for the text itself write @@fact.; "
+        "not tried again"
+    )
     assert [] == output(aws, head)
+
+
+def test_addresses_are_no_references(aws: Cloud, launcher: Launcher):
+    words = ["ops@fact.example", "https://user:pw@fact.example.org/", "git@fact.io:x/y.git"]
+    head = run(aws, launcher, command=["/bin/echo", *words])
+    assert State.COMPLETED is head.state
+    assert f"{' '.join(words)}\n" == "".join(text or "" for _, text in output(aws, head))
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"command": ["x", "@fact.cpus @fact.rack"]}, "command[1]"),
+        ({"env": {"URL": "https://@fact.rack/"}}, "env.URL"),
+        ({"env": {"A" * 50: "@fact.rack"}}, f"env.{'A' * 36}…"),
+        ({"type": "t", "command": [], "params": {"a": [{"b": "@fact.rack"}]}}, "params.a.0.b"),
+    ],
+)
+def test_the_error_says_where_the_fact_is_referred_to(fields: dict[str, Any], place: str):
+    with pytest.raises(CannotResolve) as refused:
+        resolve(**{"command": ["x"], **fields})
+    assert str(refused.value).startswith(f"{place}: this agent has no fact rack;")
 
 
 def test_a_name_that_is_too_long_is_shown_in_part():
@@ -81,12 +106,12 @@ def resolve(**fields: Any) -> Submission:
         ({"env": {LONG: "@fact.long " + "y" * (MAX_ENV_VALUE_BYTES - 11)}}, "env.AAA"),
         ({"env": {"A": "@fact.nul"}}, "env.A contains a NUL"),
         (
-            {"command": ["x", *["@fact.long" * 400] * 21], "env": {}},
-            "command and env take 2150",
+            {"command": ["x", *["/@fact.long" * 400] * 21], "env": {}},
+            "command and env take 2158",
         ),
         (
-            {"type": "t", "command": [], "params": {"a": ["@fact.long" * 1030]}},
-            "params take 2636",
+            {"type": "t", "command": [], "params": {"a": ["/@fact.long" * 1030]}},
+            "params take 2647",
         ),
     ],
 )

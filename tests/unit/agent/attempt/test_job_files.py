@@ -4,6 +4,8 @@ import asyncio
 import base64
 import gzip
 import hashlib
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,6 +62,64 @@ def shell(aws: Cloud, launcher: Launcher, script: str, **fields: Any) -> Head:
     return run(aws, launcher, "/bin/sh", "-c", script, **fields)
 
 
+SAYS = b"\nexec true\n"
+ELF = Path("/bin/true").resolve().read_bytes()
+LOADER = re.search(rb"/lib[^\0]*/ld-[^\0]*", ELF)
+MACHINE = slice(18, 20)  # e_machine
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "why"),
+    [
+        (b"#!/bin/sh\r\nexec true\r\n", 127, "its first line ends with a carriage return"),
+        (
+            b"#!/usr/bin/env sh\r\nexec true\r\n",
+            127,
+            "its first line ends with a carriage return (Windows line ends)",
+        ),
+        (
+            b"#! /opt/none/python3 -u" + SAYS,
+            127,
+            "its interpreter /opt/none/python3 does not exist",
+        ),
+        (
+            b"#!/work/again" + SAYS,
+            127,
+            "its interpreter /work/again cannot be run: its interpreter /opt/none does not exist",
+        ),
+        (b"echo hello" + SAYS, 126, "it is no program of Linux, and has no first line that names"),
+        (b"", 126, "it is no program of Linux"),
+        (b"#!" + SAYS, 126, "its first line names no interpreter"),
+        (
+            ELF
+            if LOADER is None
+            else ELF.replace(LOADER[0], b"/lib/ld-x".ljust(len(LOADER[0]), b"\0")),
+            127,
+            "its loader /lib/ld-x does not exist",
+        ),
+        (ELF[:18] + b"\x28\0" + ELF[20:], 126, "it is a program for arm, and this host is"),
+    ],
+)
+@pytest.mark.parametrize("name", ["./program", "program"])
+def test_a_program_that_is_there_and_cannot_be_run_says_why(
+    aws: Cloud, launcher: Launcher, content: bytes, code: int, why: str, name: str
+):
+    again = upload(aws, b"#!/opt/none" + SAYS)
+    head = run(
+        aws,
+        launcher,
+        name,
+        env={"PATH": "/nowhere:/work"},
+        inputs=[
+            {"path": "program", "sha256": upload(aws, content), "mode": "0755"},
+            {"path": "again", "sha256": again, "mode": "0755"},
+        ],
+        retry={"max_attempts": 1},
+    )
+    assert code == head.exit_code
+    assert f"exit code {code}: {name}: {why}" in head.timeline[-1].reason
+
+
 def test_inputs_are_there_with_their_modes_and_outputs_come_back(aws: Cloud, launcher: Launcher):
     script = b"#!/bin/sh\nmkdir out; tr a-z A-Z < data.csv > out/upper; chmod 640 out/upper\n"
     head = run(
@@ -94,8 +154,8 @@ def test_inputs_are_there_with_their_modes_and_outputs_come_back(aws: Cloud, lau
 def test_standard_input_is_the_text_or_the_file(aws: Cloud, launcher: Launcher, kind: str):
     text = "echo from stdin\n"
     fields = {"stdin": text} if kind == "text" else {"stdin_file": upload(aws, text.encode())}
-    head = run(aws, launcher, "/bin/sh", "-s", **fields)
-    assert (State.COMPLETED, "from stdin\n") == (head.state, printed(aws, head))
+    head = shell(aws, launcher, "sh -s; sh /dev/stdin", **fields)
+    assert (State.COMPLETED, "from stdin\n" * 2) == (head.state, printed(aws, head))
 
 
 @pytest.mark.parametrize("kind", ["text", "file"])

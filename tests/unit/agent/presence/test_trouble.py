@@ -38,8 +38,10 @@ def test_what_keeps_all_jobs_away_comes_before_what_keeps_some(
     assert expected == said
 
 
-def test_an_agent_without_egress_says_so_and_may_be_idle(aws: Cloud, tmp_path: Path):
-    launcher = SimpleNamespace(memory_mb=None, egress_lacks=LACKS, lacks=("egress",))
+def make_parts(aws: Cloud, tmp_path: Path, memory_mb: int | None, cores: int | None) -> Parts:
+    launcher = SimpleNamespace(
+        memory_mb=memory_mb, egress_lacks=LACKS, lacks=("egress",), cores=cores
+    )
     store = SimpleNamespace(resync_from=lambda _: None)
     supervisor = SimpleNamespace(client=store, trouble=None)
     host = SimpleNamespace(
@@ -52,8 +54,23 @@ def test_an_agent_without_egress_says_so_and_may_be_idle(aws: Cloud, tmp_path: P
         changed=asyncio.Event(),
     )
     made = replace(settings(), directory=tmp_path, fleet="main")
-    parts = Parts(made, aws.clients, cast("Host", host))
+    return Parts(made, aws.clients, cast("Host", host))
+
+
+def test_an_agent_without_egress_says_so_and_may_be_idle(aws: Cloud, tmp_path: Path):
+    parts = make_parts(aws, tmp_path, None, None)
     assert parts.scale_in is not None
     assert f"{NO_EGRESS}: {LACKS}" == parts.lease.load().trouble
     assert ("egress",) == parts.lease.load().lacks
     assert parts.scale_in.trouble() is None
+
+
+@pytest.mark.parametrize(("memory_mb", "cores"), [(None, None), (3000, 4)])
+def test_an_agent_says_how_much_one_job_may_have(
+    aws: Cloud, tmp_path: Path, memory_mb: int | None, cores: int | None
+):
+    parts = make_parts(aws, tmp_path, memory_mb, cores)
+    asyncio.run(parts.lease.announce())
+    row = aws.agents.get(settings().name)
+    assert row is not None
+    assert (memory_mb, cores, ("egress",)) == (row.memory_mb, row.cores, row.lacks)

@@ -69,7 +69,7 @@ def test_free_slots_follow_threads_and_the_limit_of_each_queue(host: Host):
     host.slots.release(delivery("bulk"))
     assert host.changed.is_set()
     assert {"default": 1, "bulk": 1} == host.offers.free()
-    assert Load({"default": 3}, 1, None) == host.lease.load()
+    assert Load({"default": 3}, 1, None, memory_mb=2048) == host.lease.load()
 
 
 def test_no_jobs_are_taken_without_lease_or_state_service_or_while_draining(host: Host):

@@ -331,16 +331,32 @@ def test_a_job_that_fails_is_named_by_its_line_and_refused_ones_count(
     ] == without_key(ran.said)
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ctrl_c_leaves_the_jobs_and_says_how_to_wait_for_them(
-    api: FakeApi, spawn: Spawn, batches: Batches, file: Path
+    api: FakeApi, spawn: Spawn, batches: Batches, file: Path, number: signal.Signals, code: int
 ) -> None:
     del batches
     file.write_text("sleep 1\n" * 3)
     api.on_submit = lambda _job: None
     process = spawn("run", "--each", str(file), start_new_session=True)
     wait_until(lambda: api.count("GET", "/v1/jobs/01J2") > 0)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, said = process.communicate()
-    assert 130 == process.returncode
+    assert code == process.returncode
     last = said.decode().splitlines()[-1]
     assert "3 of 3 jobs continue; wait for all by the same command with --idempotency-key" in last
+
+
+def test_a_warning_of_many_jobs_is_said_once(
+    api: FakeApi, joblane: Joblane, batches: Batches, file: Path
+) -> None:
+    file.write_text("true\ntrue\nfalse\n")
+
+    def warn(job: Any) -> None:
+        if job.data["command"] == ["true"]:
+            batches.entries[next(reversed(batches.entries))]["job"]["warning"] = "nobody is alive"
+
+    api.on_submit = warn
+    ran = joblane("submit", "--each", str(file))
+    assert (0, 3) == (ran.code, len(ran.stdout.split()))
+    assert ["joblane: 2 of the jobs: nobody is alive"] == without_key(ran.said)

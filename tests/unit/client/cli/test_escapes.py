@@ -4,14 +4,19 @@ import os
 import pty
 import re
 import tty
+from itertools import count
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from joblane import Client
+from joblane.client.answers import LogReader
+from joblane.client.cli.group.host_output import HostOutput
+from joblane.client.cli.job.log_follower import ASK_AGAIN_S, LogFollower, LogWriter
 from joblane.client.cli.text.escapes import UNSAFE, TerminalText
 from tests.support.client.command import Joblane, Spawn
-from tests.support.client.fake_api import FakeApi, FakeJob
+from tests.support.client.fake_api import FakeApi, FakeJob, Request
 
 CLEAR = b"\x1b[2J"
 RED, RESET = b"\x1b[31m", b"\x1b[0m"
@@ -83,6 +88,57 @@ def test_a_colour_of_the_job_does_not_hide_what_is_printed_after_it() -> None:
     assert b"\x1b[0;1mc" + RESET == text.feed(b"c")
 
 
+def test_a_progress_bar_is_drawn_on_a_terminal(api: FakeApi, fork: Spawn) -> None:
+    bar = b"\r\x1b[32m 50%\x1b[0m\r\x1b[32m100%\x1b[0m"
+    job = api.add()
+    job.say(bar, "stderr")
+    job.end()
+    assert bar + b"\n" == on_a_terminal(fork, "logs", "01J")
+
+
+def test_what_is_printed_after_a_bar_is_not_written_over_it() -> None:
+    text = TerminalText()
+    assert b"50%\r" == text.feed(b"50%\r")
+    assert b"\n" == text.end()
+    text = TerminalText()
+    assert b"50%\r" + b"100%\nno end" == text.feed(b"50%\r") + text.feed(b"100%\nno end")
+    assert b"" == text.end()
+
+
+def test_a_note_is_not_written_over_a_bar(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setattr("joblane.client.cli.text.terminal.is_terminal", lambda _stream: True)
+    job = api.add(state="retry", reason="waits")
+    job.say("50%\r")
+
+    def end_once_it_was_read(_request: Request) -> None:
+        if api.count("GET", "/v1/jobs/01J") > 1:
+            job.end()
+
+    api.before = end_once_it_was_read
+    clock = map(float, count(0, ASK_AGAIN_S))  # that much passes with every page
+    writer = LogWriter(raw=False)
+    with Client(api.url, "secret") as client:
+        follower = LogFollower(client, 60, writer, writer.end_lines, clock=lambda: next(clock))
+        follower.follow("01J")
+    shown = capfdbinary.readouterr()
+    assert b"50%\r\n" == shown.out
+    assert b"joblane: job 01J is retry: waits\n" == shown.err
+    writer.end()
+    assert (b"", b"") == capfdbinary.readouterr()
+
+
+def test_a_carriage_return_does_not_hide_the_host(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setattr("joblane.client.cli.text.terminal.is_terminal", lambda _stream: True)
+    records = LogReader().read([{"stream": "stdout", "text": "a\x1b[8m\rb\r\n"}])
+    HostOutput("web1", raw=False).write(records)
+    shown = capfdbinary.readouterr().out
+    assert b"web1 | a\x1b[8m\r" + RESET + b"web1 | \x1b[8mb\r\n" + RESET == shown
+
+
 PIECES = st.lists(
     st.one_of(
         st.binary(max_size=4),
@@ -98,7 +154,7 @@ PIECES = st.lists(
 def test_no_way_to_cut_output_lets_a_control_character_through(pieces: list[bytes]) -> None:
     text = TerminalText()
     shown = b"".join([text.feed(piece) for piece in pieces] + [text.end()]).decode()
-    assert not UNSAFE.search(re.sub(r"\x1b\[[0-9;:]*m|\r\n", "", shown))
+    assert not UNSAFE.search(re.sub(r"\x1b\[[0-9;:]*m|\r", "", shown))
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cf", "Cs"])), st.data())

@@ -34,6 +34,21 @@ def answer(value: object) -> Fault:
     return 200, {"Content-Type": "application/json"}, json.dumps(value).encode()
 
 
+@pytest.mark.parametrize(
+    ("codes", "shown"),
+    [
+        ({"permanent": [], "blocked": []}, []),
+        ({"permanent": [], "blocked": [75]}, ["exit_codes   blocked=75"]),
+    ],
+)
+def test_get_leaves_out_what_is_empty(
+    api: FakeApi, joblane: Joblane, codes: dict[str, list[int]], shown: list[str]
+) -> None:
+    api.add(exit_codes=codes)
+    lines = joblane("get", "01J").stdout.decode().splitlines()
+    assert shown == [line for line in lines if line.startswith("exit_codes")]
+
+
 def test_ls_is_a_plain_table_in_a_pipe(api: FakeApi, joblane: Joblane) -> None:
     """Newest first, nothing cut, no colours, control characters shown."""
     api.add("01A", name="web tests", command=["sh", "-c", "echo \x1b[31m" + "x" * 300])
@@ -277,3 +292,15 @@ def test_progress_and_result_of_a_job_are_lines_of_their_own():
     assert "result" not in job_text.job_details(
         {"result": None, "progress": None}, datetime.now(UTC)
     )
+
+
+def test_the_limits_of_a_job_are_those_that_apply():
+    data = {
+        "resources": {"cpus": 2, "memory_mb": None},
+        "limits": {"memory_mb": 512, "cpus": 2, "pids": 1024, "tmp_mb": 256, "io_bps": None},
+    }
+    text = job_text.job_details(data, datetime.now(UTC))
+    assert "limits       memory 512 MB (default), cpus 2, pids 1024 (default)," in text
+    assert "resources" not in text
+    many = {"limits": {"io_bps": 4096, "disk_mb": 9}, "resources": {"io_bps": 4096}}
+    assert "io 4096 bytes/s, disk 9 MB (default)" in job_text.job_details(many, datetime.now(UTC))

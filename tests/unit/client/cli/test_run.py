@@ -67,7 +67,7 @@ def test_options_become_the_submission(api: FakeApi, joblane: Joblane) -> None:
         "--queue q --priority high --cpus 0.5 --memory-mb 64 --pids 8 --cores 0-1 --io-bps 4096"
         " --tmp-mb 16 --disk-mb 900 --network egress --env A=1=2 --env B= --timeout-s 2.5"
         " --attempts 4 --heartbeat-timeout-s 30 --backoff-s 1 --backoff-s 2 --no-restart"
-        " --label team=x"
+        " --label team=x --permanent-exit-code 65 --blocked-exit-code 75 --blocked-exit-code 3"
     )
     assert joblane("run", *options.split(), "--", "sh", "-c", "--env").code == 0
     assert api.requests[0].body == {
@@ -89,6 +89,7 @@ def test_options_become_the_submission(api: FakeApi, joblane: Joblane) -> None:
         "heartbeat_timeout_s": 30.0,
         "restartable": False,
         "retry": {"max_attempts": 4, "backoff_s": [1.0, 2.0]},
+        "exit_codes": {"permanent": [65], "blocked": [75, 3]},
         "labels": {"team": "x"},
     }
 
@@ -139,6 +140,11 @@ def test_the_refusal_of_a_full_key_is_a_sentence(api: FakeApi, joblane: Joblane,
         ({"admission": "accepted", "replaced": None}, ""),
         ({"admission": "coalesced"}, "job 01J0 stands for this one"),
         ({"admission": "replaced", "replaced": "01HX"}, "job 01HX of the same key is skipped"),
+        ({"admission": "accepted", "warning": None}, ""),
+        (
+            {"admission": "accepted", "warning": "no live agent can give it cpus"},
+            "joblane: no live agent can give it cpus\n",
+        ),
     ],
 )
 def test_what_became_of_the_submission_is_said(

@@ -26,6 +26,50 @@ def test_ctrl_c_leaves_the_job_alone_and_says_how_to_see_it(api: FakeApi, spawn:
     assert stderr == GOES_ON
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_other_signals_say_the_same_and_ask_nobody(
+    api: FakeApi, spawn: Spawn, number: signal.Signals
+) -> None:
+    """On a terminal too: it may be gone, or a program has sent the signal."""
+    api.on_submit = lambda job: job.say("hello\n")
+    ours, theirs = pty.openpty()
+    process = spawn("run", "--", "cmd", stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    until(ours, b"hello")
+    process.send_signal(number)
+    shown = until(ours, None)
+    assert shown.strip().endswith(GOES_ON.strip())
+    assert b"[y/N]" not in shown
+    assert 128 + number == process.wait(10)
+
+
+def test_nohup_stays(api: FakeApi, spawn: Spawn) -> None:
+    def ignore() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    api.on_submit = lambda job: job.say("hello\n")
+    process = spawn("run", "--", "cmd", preexec_fn=ignore)
+    assert process.stdout
+    assert process.stdout.readline() == b"hello\n"
+    process.send_signal(signal.SIGHUP)
+    api.jobs["01J0"].end()
+    assert (b"", b"") == process.communicate(timeout=10)
+    assert process.returncode == 0
+
+
+def test_a_closed_pipe_says_the_same(api: FakeApi, spawn: Spawn) -> None:
+    """`joblane run -- cmd | head -1`."""
+    api.on_submit = lambda job: job.say("hello\n")
+    process = spawn("run", "--", "cmd")
+    assert process.stdout
+    assert process.stderr
+    assert process.stdout.readline() == b"hello\n"
+    process.stdout.close()
+    api.jobs["01J0"].say("more\n")
+    assert GOES_ON == process.stderr.read()
+    assert process.wait(10) == 141
+
+
 GOES_ON = (
     b"joblane: job 01J0 continues; follow it with: joblane logs -f 01J0"
     b" or cancel it with: joblane cancel 01J0\n"

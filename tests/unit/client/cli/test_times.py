@@ -3,9 +3,13 @@
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
 
 from joblane.client.cli import times
 from joblane.client.cli.times import NotATime, Way, moment
@@ -33,6 +37,10 @@ def _berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("in 1h30m", "ahead", "11-23 09:50:30"),
         ("+1.5h", "ahead", "11-23 09:50:30"),
         ("+1w", "ahead", "11-30 08:20:30"),
+        ("5 minutes", "ahead", "11-23 08:25:30"),
+        ("in 1 hour 30 min", "ahead", "11-23 09:50:30"),
+        ("2 Days ago", "back", "11-21 08:20:30"),
+        ("1week", "back", "11-16 08:20:30"),
         ("1h", "back", "11-23 07:20:30"),
         ("-1h", "back", "11-23 07:20:30"),
         ("90s ago", "back", "11-23 08:19:00"),
@@ -56,12 +64,14 @@ def _berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("yesterday 18:00", "back", "11-22 17:00:00"),
         ("2026-11-24", "ahead", "11-23 23:00:00"),
         ("2026-11-24 09:00", "ahead", "11-24 08:00:00"),
+        ("2026-11-24 9:00", "ahead", "11-24 08:00:00"),
+        ("2026-11-24 9:00 UTC", "ahead", "11-24 09:00:00"),
         ("2026-11-24T09:00+02:00", "ahead", "11-24 07:00:00"),
         ("2026-11-24T09:00:00Z", "ahead", "11-24 09:00:00"),
     ],
 )
 def test_a_time_is_understood(text: str, way: Way, expected: str) -> None:
-    assert f"2026-{expected}" == f"{moment(text, NOW, way).astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+    assert f"2026-{expected}" == f"{moment(text, NOW, way).at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
 @pytest.mark.parametrize(
@@ -77,11 +87,15 @@ def test_a_time_is_understood(text: str, way: Way, expected: str) -> None:
         ("tomorrow 9:00 Atlantis", "ahead", "which this machine does not know"),
         ("tomorrow 9:00 ../../etc/passwd", "ahead", "which this machine does not know"),
         ("tomorrow 9:00 +99:00", "ahead", "has no time zone"),
-        ("2027-03-28 02:30", "ahead", "clocks are put forward"),
+        ("5 months", "ahead", "is not a time"),
+        ("5 minutesago", "back", "is not a time"),
         ("-5m", "ahead", "is in the past"),
         ("+1h", "back", "is in the future"),
         ("+999999999w", "ahead", "is too far away"),
         ("9999-12-31 23:59 -10:00", "ahead", "does not exist"),
+        ("9999-12-31T23:59:00-10:00", "ahead", "does not exist"),
+        ("9999-12-31T23:59:00Z", "ahead", "does not exist"),  # not in Berlin
+        ("0001-01-01", "back", "does not exist"),
         ("\uff12h", "back", "is not a time"),
     ],
 )
@@ -91,14 +105,70 @@ def test_what_is_no_time_says_why(text: str, way: Way, why: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("90s", 90), ("5m", 300), ("1h30m", 5400), ("90", 90), ("0.5m", 30)]
+    ("text", "way", "expected"),
+    [
+        ("2027-03-28 02:30", "ahead", "2027-03-28T01:00:00"),
+        ("2027-03-28T02:00:00", "ahead", "2027-03-28T01:00:00"),
+        ("2027-03-28 2:59:59 Europe/Berlin", "ahead", "2027-03-28T01:00:00"),
+        ("2026-10-04 02:15 Australia/Lord_Howe", "back", "2026-10-03T15:30:00"),  # half an hour
+        ("2011-12-30 12:00 Pacific/Apia", "back", "2011-12-30T10:00:00"),  # a whole day
+    ],
+)
+def test_a_time_that_clocks_skip_is_when_they_go_on(text: str, way: Way, expected: str) -> None:
+    found = moment(text, NOW, way)
+    assert expected == f"{found.at:%Y-%m-%dT%H:%M:%S}"
+    assert found.skipped is not None
+    assert found.at.tzinfo is UTC
+
+
+def test_a_time_that_clocks_show_twice_is_the_first(api: FakeApi, joblane: Joblane) -> None:
+    found = moment("2027-10-31 02:30", NOW, "ahead")
+    assert ("2027-10-31T00:30:00", None) == (f"{found.at:%Y-%m-%dT%H:%M:%S}", found.skipped)
+    ran = joblane("submit", "--run-at", "2030-03-31 02:30", "--", "x")
+    assert "2030-03-31T01:00:00Z" == api.requests[0].body["run_at"]
+    assert ran.said.endswith("): clocks are put forward over 02:30:00 then\n")
+
+
+_WORDS = st.lists(
+    st.one_of(
+        st.text(max_size=6),
+        st.sampled_from(
+            (
+                *("today", "tomorrow", "yesterday", "monday", "now", "in", "ago", "Z", "UTC"),
+                *("9:00", "9am", "24:00", "02:30", "0001-01-01", "9999-12-31", "2027-03-28"),
+                *("0001-01-01T00:00Z", "9999-12-31T23:59:59Z", "+23:59", "-23:59", "Europe"),
+                *("Europe/Berlin", "Pacific/Apia", "999999999w", "1.5d", "5", "minutes", "T", "+"),
+            )
+        ),
+    ),
+    max_size=4,
+)
+
+
+@given(words=_WORDS, joint=st.sampled_from((" ", "", "T")), way=st.sampled_from(("ahead", "back")))
+def test_any_text_is_a_time_or_says_why(words: list[str], joint: str, way: Way) -> None:
+    text = joint.join(words)
+    with suppress(typer.BadParameter):  # any other error fails the test
+        said = times.utc_time("--since", text, way)
+        assert said is not None
+        assert moment(said, NOW, way).at.tzinfo is not None
+    with suppress(typer.BadParameter):
+        times.seconds("--timeout", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        *(("90s", 90), ("5m", 300), ("1h30m", 5400), ("90", 90), ("0.5m", 30)),
+        *(("5 minutes", 300), ("1 hour 30 minutes", 5400), ("2 secs", 2)),
+    ],
 )
 def test_a_timeout_is_a_duration(api: FakeApi, joblane: Joblane, text: str, seconds: float) -> None:
     assert 0 == joblane("submit", "--timeout", text, "--", "x").code
     assert {"command": ["x"], "timeout_s": seconds} == api.requests[0].body
 
 
-@pytest.mark.parametrize("text", ["", "soon", "-5m", "5 m", "5x", "1e3"])
+@pytest.mark.parametrize("text", ["", "soon", "-5m", "5 months", "5x", "1e3"])
 @pytest.mark.parametrize("command", ["run", "submit"])
 def test_what_is_no_duration_is_refused(api: FakeApi, joblane: Joblane, command: str, text: str):
     ran = joblane(command, f"--timeout={text}", "--", "x")

@@ -70,6 +70,22 @@ def test_the_role_platform_gets_agents_and_fleets_too(api: FakeApi, joblane: Job
     assert "fleet main has 1 of 3 instances: no capacity in us-east-1a" in points[0]
 
 
+def test_what_no_live_agent_can_give_is_told_while_jobs_are_pending():
+    lacks = {"agents": SUMMARY["agents"] | {"lacks": {"default": ["cpus", "egress"]}}}
+    summary = SUMMARY | lacks
+    (point,) = points(everything(summary=summary, queues=page(queue("default"), queue("bulk"))))
+    assert ("lacking", "joblane ls --queue default --state pending") == (point.kind, point.command)
+    assert "no live agent of queue default can give cpus, egress: jobs that ask for it wait" == (
+        point.text
+    )
+    calm = summary | {"jobs": {"by_state": {"active": 2}}}
+    assert [] == points(everything(summary=calm, queues=page(queue("default"))))
+    platform = PLATFORM | lacks
+    assert ["lacking"] == [
+        each.kind for each in points(everything(summary=platform, queues=page(queue("default"))))
+    ]
+
+
 BOOTING = {"code": "fleet_booting", "text": "2 instances of fleet main start"}
 LARGEST = {"code": "fleet_max", "text": "fleet main may have 9 instances and no more"}
 SILENT = {"code": "scaler_silent", "text": "the function scaler has written nothing"}

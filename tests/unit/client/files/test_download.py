@@ -1,6 +1,8 @@
 """Downloads: into a directory, never outside of it, and only what the job has left."""
 
+import errno
 import os
+import re
 import stat
 from hashlib import sha256
 from pathlib import Path
@@ -8,7 +10,13 @@ from typing import Any
 
 import pytest
 
-from joblane.client.errors import AnswerError, FileError, NotFoundError, UnreachableError
+from joblane.client.errors import (
+    AnswerError,
+    DownloadError,
+    FileError,
+    NotFoundError,
+    UnreachableError,
+)
 from joblane.client.files import storage
 from joblane.client.files.destination import Destination
 from tests.support.client.clients import Connect
@@ -252,6 +260,43 @@ def test_what_is_in_the_way_is_named(
     with pytest.raises(FileError, match=said):
         client.download("01J", home, replace=True)
     assert not list(home.rglob(".joblane-*"))
+
+
+def test_a_file_that_cannot_be_written_does_not_lose_the_others(
+    files: FakeFiles, home: Path, client: Any
+) -> None:
+    (home / "out").write_text("a file")
+    (home / "b" / "below").mkdir(parents=True)
+    for path in ("a", "b", "out/x", "out/y", "z"):
+        files.leave(path, b"content")
+    with pytest.raises(DownloadError) as error:
+        client.download("01J", home, replace=True)
+    found = error.value.outputs
+    assert ["a", "z"] == [file.path for file in found.files]
+    assert ["b", "out/x", "out/y"] == [path for path, _ in found.failed]
+    assert re.fullmatch(
+        r"cannot write .*/b: Is a directory; 2 more could not be; 2 files were written",
+        str(error.value),
+    )
+    assert b"content" == (home / "z").read_bytes()
+    assert not list(home.rglob(".joblane-*"))
+
+
+def test_a_full_disk_ends_a_download(
+    files: FakeFiles, home: Path, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each further file would be fetched for nothing."""
+
+    def full(_file: int, _piece: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for number in range(100):
+        files.leave(f"{number:03}", b"content")
+    with monkeypatch.context() as patch:
+        patch.setattr("joblane.client.files.destination.os.write", full)
+        with pytest.raises(FileError, match=r"cannot write .*: No space left on device$"):
+            client.download("01J", home)
+    assert [] == list(home.iterdir())
 
 
 def test_a_directory_that_cannot_be_made_is_named(files: FakeFiles, home: Path, client: Any):

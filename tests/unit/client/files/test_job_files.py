@@ -67,6 +67,28 @@ def test_run_brings_files_and_takes_files_home(
     assert 0o600 == (here / "out" / "result").stat().st_mode & 0o7777
 
 
+def test_what_is_left_out_is_said(
+    api: FakeApi, files: FakeFiles, here: Path, joblane: Joblane
+) -> None:
+    del files
+    (here / "src").mkdir()
+    (here / "src" / "my.sh").write_text("echo\n")
+    (here / "src" / "my.pyc").write_text("")
+    for number in range(23):
+        (here / "src" / f"link{number:02}").symlink_to("nowhere")
+    ran = joblane("submit", "-i", "src", "--exclude", "*.pyc", "--exclude", "link00", "--", "x")
+    assert 0 == ran.code
+    assert ["src/my.sh"] == [file["path"] for file in submitted(api)["inputs"]]
+    *lines, last = ran.said.splitlines()
+    why = "is left out: it is a link that leads nowhere: No such file or directory"
+    assert [f"joblane: src/link{number:02} {why}" for number in range(1, 21)] == lines
+    assert "joblane: 2 more are left out" == last
+    listed = json.loads(joblane("files", "--json", "--exclude", "link*", "src").stdout)
+    assert (2, []) == (len(listed["files"]), listed["left_out"])
+    ran = joblane("submit", "--exclude", "x", "--", "x")
+    assert (2, True) == (ran.code, "--exclude needs -i" in ran.said)
+
+
 @pytest.mark.parametrize("options", [["--output-dir", "new/dir"], ["--output-dir=new/dir"]])
 def test_the_files_of_a_failed_job_come_home_too(
     api: FakeApi, files: FakeFiles, here: Path, joblane: Joblane, options: list[str]
@@ -91,6 +113,7 @@ def test_json_has_a_line_of_outputs(api: FakeApi, files: FakeFiles, joblane: Job
         "skipped": [],
         "skipped_count": 0,
         "kept": [],
+        "failed": [],
     } == lines[-1]
 
 
@@ -319,9 +342,31 @@ def test_files_uploads_and_prints(api: FakeApi, files: FakeFiles, here: Path, jo
     assert {
         "files": [{"path": "b", "sha256": digest(b"b" * 5000), "mode": "0644", "size": 5000}],
         "sent": 0,
+        "left_out": [],
     } == listed
     assert 2 == len(files.puts)
     assert {"POST"} == {each.method for each in api.requests if each.path == "/v1/files"}
+
+
+def test_a_file_that_cannot_be_written_is_said_and_the_others_come(
+    api: FakeApi, files: FakeFiles, here: Path, joblane: Joblane
+) -> None:
+    api.on_submit = ended()
+    files.leave("a", b"a")
+    files.leave("out/x", b"x")
+    (here / "out").write_text("a file")
+    ran = joblane("run", "-o", "**", "--", "cmd")
+    assert 74 == ran.code
+    why = "out is no directory: an output file needs a directory"
+    kept = "the files are kept; get them with: joblane download 01J0"
+    assert f"joblane: {why}\njoblane: {kept}\n" == ran.said
+    assert b"a" == (here / "a").read_bytes()
+    (here / "a").unlink()
+    ran = joblane("download", "01J0", "--json")
+    assert 74 == ran.code
+    document = json.loads(ran.stdout)
+    assert ["a"] == [file["path"] for file in document["outputs"]]
+    assert [{"path": "out/x", "why": why}] == document["failed"]
 
 
 def test_outputs_lists(files: FakeFiles, joblane: Joblane) -> None:

@@ -1,13 +1,15 @@
 """Which local files become inputs of a job, and which are refused."""
 
 import os
+import re
 import socket
+import threading
 from pathlib import Path
 
 import pytest
 
 from joblane.client.errors import FileError
-from joblane.client.files import models, scan
+from joblane.client.files import models, reading, scan
 from joblane.client.files.scan import Named
 from joblane.files.fields import MAX_FILE_BYTES
 from joblane.files.models import MAX_INPUTS
@@ -89,35 +91,85 @@ def test_links_to_files_in_the_directory_are_read_as_their_content(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "why"),
     [
-        ("../../outside", "src/link leads out of the directory"),
-        ("/etc/passwd", "src/link leads out of the directory"),
-        ("/proc/self/mem", "src/link leads out of the directory"),
-        ("deep", "src/link leads to what is not a regular file"),
-        ("nowhere", "src/link leads nowhere"),
-        ("link", "src/link leads nowhere"),
+        ("../../outside", r"a link that leads out of the directory, to /.*/outside$"),
+        ("/etc/passwd", "a link that leads out of the directory, to /etc/passwd"),
+        ("/proc/self/mem", "a link that leads out of the directory"),
+        ("deep", "a link to what is not a regular file"),
+        ("nowhere", "a link that leads nowhere: No such file"),
+        ("link", "a link that leads nowhere: Too many levels of symbolic links"),
     ],
 )
-def test_other_links_are_errors(target: str, said: str) -> None:
+def test_other_links_are_left_out_and_named(target: str, why: str) -> None:
     Path("src/link").symlink_to(target)
-    with pytest.raises(FileError, match=said):
-        scan.scan(["src"])
+    found = scan.scan(["src"])
+    assert ["src/deep/.hidden", "src/my.sh"] == [file.remote for file in found.files]
+    ((name, reason),) = found.left_out
+    assert "src/link" == name
+    assert re.match(f"it is {why}", reason)
 
 
-def test_what_is_no_file_is_an_error() -> None:
+def test_what_is_no_file_is_left_out_unless_it_was_named() -> None:
     os.mkfifo("src/pipe")
-    with pytest.raises(FileError, match=r"^src/pipe is not a regular file or a directory$"):
-        scan.scan(["src"])
-    Path("src/pipe").rename("pipe")
-    with pytest.raises(FileError, match=r"^pipe is not a regular file"):
-        scan.scan(["pipe"])
-    with pytest.raises(FileError, match=r"^/dev/null is not a regular file"):
-        scan.scan(["/dev/null"])
     with socket.socket(socket.AF_UNIX) as made:
         made.bind("src/socket")
-        with pytest.raises(FileError, match="src/socket is not"):
-            scan.scan(["src"])
+    found = scan.scan(["src"])
+    assert ["src/deep/.hidden", "src/my.sh"] == [file.remote for file in found.files]
+    why = "it is not a regular file or a directory"
+    assert [("src/pipe", why), ("src/socket", why)] == found.left_out
+    Path("nowhere").symlink_to("missing")
+    for name in ("src/pipe", "src/socket", "/dev/null"):
+        with pytest.raises(FileError, match=rf"^{name} is not a regular file"):
+            scan.scan([name])
+    with pytest.raises(FileError, match=r"^cannot read nowhere: No such file"):
+        scan.scan(["nowhere"])
+
+
+@pytest.mark.parametrize(
+    ("exclude", "expected"),
+    [
+        (["deep"], ["src/my.sh"]),
+        (["deep/"], ["src/my.sh"]),
+        (["*.sh", "nothing"], ["src/deep/.hidden"]),
+        (["src/*"], []),
+        (["./src/deep"], ["src/my.sh"]),
+        (["src/**"], []),
+        (["**/.hidden"], ["src/my.sh"]),
+        (["src"], ["src/deep/.hidden", "src/my.sh"]),  # it was named
+    ],
+)
+def test_exclude_leaves_out_below_directories(exclude: list[str], expected: list[str]) -> None:
+    """Names that a job cannot have, and what cannot be read, too: it is not looked at."""
+    assert expected == [file.remote for file in scan.scan(["src"], exclude).files]
+    assert ["data.csv"] == [file.remote for file in scan.scan(["data.csv"], ["data.csv"]).files]
+    Path("src/a\nb").write_text("")
+    assert expected == [file.remote for file in scan.scan(["src"], [*exclude, "a?b"]).files]
+
+
+def test_an_exclusion_that_is_no_glob_is_named() -> None:
+    for text in ("a[", "", "a/../b"):
+        with pytest.raises(FileError, match=re.escape(f"{text} excludes nothing: it must")):
+            scan.scan(["src"], [text])
+
+
+def test_a_file_whose_size_tells_nothing_is_read(tmp_path: Path) -> None:
+    """/proc gives its files the size 0, and /sys 4096."""
+    version, online = Path("/proc/version"), Path("/sys/devices/system/cpu/online")
+    for path in (version, online) if online.exists() else (version,):
+        (file,) = scan.scan([path]).files
+        assert path.name == file.remote
+        assert path.read_bytes() == b"".join(file.chunks(threading.Event()))
+        assert path.stat().st_size != file.size == len(path.read_bytes())
+    (tmp_path / "empty").write_text("")
+    (file,) = scan.scan([tmp_path / "empty"]).files
+    assert (0, None, []) == (file.size, file.copy, list(file.chunks(threading.Event())))
+
+
+def test_a_file_without_a_size_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MAX_COPY_BYTES", 10)
+    with pytest.raises(FileError, match=r"^/proc/version has no size and more than 10 bytes"):
+        scan.scan(["/proc/version"])
 
 
 @pytest.mark.parametrize("name", [b"a\nb", b"a\x1b[2Jb", b"\xff"])

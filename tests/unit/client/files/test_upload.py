@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from joblane import AsyncClient, Client
-from joblane.client.errors import AnswerError, FileError, UnreachableError
+from joblane.client.errors import AnswerError, FileError, InputError, UnreachableError
 from joblane.client.files import models
 from joblane.client.files.reading import LocalFile
 from tests.support.client.fake_api import CUT, FakeApi, ok
@@ -32,6 +32,21 @@ def test_a_submission_uploads_its_inputs(api: FakeApi, files: FakeFiles, here: P
         "outputs": ["out/**"],
     }
     assert files.stored == {script: b"echo hi\n", empty: b""}
+
+
+def test_a_submission_warns_of_what_it_leaves_out(
+    api: FakeApi, files: FakeFiles, here: Path, client: Any
+) -> None:
+    del files
+    (here / "a").write_text("a")
+    (here / "out").symlink_to("/etc/passwd")
+    with pytest.warns(UserWarning, match="^out is left out of the job's inputs: it is a link that"):
+        client.submit(["true"], inputs=["."])
+    assert ["a"] == [file["path"] for file in submitted(api)["inputs"]]
+    uploaded = client.files.put(["."], exclude=["a"])
+    assert ([], ["out"]) == (uploaded.files, [name for name, _ in uploaded.left_out])
+    with pytest.raises(InputError, match="exclude must be a list"):
+        client.files.put(["."], exclude="a")
 
 
 def test_a_submission_without_files_asks_for_nothing_else(api: FakeApi, client: Any) -> None:

@@ -5,6 +5,8 @@ Fields that this version does not know are kept, so that an older client shows t
 
 import base64
 import binascii
+import codecs
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypedDict, cast
 
@@ -23,6 +25,8 @@ class JobJson(TypedDict, total=False):
     exit_code: int | None
     signal: int | None
     outcome: str | None
+    limits: dict[str, Any]
+    """The limits that apply to its attempts; `resources` are those that were asked for."""
     usage: dict[str, Any] | None
     agent: str | None
     queue: str
@@ -50,11 +54,14 @@ class JobJson(TypedDict, total=False):
     """How a submission was admitted: accepted, coalesced or replaced."""
     replaced: str | None
     """Id of the job that was skipped for this one."""
+    warning: str | None
+    """Why no live agent can serve a job that was just submitted."""
 
 
 class LogEntry(TypedDict, total=False):
     """A piece of output: `text` with its line ends, or `base64` when it is not UTF-8."""
 
+    epoch: int
     attempt: int
     seq: int
     stream: str
@@ -72,6 +79,8 @@ class LogPage(TypedDict, total=False):
     """Cursor of the next page; always present."""
     state: str
     """State of the job when the page was read."""
+    more: bool
+    """True when more can be read at once, also after a page without records."""
     complete: bool
     """True when no record can follow this page."""
 
@@ -116,34 +125,55 @@ class JobPage(TypedDict, total=False):
 class LogRecord:
     """A piece of a job's output, usually one line."""
 
+    epoch: int
+    """Number of the claim by an agent: each time that the job was started has its own."""
     attempt: int
+    """Number of the attempt. A start that was blocked or interrupted does not count as one, so the
+    next one may have the same number."""
     seq: int
-    """Counts within an attempt, over all streams."""
+    """Counts within a claim, over all streams; `epoch` and `seq` together identify a record."""
     stream: str
     """`stdout` or `stderr` of the job, or `joblane` for messages of the agent."""
     time: str
     """When the job wrote it: RFC 3339, UTC."""
     data: bytes
     """The bytes, exactly as the job wrote them."""
+    text: str
+    """The bytes as text. A character that is cut at the end of a record is whole in the next one of
+    the same stream; one that is cut at the end of an attempt is in `data` only. What is not UTF-8
+    becomes U+FFFD."""
     entry: LogEntry = field(repr=False, compare=False)
     """The record as the API sent it."""
 
-    @property
-    def text(self) -> str:
-        """The bytes as text; what is not UTF-8 becomes U+FFFD."""
-        return self.data.decode("utf-8", "replace")
 
+class LogReader:
+    """Reads the entries of one job's log in their order, and each stream as one text."""
 
-def log_record(entry: LogEntry) -> LogRecord:
-    """Read one entry of a log page. Raises `AnswerError` for invalid base64."""
-    return LogRecord(
-        attempt=entry.get("attempt", 0),
-        seq=entry.get("seq", 0),
-        stream=entry.get("stream", "stdout"),
-        time=entry.get("time", ""),
-        data=_data(entry),
-        entry=entry,
-    )
+    def __init__(self) -> None:
+        self._epoch = 0
+        self._texts: dict[str, codecs.IncrementalDecoder] = {}
+
+    def read(self, entries: Iterable[LogEntry]) -> list[LogRecord]:
+        """Read the next entries. Raises `AnswerError` for invalid base64."""
+        return [self._record(entry) for entry in entries]
+
+    def _record(self, entry: LogEntry) -> LogRecord:
+        epoch, stream = entry.get("epoch", 0), entry.get("stream", "stdout")
+        if epoch != self._epoch:  # what one start of the job has not ended, another does not
+            self._epoch, self._texts = epoch, {}
+        if stream not in self._texts:
+            self._texts[stream] = codecs.getincrementaldecoder("utf-8")("replace")
+        data = _data(entry)
+        return LogRecord(
+            epoch=epoch,
+            attempt=entry.get("attempt", 0),
+            seq=entry.get("seq", 0),
+            stream=stream,
+            time=entry.get("time", ""),
+            data=data,
+            text=self._texts[stream].decode(data),
+            entry=entry,
+        )
 
 
 def _data(entry: LogEntry) -> bytes:

@@ -7,6 +7,8 @@ thrown into the call, at the step that failed.
 """
 
 import json
+import math
+import re
 from collections.abc import (
     AsyncGenerator,
     Callable,
@@ -35,6 +37,10 @@ LIST_MAX = 100
 C = TypeVar("C")
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+_NAME = re.compile(r"[A-Za-z0-9_.:-]+", re.ASCII)
+"""Ids and names in the API's paths: of jobs, agents, queues, types, scopes of keys, conditions."""
 
 
 class Retries(Enum):
@@ -248,23 +254,59 @@ def list_entries(
 
 
 def segment(name: str, what: str) -> str:
-    """Quote a name for a path. Raises `InputError`: an empty or dotted one is another path."""
-    if not name.strip("."):
-        raise InputError(f"{name!r} is not the {what}")
-    try:
-        return quote(name, safe="")
-    except UnicodeEncodeError as error:
-        raise InputError(f"the {what} is plain text") from error
+    """Quote a name for a path. Raises `InputError` for what no name of the API can be.
+
+    API Gateway decodes a path before it looks for the route, so a quoted slash would be one: the id
+    `ID/logs` would call another route than a job's.
+    """
+    if not name.strip(".") or not _NAME.fullmatch(name):
+        raise InputError(
+            f"{name!r} is not the {what}: one has letters, digits and the characters _ . : - only"
+        )
+    return quote(name, safe="")
 
 
 def encode_body(body: Mapping[str, Any]) -> bytes:
-    """Write a body as JSON in UTF-8. Raises `InputError`."""
+    """Write a body as JSON in UTF-8. Raises `InputError`, which names the value that cannot be."""
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-    except UnicodeEncodeError as error:
-        raise InputError("the submission holds bytes that are not UTF-8 text") from error
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"the submission cannot be written as JSON: {error}") from error
+    except (
+        TypeError,
+        ValueError,
+        RecursionError,
+    ) as error:  # the second is also UnicodeEncodeError
+        wrong = None if isinstance(error, RecursionError) else _find_wrong(body, "")
+        raise InputError(wrong or f"the submission cannot be written as JSON: {error}") from error
+
+
+def _find_wrong(value: object, place: str) -> str | None:
+    """Say which value of a body JSON in UTF-8 cannot have; None if it is none of these."""
+    match value:
+        case str() if not is_text(value):
+            # An argument is shown, as it may be one of many; another value may be confidential.
+            shown = f", {value[:80]!r}," if place.startswith("command[") else ""
+            return f"{place}{shown} is not UTF-8 text"
+        case float() if not math.isfinite(value):
+            return f"{place} is {value}, which is no number in JSON"
+        case Mapping():
+            for name, item in value.items():
+                if not is_text(str(name)):
+                    return f"a name in {place or 'the submission'} is not UTF-8 text"
+                if wrong := _find_wrong(item, f"{place}.{name}".removeprefix(".")):
+                    return wrong
+        case list() | tuple():
+            found = (_find_wrong(item, f"{place}[{at}]") for at, item in enumerate(value))
+            return next(filter(None, found), None)
+    return None
+
+
+def is_text(text: str) -> bool:
+    """Whether UTF-8 can have a text: bytes of an argument that are not UTF-8 become surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _key_header(key: str | None) -> dict[str, str]:

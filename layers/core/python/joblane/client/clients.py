@@ -152,13 +152,15 @@ class Client(BaseClient[JobRef, Connection]):
         unless they are there, and placed in the work directory. `outputs` are globs of files to
         collect, such as `out/**`, for `job.download(to)`. `stdin` is text, bytes, the path of a
         file or an open file, which is read to its end. Raises `FileError`, before anything is
-        submitted, for a file that cannot be read or that changes meanwhile.
+        submitted, for a file that cannot be read or that changes meanwhile; below a directory,
+        links that lead to no file of it and special files are left out, each with a warning.
 
         `wait()` of a handler's job returns its result. By its name a type needs no handler here:
         params are a mapping, and the `result` of a completed job is in `job.data`.
 
         If the key of a job, by its type or its `concurrency`, is full, raises `KeyFullError`, or
-        returns an earlier job or one that replaced another: see `job.admission`.
+        returns an earlier job or one that replaced another: see `job.admission`. `job.warning` says
+        why no live agent can serve it now; it waits then.
 
         The job belongs to the caller's trace: to the current span if the program uses
         OpenTelemetry, else to the variables TRACEPARENT and TRACESTATE if they are set.

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import httpx
 from httpx_retries import Retry, RetryTransport
 
-from joblane.client.calls import Item, Request, Retries, Sleep, Stream, Work
+from joblane.client.calls import Item, Request, Retries, Sleep, Stream, Work, is_text
 from joblane.client.credentials import Credential
-from joblane.client.errors import JoblaneError
+from joblane.client.errors import InputError, JoblaneError
 from joblane.client.responses import failure, result, retry_after_s
 from joblane.client.transport import HEADERS, Certificate, base_url, transport
 
@@ -141,6 +141,9 @@ def _authorize(request: httpx.Request, token: str | None) -> httpx.Request:
 
 
 def _build(http: httpx.Client | httpx.AsyncClient, request: Request) -> httpx.Request:
+    for name, value in (request.params or {}).items():
+        if not isinstance(value, int) and not is_text("".join(value)):
+            raise InputError(f"{name} is not UTF-8 text")
     return http.build_request(
         request.method,
         request.path,

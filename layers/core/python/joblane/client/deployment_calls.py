@@ -181,7 +181,7 @@ class DeploymentCalls:
         While it is down, for 48 h at most, jobs that require it do not start; the last declaration
         counts. Raises `RequestError` for any other condition.
         """
-        path = f"/v1/conditions/{segment(app, 'name of a condition')}"
+        path = f"/v1/conditions/{segment(app, 'name of an application, such as app:billing')}"
         done = yield from act("PUT", path, {"state": state}, reason=reason or None)
         return as_object(done, "a declaration")
 

@@ -5,6 +5,7 @@
     ├── LoginError              no token: refused, expired, login not completed
     ├── InputError              the input cannot be sent: not text, not JSON, not an id
     │   └── FileError           a file here cannot be read, sent or written
+    │       └── DownloadError   some output files could not be written; carries `outputs`
     ├── UnreachableError    *   no answer: connection refused, closed, timed out
     ├── AnswerError             an answer that is not from Joblane: wrong URL, a proxy
     ├── ApiError                the API answered with an error; carries `status` and `fields`
@@ -27,7 +28,10 @@ only if no connection could be made.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from joblane.client.files.models import Outputs
 
 
 class JoblaneError(Exception):
@@ -51,6 +55,16 @@ class InputError(JoblaneError):
 
 class FileError(InputError):
     """A file here cannot be read, sent or written; the text names it."""
+
+
+class DownloadError(FileError):
+    """Some output files could not be written; all others were."""
+
+    def __init__(self, outputs: "Outputs") -> None:
+        more = f"; {len(outputs.failed) - 1} more could not be" if outputs.failed[1:] else ""
+        super().__init__(f"{outputs.failed[0][1]}{more}; {len(outputs.files)} files were written")
+        self.outputs = outputs
+        """What was written, in `files`, and in `failed` what was not."""
 
 
 class UnreachableError(JoblaneError):

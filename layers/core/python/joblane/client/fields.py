@@ -52,6 +52,16 @@ class Retry(TypedDict, total=False):
     """Upper bound of the wait after each attempt; the last one repeats."""
 
 
+class ExitCodes(TypedDict, total=False):
+    """What exit codes of a job mean that otherwise are ordinary failures."""
+
+    permanent: Sequence[int]
+    """After one of these codes the job fails, and is not tried again."""
+    blocked: Sequence[int]
+    """After one of these codes the job waits for the condition that it has named, else for the
+    first of its `requires`, else for `app:` and its queue's name."""
+
+
 class Concurrency(TypedDict, total=False):
     """A key with its limits."""
 
@@ -136,6 +146,8 @@ class SubmissionFields(TypedDict, total=False):
     """An attempt that sends nothing on its line (descriptor 3) for so long is stopped."""
     restartable: bool | None
     retry: Retry | None
+    exit_codes: ExitCodes | None
+    """Codes that end the job for good, and codes that say that it waits for a condition."""
     labels: Mapping[str, str] | None
     items: int | None
     """Number of work items in this job, for queue statistics."""

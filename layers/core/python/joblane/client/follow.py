@@ -224,8 +224,8 @@ def follow_log(
         entries = page.get("entries", [])
         moved = page.get("state") != state
         state = page.get("state")
-        full = 0 < page.get("limit", 0) <= len(entries)
-        return News(bool(entries) or moved, more=full, done=bool(page.get("complete")))
+        more = bool(page.get("more"))
+        return News(bool(entries) or moved, more=more, done=bool(page.get("complete")))
 
     poll = RepeatedCall(ask, judge, policy or FollowPolicy(), runtime or Runtime())
     try:

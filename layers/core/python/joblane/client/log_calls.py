@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from joblane.client.answers import LogPage, LogRecord, log_page, log_record
+from joblane.client.answers import LogPage, LogReader, LogRecord, log_page
 from joblane.client.calls import ApiCall, ApiStream, Call, Item, Stream, get, segment
 from joblane.client.follow import FollowPolicy, Runtime, follow_log
 
@@ -44,16 +44,19 @@ class LogCalls:
         not answer for up to `policy.give_up_s` (300 s). Raises `NotFoundError`, and `FollowError`
         after that time.
         """
+        read = LogReader().read
         if follow:
-            yield from self._follow(job_id, _records, None, tail, policy, None)
+            yield from self._follow(
+                job_id, lambda page: read(page["entries"]), None, tail, policy, None
+            )
             return
         cursor: str | None = None
         while True:
             page = yield from LogCalls.log_page(self, job_id, cursor=cursor, tail=tail)
-            for record in _records(page):
+            for record in read(page["entries"]):
                 yield Item(record)
             after = page.get("next")
-            if page.get("complete") or not page["entries"] or not after or after == cursor:
+            if not page.get("more") or not after or after == cursor:
                 return
             cursor = after
 
@@ -110,7 +113,3 @@ class LogCalls:
 def job_path(job_id: str, under: str = "jobs") -> str:
     """Path of a job. Raises `InputError`."""
     return f"/v1/{under}/{segment(job_id, 'id of a job')}"
-
-
-def _records(page: LogPage) -> Iterable[LogRecord]:
-    return map(log_record, page["entries"])

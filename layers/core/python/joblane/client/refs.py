@@ -65,6 +65,9 @@ class JobValues(Caller[C], Generic[C, J, T]):
         is an earlier job with the same key; `replaced`, the job `replaced` is skipped for it."""
         self.replaced = data.get("replaced")
         """Id of the job that was skipped for it when it was submitted."""
+        self.warning = data.get("warning")
+        """Why no live agent could serve it when it was submitted, in a sentence; None if one could,
+        and of a job that was read."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {self.state}>"

@@ -163,5 +163,5 @@ def unscope_name(name: str) -> str:
 
 
 def default_condition(queue: str) -> str:
-    """The condition of a job that exits with code 75 without naming one."""
+    """The condition of a job that is blocked by its exit code, and names none."""
     return f"app:{queue}"

@@ -228,6 +228,15 @@ class Config(Strict):
         """Return the maxima of the fleets that serve a queue."""
         return [fleet.max for fleet in self.fleets.values() if queue in fleet.queues]
 
+    @property
+    def without_host_network(self) -> list[str]:
+        """Queues that have fleets, none of which allows the network `host`."""
+        allowed: dict[str, bool] = {}
+        for fleet in self.fleets.values():
+            for queue in fleet.queues:
+                allowed[queue] = allowed.get(queue, False) or fleet.allow_host_network
+        return [queue for queue in self.queues if allowed.get(queue) is False]
+
     @model_validator(mode="after")
     def _queues_are_apart(self) -> Self:
         """Names of queues of `a-lane` begin like those of lanes of `a`, in policies of `a`."""

@@ -12,7 +12,7 @@ from joblane.deployment.names import Name
 from joblane.formats.times import rfc3339
 from joblane.job.fields import OutputFiles
 from joblane.job.head import Head, abridge
-from joblane.job.spec import JobFields
+from joblane.job.spec import JobFields, Resources
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import first_start
 
@@ -53,6 +53,27 @@ class KeyOfJob(View):
     """32 hexadecimal digits, which stand for its segments."""
 
 
+class Limits(View):
+    """The limits of each attempt: what was asked for, the type's, or the default."""
+
+    memory_mb: int
+    """Memory in MiB, 512 by default. An agent with isolation `namespaces` cannot limit it, and runs
+    only jobs that ask for none."""
+    cpus: float | None
+    """CPU bandwidth in cores; null: running jobs share the cores equally."""
+    cores: str | None
+    """Cores to run on; null: any."""
+    pids: int
+    """Processes and threads, 1024 by default."""
+    io_bps: int | None
+    """Bytes a second read from and written to the disk, each; null: no limit."""
+    tmp_mb: int
+    """Size of /tmp in MiB, and with it of the work directory unless `disk_mb` is set: 256 by
+    default, and at most half of the memory."""
+    disk_mb: int | None
+    """Size of the work directory in MiB, if it is on the instance's disk."""
+
+
 class JobProgress(View):
     """Where a job stands and how it got there."""
 
@@ -74,6 +95,8 @@ class JobProgress(View):
     """Exit code of the attempt that `outcome` is of; null if a signal ended it."""
     signal: int | None
     """Signal that ended that attempt."""
+    limits: Limits
+    """The limits that apply; `resources` are those that were asked for."""
     usage: dict[str, Any] | None
     """CPU, memory and I/O of that attempt."""
     agent: str | None
@@ -172,6 +195,7 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
         outcome=head.outcome,
         exit_code=head.exit_code,
         signal=head.signal,
+        limits=_limits(spec.resources),
         usage=json.loads(head.usage_json) if head.usage_json else None,
         agent=head.agent,
         progress=None,
@@ -204,4 +228,16 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
             for step in head.timeline
         ),
         abridged=head.payload is not None or spec is not head.spec,
+    )
+
+
+def _limits(asked: Resources) -> Limits:
+    return Limits(
+        memory_mb=asked.memory,
+        cpus=asked.cpus,
+        cores=asked.cores,
+        pids=asked.processes,
+        io_bps=asked.io_bps,
+        tmp_mb=asked.tmp,
+        disk_mb=asked.disk_mb,
     )

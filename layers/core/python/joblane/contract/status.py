@@ -67,6 +67,10 @@ class AgentCounts(View):
     """Agents of these that are cordoned or draining."""
     more: bool
     """Whether there may be more: at most 400 agents are read."""
+    lacks: Mapping[str, tuple[str, ...]]
+    """By queue that the caller may use: limits by their names, and `egress`, that none of its live
+    agents can give a job. Without queues of which nothing is lacking, or which no agent serves;
+    empty if not all agents were read."""
 
 
 class LinkView(View):

@@ -19,6 +19,9 @@ class Submitted(Job):
     `coalesced`: no job was made, because the key is full; this job of the key stands for it."""
     replaced: str | None
     """Id of the job that it replaced, which is skipped."""
+    warning: str | None
+    """Why no live agent can serve the job now, in a sentence: none takes jobs of its queue, or none
+    can give what it asks for. The job is accepted and waits. null if one can."""
 
 
 class Cancelled(Job):
@@ -65,6 +68,10 @@ class BatchAnswer(View):
     """One entry for each submission, in order."""
 
 
-def submitted_view(head: Head, admission: Admitted, replaced: str | None) -> Submitted:
+def submitted_view(
+    head: Head, admission: Admitted, replaced: str | None, warning: str | None
+) -> Submitted:
     """The API's answer for a submission."""
-    return Submitted(**dict(job_view(head)), admission=admission, replaced=replaced)
+    return Submitted(
+        **dict(job_view(head)), admission=admission, replaced=replaced, warning=warning
+    )

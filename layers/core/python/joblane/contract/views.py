@@ -59,6 +59,8 @@ class LogPage(View):
     """Cursor of the next page; always set, because more may come."""
     state: State
     """The job's state when the page was made."""
+    more: bool
+    """Whether more can be read at once, also after a page without entries."""
     complete: bool
     """Whether the output ends with this page."""
 
@@ -86,6 +88,10 @@ class AgentView(View):
     """Why it takes no jobs, or which reports are waiting; null if there is no problem."""
     lacks: tuple[str, ...] = ()
     """What its host cannot give any job: limits by their names, and `egress`."""
+    memory_mb: int | None = None
+    """The most memory that one job may have there, in MiB; null: any."""
+    cores: int | None = None
+    """Cores that jobs may name: those below it; null: it is not known."""
     state: AgentState
     """`ready`; `cordoning`: cordoned, with jobs that still run; `cordoned`; `draining`; or `gone`:
     no heartbeat for the time of its lease."""

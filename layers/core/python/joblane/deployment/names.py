@@ -29,6 +29,9 @@ PLATFORM: Final = "platform"
 TENANT_SHARES: Final = "#tenants"
 """Key of the shares of tenants' limits in the table `settings`; no queue has this name."""
 
+AGENTS_SUMMARY: Final = "#agents"
+"""Key of what the agents of each queue can give in the table `settings`; no queue has this name."""
+
 FLEET_RECORD: Final = "FLEET#"
 """What precedes a fleet's name in the key of its record in the table `settings`; no queue has such
 a name."""

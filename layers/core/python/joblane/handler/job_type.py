@@ -6,11 +6,12 @@ its commands need no models.
 
 import inspect
 import json
+import math
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 from joblane.handler.job import Job
 
@@ -122,12 +123,18 @@ class JobType(Generic[P, R]):
         return TypeAdapter(self._declared)
 
     def dump_params(self, params: P) -> dict[str, Any]:
-        """Return params as the JSON that a submission has. Raises TypeError for another model."""
+        """Return params as the JSON that a submission has.
+
+        Raises TypeError for another model, and ValueError for NaN and infinity, unless the model
+        writes them as strings.
+        """
         if not isinstance(params, self.params_model):
             expected = self.params_model.__name__
             raise TypeError(f"{self.name} takes {expected}, not {type(params).__name__}")
         # Without warnings of values that do not fit: the API refuses them, each by its field.
-        return params.model_dump(mode="json", by_alias=True, warnings=False)
+        shown = json.loads(params.model_dump_json(by_alias=True, warnings=False))
+        _refuse_lost_numbers(params.model_dump(by_alias=True, warnings=False), shown, "params")
+        return cast("dict[str, Any]", shown)
 
     def load_params(self, params: object) -> P:
         """Validate the params of a submission, as JSON. Raises `pydantic.ValidationError`."""
@@ -136,13 +143,17 @@ class JobType(Generic[P, R]):
     def dump_result(self, result: object) -> bytes | None:
         """Validate a result and return it as JSON; None if the type has none.
 
-        Raises `pydantic.ValidationError`, and TypeError for a result where None is declared.
+        Raises `pydantic.ValidationError`, TypeError for a result where None is declared, and
+        ValueError for NaN and infinity, unless their model writes them as strings.
         """
         if not self.has_result:
             if result is not None:
                 raise TypeError(f"must be None, not {type(result).__name__}")
             return None
-        written = self._result.dump_json(self._result.validate_python(result), by_alias=True)
+        validated = self._result.validate_python(result)
+        written = self._result.dump_json(validated, by_alias=True)
+        plain = self._result.dump_python(validated, by_alias=True)
+        _refuse_lost_numbers(plain, json.loads(written), "result")
         # A model that cannot be read back is found here, and not by whoever waits for the result.
         self._result.validate_json(written)
         return written
@@ -174,6 +185,7 @@ def job_type(
     timeout_s: float | None = None,
     heartbeat_timeout_s: float | None = None,
     retry: Mapping[str, Any] | None = None,
+    exit_codes: Mapping[str, Any] | None = None,
     resources: Mapping[str, Any] | None = None,
     network: Literal["none", "egress", "host"] | None = None,
     restartable: bool | None = None,
@@ -195,6 +207,7 @@ def job_type(
         "timeout_s": timeout_s,
         "heartbeat_timeout_s": heartbeat_timeout_s,
         "retry": dict(retry) if retry else None,
+        "exit_codes": dict(exit_codes) if exit_codes else None,
         "resources": dict(resources) if resources else None,
         "network": network,
         "restartable": restartable,
@@ -206,6 +219,29 @@ def job_type(
         return JobType(name, function, items=items, key=key, defaults=given)
 
     return declare
+
+
+def _refuse_lost_numbers(plain: object, shown: object, place: str) -> None:
+    """Raise ValueError where JSON has not what a value in Python has: NaN or infinity.
+
+    pydantic writes null for it, which a field that may be None reads back: another value than was
+    given, where a field without None is an error. `plain` and `shown` are the same value in Python
+    and in JSON.
+    """
+    pairs: Iterable[tuple[object, object, str]] = ()
+    if isinstance(plain, float) and not math.isfinite(plain) and not isinstance(shown, str):
+        raise ValueError(
+            f"{place} is {plain}, which is no number in JSON; use None, or let the model write it"
+            ' as text: model_config = ConfigDict(ser_json_inf_nan="strings")'
+        )
+    if isinstance(plain, Mapping) and isinstance(shown, dict):
+        named = zip(plain.values(), shown.items(), strict=False)
+        pairs = ((ours, theirs, f"{place}.{name}") for ours, (name, theirs) in named)
+    elif isinstance(plain, Collection) and isinstance(shown, list):
+        listed = zip(plain, shown, strict=False)
+        pairs = ((*pair, f"{place}[{at}]") for at, pair in enumerate(listed))
+    for pair in pairs:
+        _refuse_lost_numbers(*pair)
 
 
 def _signature(name: str, function: Callable[..., Any]) -> tuple[type[Any], Any]:

@@ -204,4 +204,4 @@ def _status(result: SubmissionOutcome) -> HTTPStatus:
 
 
 def _view(result: SubmissionOutcome) -> BaseModel:
-    return submitted_view(result.head, result.admission, result.replaced)
+    return submitted_view(result.head, result.admission, result.replaced, result.warning)

@@ -46,6 +46,7 @@ def _page(output: JobOutput, head: Head, query: LogQuery) -> Response[str]:
             "limit": limit,
             "next": page.cursor.encode(),
             "state": head.state,
+            "more": page.more,
             "complete": page.complete,
         }
     )

@@ -270,21 +270,21 @@ def with_step(head: Head, step: Step) -> Head:
 def abridge(spec: Submission) -> Submission:
     """The submission with command, environment, params, stdin and files cut to `LISTED_CHARS`.
 
-    The result is a valid submission: code that needs only queue, times and limits can use it as
-    the whole one.
+    A word counts one more than it has, as a command may have 200,000 that are empty. The result is
+    a valid submission: code that needs only queue, times and limits can use it as the whole one.
     """
     spec = _files_abridged(spec)
     texts = [*spec.command, *spec.env, *spec.env.values()]
     params = 0 if spec.params is None else json_bytes(spec.params)
-    if sum(map(len, texts)) + params <= LISTED_CHARS:
+    if sum(len(text) + 1 for text in texts) + params <= LISTED_CHARS:
         return spec
     words, left = [], LISTED_CHARS
     for word in spec.command:
-        if len(word) > left:
-            words.append(word[:left] + "\u2026")
+        left -= len(word) + 1
+        if left < 0:
+            words.append(word[: max(left + len(word), 0)] + "\u2026")
             break
         words.append(word)
-        left -= len(word)
     # The command of a job type is always short.
     if spec.type is None:
         return spec.model_copy(update={"command": tuple(words), "env": {}})

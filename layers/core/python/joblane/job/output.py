@@ -31,21 +31,24 @@ class OutputRecord:
     """A piece of output: one line with its line end, or a part of a very long one."""
 
     seq: int
-    """1 for the first record of an attempt, then without gaps."""
+    """1 for the first record of a claim, then without gaps."""
     stream: Stream
     time_ms: int
     data: bytes
 
 
 class LogRecord(BaseModel):
-    """A piece of a job's output, usually a line; `seq` counts within an attempt."""
+    """A piece of a job's output, usually a line; `epoch` and `seq` together identify it."""
 
     model_config = ConfigDict(defer_build=True)
 
+    epoch: int
+    """Number of the claim by an agent that it is of, from 1: each time that the job was started has
+    its own, also those that do not count as an attempt."""
     attempt: int
     """Number of the attempt."""
     seq: int
-    """Number of the record within the attempt, from 1."""
+    """Number of the record within the claim, from 1."""
     stream: Stream
     """`joblane` marks messages of Joblane, such as "output cap reached"."""
     time: str
@@ -56,14 +59,15 @@ class LogRecord(BaseModel):
     """Bytes that are not UTF-8."""
 
     @classmethod
-    def of(cls, record: OutputRecord, attempt: int) -> "LogRecord":
-        """Show a record of an attempt."""
+    def of(cls, record: OutputRecord, epoch: int, attempt: int) -> "LogRecord":
+        """Show a record of a claim, which was that attempt."""
         text = encoded = None
         try:
             text = record.data.decode("utf-8")
         except UnicodeDecodeError:
             encoded = base64.b64encode(record.data).decode("ascii")
         return cls(
+            epoch=epoch,
             attempt=attempt,
             seq=record.seq,
             stream=record.stream,
@@ -136,8 +140,9 @@ class EpochEnd:
     at_ms: int
     """When the next transition was written."""
     records: int | None
-    """Number of records; None if unknown: the agent was lost, or the line stands for several
-    attempts."""
+    """Number of records, of all epochs that ended so; None if unknown (`Step.records`)."""
+    first: int
+    """The first epoch that ended so: of those in one line of the timeline."""
     last: int
     """The last epoch that ended so."""
 
@@ -162,5 +167,5 @@ def epoch_end(head: Head, epoch: int) -> EpochEnd | None:
             seen += following.times
             if epoch <= seen:
                 attempt = max(step.attempt, min(step.attempt + epoch - first, following.attempt))
-                return EpochEnd(attempt, following.at_ms, following.records, seen)
+                return EpochEnd(attempt, following.at_ms, following.records, first, seen)
     return None

@@ -5,9 +5,9 @@ confidential.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from joblane.deployment.names import Lane, Name
 from joblane.files.fields import Sha256
@@ -35,6 +35,7 @@ from joblane.job.fields import (
 )
 from joblane.key.policy import AnyConcurrency
 from joblane.notify.field import NotifyField
+from joblane.state.lifecycle import EXIT_BLOCKED, EXIT_PERMANENT
 from joblane.target.match import ANY, Target, TargetText, parse_target
 
 MAX_BODY_BYTES = 3_000_000
@@ -107,7 +108,7 @@ class Input(BaseModel):
 
 
 class Resources(Input):
-    """Limits of one attempt; a limit that the host cannot apply fails the job before it starts."""
+    """Limits of one attempt. A host that cannot apply one leaves the job to another agent."""
 
     cpus: Annotated[float, Field(gt=0, le=1024)] | None = None
     """CPU bandwidth: 0.5 is half of one core. Without it, running jobs share the cores equally."""
@@ -133,6 +134,16 @@ class Resources(Input):
         return self.memory_mb or DEFAULT_MEMORY_MB
 
     @property
+    def processes(self) -> int:
+        """Most processes and threads that it may have."""
+        return self.pids or DEFAULT_PIDS
+
+    @property
+    def tmp(self) -> int:
+        """Size of /tmp in MiB, as agents set it."""
+        return self.tmp_mb or max(1, min(DEFAULT_TMP_MB, self.memory // 2))
+
+    @property
     def asked(self) -> frozenset[str]:
         """Names of the limits that are asked for, and that not every host can apply."""
         limits = ("cores", "cpus", "disk_mb", "io_bps", "memory_mb")
@@ -141,8 +152,7 @@ class Resources(Input):
     @property
     def work_mb(self) -> int:
         """Size of the work directory in MiB, as agents set it."""
-        default = max(1, min(DEFAULT_TMP_MB, self.memory // 2))
-        return self.disk_mb or self.tmp_mb or default
+        return self.disk_mb or self.tmp
 
 
 class Retry(Input):
@@ -158,6 +168,42 @@ class Retry(Input):
     12 h, the limit of SQS."""
 
 
+ExitCode = Annotated[int, Field(ge=1, le=255)]
+
+
+def _name_once(codes: tuple[int, ...]) -> tuple[int, ...]:
+    if len(set(codes)) < len(codes):
+        raise ValueError("must name each code once")
+    return codes
+
+
+class ExitCodes(Input):
+    """What exit codes of the job mean that otherwise are ordinary failures."""
+
+    permanent: Annotated[
+        tuple[ExitCode, ...], Field(max_length=20), AfterValidator(_name_once)
+    ] = ()
+    """After one of these codes the job fails, and is not tried again."""
+    blocked: Annotated[tuple[ExitCode, ...], Field(max_length=20), AfterValidator(_name_once)] = ()
+    """After one of these codes the job waits for the condition that it has named on its line, else
+    for the first of its `requires`, else for `app:` and its queue's name."""
+
+    @field_validator("blocked")
+    @classmethod
+    def _one_meaning(cls, codes: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
+        if both := set(codes) & set(info.data.get("permanent", ())):
+            raise ValueError(f"{min(both)} is in permanent as well; name it once")
+        return codes
+
+    def check_typed(self) -> Self:
+        """Refuse codes with which handlers of job types end. Raises ValueError."""
+        own = {EXIT_PERMANENT: "PermanentError", EXIT_BLOCKED: "Job.block"}
+        for code in (*self.permanent, *self.blocked):
+            if code in own:
+                raise ValueError(f"must not name {code}: the exit code of a handler's {own[code]}")
+        return self
+
+
 class JobFields(Input):
     """The fields that describe a job: a submission sets them, and the API shows them."""
 
@@ -167,8 +213,9 @@ class JobFields(Input):
     """A job type instead of a command."""
     params: Params | None = None
     """Parameters of the type: a JSON object that its JSON Schema allows, at most 262,144 bytes."""
-    command: Annotated[tuple[Argument, ...], Field(max_length=1000, validate_default=True)] = ()
-    """Program and arguments."""
+    command: Annotated[tuple[Argument, ...], Field(validate_default=True)] = ()
+    """Program and arguments. With the environment they may have 2,080,768 bytes; each word counts 9
+    more than its own."""
     queue: Name | None = None
     """The queue. Without it the filters of the queues choose, and if none is true it is the
     deployment's default queue."""
@@ -208,6 +255,9 @@ class JobFields(Input):
     """false: never started twice, even if its agent fails."""
     retry: Retry = Retry()
     """Number of attempts, and the waits between them."""
+    exit_codes: ExitCodes = ExitCodes()
+    """What exit codes of the job mean; any code but 0 is an ordinary failure otherwise. 75 of a job
+    that has `requires`, or named a condition on its line, means that it waits."""
     labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=20)] = {}
     """Labels to find jobs by."""
     items: Annotated[int, Field(ge=0, le=1_000_000_000)] = 1
@@ -242,6 +292,11 @@ class JobFields(Input):
     that of the request's header, and without that one is made; so also if it is invalid."""
     tracestate: str | None = None
     """What comes with `traceparent`; invalid or missing without it, it is left out."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What not every host can give it, in the words of `Heartbeat.lacks`."""
+        return self.resources.asked | ({"egress"} if self.network == "egress" else set())
 
 
 class Submission(JobFields):
@@ -295,6 +350,11 @@ class Submission(JobFields):
         if value is not None and info.data.get("stdin") is not None:
             raise ValueError("not allowed with stdin; give one of them")
         return value
+
+    @field_validator("exit_codes")
+    @classmethod
+    def _not_of_handlers(cls, codes: ExitCodes, info: ValidationInfo) -> ExitCodes:
+        return codes if info.data.get("type") is None else codes.check_typed()
 
     @field_validator("target")
     @classmethod

@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 
 from joblane.formats.times import unix_ms
 from joblane.job.fields import COMMAND
-from joblane.job.spec import DEFAULT_PIDS, Submission
+from joblane.job.spec import Submission
 
 HOUR_MS: Final = 3_600_000
 
@@ -66,7 +66,7 @@ def attributes(tenant: str, submitter: str, spec: Submission, now_ms: int) -> di
         "priority": spec.priority,
         "cpus": float(resources.cpus or 0),
         "memory_mb": resources.memory,
-        "pids": resources.pids or DEFAULT_PIDS,
+        "pids": resources.processes,
         "items": spec.items,
         "hour": start_ms // HOUR_MS % 24,
         "network": spec.network,

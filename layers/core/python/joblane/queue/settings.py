@@ -8,6 +8,11 @@ from dataclasses import dataclass
 
 from joblane.queue.shares import Shares
 
+READ_EVERY_S = 20
+"""Seconds between two reads of the settings by an agent. A change is seen within 30 s, also when a
+read is slow: one request for up to 99 queues, half a read unit each, and half a unit for every 4 KB
+of tenants' shares."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:

@@ -14,7 +14,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING
 
 from joblane.aws.condition.conditions import ConditionStore
-from joblane.aws.fleet.agents import SHARDS, AgentStore
+from joblane.aws.fleet.agents import PER_SHARD, SHARDS, AgentStore
 from joblane.aws.fleet.fleet_records import FleetRecords
 from joblane.aws.job.jobs import JobStore
 from joblane.aws.job.places import JobPlaces, Place
@@ -36,7 +36,6 @@ from joblane.queue.access import open_queues
 from joblane.queue.maxima import Maxima
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.tenant_shares import TenantShares
-from joblane.service.deployment.summary import PER_SHARD
 from joblane.service.key.reasons import show, to_show
 from joblane.service.log import Log
 from joblane.state.lease import Heartbeat
@@ -108,8 +107,10 @@ class WhyReader:
             State.BLOCKED: self._blocked,
             State.PROCESSING: self._processing,
         }
-        read = reads.get(head.state)  # nothing is read for a job that has ended
-        return Situation(head, now_ms) if read is None else read(head, now_ms)
+        read = reads.get(head.state)
+        if read is None:  # nothing is read for a job that has ended
+            return Situation(head, now_ms, queue=self._queue(head, UNSET))
+        return read(head, now_ms)
 
     def _to_start(self, head: Head, now_ms: int) -> Situation:
         later = head.next_at_ms is not None and head.next_at_ms > now_ms
@@ -192,6 +193,7 @@ class WhyReader:
             settings=UNSET if settings is UNSET else replace(settings, changed_by=view.changed_by),
             threads=declared,
             maxima=self.maxima.get(head.queue, ()),
+            declared=head.queue in open_queues(self.tenants, head.tenant),
             may_change=view.may_change,
         )
 

@@ -121,6 +121,10 @@ class Heartbeat:
 
     lacks: tuple[str, ...] = ()
     """What its host cannot give any job: limits by their names, and `egress`."""
+    memory_mb: int | None = None
+    """The most memory that one job may have there, in MiB; None: any."""
+    cores: int | None = None
+    """Cores that jobs may name: those below it; None: it is not known."""
 
     def progress_of(self, job_id: str, epoch: int) -> Progress | None:
         """What this attempt of a job reported last, as of the heartbeat."""

@@ -227,10 +227,11 @@ INDEXED: frozenset[State] = NEEDS_ATTENTION | {State.SCHEDULED, State.WAITING, S
 run as soon as an agent has room are in none of them and pay nothing for it (decision 0523)."""
 
 EXIT_BLOCKED = 75
-"""EX_TEMPFAIL of sysexits.h: the job cannot run now, because a condition does not hold."""
+"""EX_TEMPFAIL of sysexits.h. Of jobs that have said what they wait for, and of handlers of job
+types: a condition does not hold (`read_exit_codes`)."""
 
 EXIT_PERMANENT = 65
-"""EX_DATAERR of sysexits.h: a permanent error, the job is not retried."""
+"""EX_DATAERR of sysexits.h. Of handlers of job types: a permanent error, the job is not retried."""
 
 
 class Outcome(StrEnum):
@@ -263,6 +264,18 @@ class RetryPolicy(Protocol):
     @property
     def backoff_s(self) -> Sequence[float]:
         """Upper bound of the wait after each attempt; the last one repeats."""
+
+
+class ExitCodes(Protocol):
+    """Exit codes that a job gives a meaning (`joblane.job.spec`)."""
+
+    @property
+    def permanent(self) -> Sequence[int]:
+        """Codes after which another attempt would fail as well."""
+
+    @property
+    def blocked(self) -> Sequence[int]:
+        """Codes that say that a condition does not hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,19 +320,32 @@ def backoff_s(retry: RetryPolicy, attempt: int, rng: random.Random) -> float:
     return rng.uniform(0, bound)
 
 
-def outcome_of(*, exit_code: int | None, timed_out: bool, oom_killed: bool) -> Outcome:
-    """The outcome of an attempt, from what the sandbox reports."""
+def read_exit_codes(named: ExitCodes, *, typed: bool, waits: bool) -> Mapping[int, Outcome]:
+    """Return the exit codes of a job that are neither success nor an ordinary failure.
+
+    Programs use any code for their own purposes: Perl's Test::More exits with the number of failed
+    tests. So 65 and 75 mean nothing by themselves. `typed` says that the job has a type, whose
+    handlers end with these codes. `waits` says that the job has `requires`, or has named what it
+    waits for on its line: then 75 is clear as well, unless `named` says otherwise.
+    """
+    own = dict.fromkeys(named.blocked, Outcome.BLOCKED)
+    own |= dict.fromkeys(named.permanent, Outcome.PERMANENT)
+    if typed:
+        return own | {EXIT_PERMANENT: Outcome.PERMANENT, EXIT_BLOCKED: Outcome.BLOCKED}
+    return {EXIT_BLOCKED: Outcome.BLOCKED} | own if waits else own
+
+
+def outcome_of(
+    *, exit_code: int | None, timed_out: bool, oom_killed: bool, codes: Mapping[int, Outcome]
+) -> Outcome:
+    """The outcome of an attempt, from what the sandbox reports and what its exit codes mean."""
     if timed_out:
         return Outcome.TIMED_OUT
     if oom_killed:
         return Outcome.OOM_KILLED
     if exit_code == 0:
         return Outcome.SUCCEEDED
-    if exit_code == EXIT_PERMANENT:
-        return Outcome.PERMANENT
-    if exit_code == EXIT_BLOCKED:
-        return Outcome.BLOCKED
-    return Outcome.FAILED
+    return Outcome.FAILED if exit_code is None else codes.get(exit_code, Outcome.FAILED)
 
 
 def settle(outcome: Outcome, why: str, attempt: Attempt, rng: random.Random) -> Settlement:

@@ -1,6 +1,7 @@
 """The timeline of a job: its transitions, and how a long one is folded."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from joblane.formats.text import shorten
@@ -40,7 +41,8 @@ class Step:
     reason: str
     agent: str | None = None
     records: int | None = None
-    """Number of log records of the attempt that ended here; a reader stops after the last."""
+    """Number of log records of the attempts that ended here, if all of them are stored; a reader of
+    one attempt stops after the last. None if that is unknown: the agent was lost, or late."""
     times: int = 1
     """Number of ends of attempts that it stands for, each with its claim (`fold`)."""
     first_ms: int | None = None
@@ -100,11 +102,10 @@ def extend(before: tuple[Step, ...], step: Step) -> tuple[Step, ...]:
     """
     if step.state is State.BLOCKED and tuple(s.state for s in before[-4:]) == _ROUND:
         earlier = before[-3]
-        silent = earlier.records == step.records == 0
         before = before[:-3]
         step = replace(
             step,
-            records=0 if silent else None,
+            records=_count_records((earlier, step)),
             times=earlier.times + 1,
             first_ms=earlier.began_ms,
         )
@@ -157,6 +158,16 @@ def _fold(part: tuple[Step, ...]) -> tuple[Step, ...]:
     of_blocks = [step for step in part if step.state is State.BLOCKED]
     first = of_blocks[0] if last.state is State.BLOCKED else ends[0]
     times = sum(step.times for step in ends)
-    silent = all(step.records == 0 for step in ends)
+    records = _count_records(ends)
     first_ms = first.began_ms if times > 1 else None
-    return (*kept, replace(last, records=0 if silent else None, times=times, first_ms=first_ms))
+    return (*kept, replace(last, records=records, times=times, first_ms=first_ms))
+
+
+def _count_records(ends: Iterable[Step]) -> int | None:
+    """The records of several ends of attempts; None if those of one are unknown."""
+    total = 0
+    for step in ends:
+        if step.records is None:
+            return None
+        total += step.records
+    return total

@@ -1,7 +1,9 @@
 """Facts of an agent: their bounds, the output of fact commands, and references to facts in jobs.
 
-A reference is `@fact.<name>` in a text; `@@fact.<name>` stands for the text `@fact.<name>`. What is
-put in place of a reference is not searched for references.
+A reference is `@fact.<name>` in a text, unless a letter, a digit, `_`, `)` or `}` comes right
+before it: then it is part of an address, as in `git@fact.example:x/y.git`,
+`https://user:password@fact.example` and `${USER}@fact.example`. `@@fact.<name>` stands for the text
+`@fact.<name>`. What is put in place of a reference is not searched for references.
 """
 
 import json
@@ -50,7 +52,9 @@ MARK: Final = "@fact."
 
 _LEFT_OUT_BYTES = 100
 _LEFT_OUT_ENTRY = len(LEFT_OUT) + _LEFT_OUT_BYTES + 6
-_REFERENCE = r"(@?)@fact\.([a-zA-Z0-9_.-]+)"  # compiled when it is first used, not at a cold start
+# Compiled when it is first used, not at a cold start.
+_REFERENCE = r"(@@|(?<![\w)}])@)fact\.([a-zA-Z0-9_.-]+)"
+_LITERAL = "@@"
 
 
 class UnusableOutput(ValueError):
@@ -180,7 +184,7 @@ def references(text: str) -> set[str]:
     """Return the names of the facts that a text refers to."""
     if MARK not in text:
         return set()
-    return {name for literal, name in re.findall(_REFERENCE, text) if not literal}
+    return {name for mark, name in re.findall(_REFERENCE, text) if mark != _LITERAL}
 
 
 def resolve(text: str, facts: Facts) -> str:
@@ -189,8 +193,8 @@ def resolve(text: str, facts: Facts) -> str:
         return text
 
     def value(found: re.Match[str]) -> str:
-        literal, name = found.groups()
-        if literal:
+        mark, name = found.groups()
+        if mark == _LITERAL:
             return found[0][1:]
         if name not in facts:
             raise UnknownFact(name)

@@ -22,7 +22,7 @@ from joblane.job.fields import (
     Timeout,
     json_bytes,
 )
-from joblane.job.spec import Input, Resources, Retry
+from joblane.job.spec import ExitCodes, Input, Resources, Retry
 from joblane.key.policy import KeyLimits
 from joblane.key.segments import Template
 
@@ -98,6 +98,8 @@ class TypeDefaults(Input):
     """Longest time without a message from the handler."""
     retry: Retry | None = None
     """Number of attempts, and the waits between them."""
+    exit_codes: Annotated[ExitCodes, AfterValidator(ExitCodes.check_typed)] | None = None
+    """What exit codes of the handler mean besides 65 (`PermanentError`) and 75 (`Job.block`)."""
     resources: Resources | None = None
     """Limits of one attempt."""
     network: NetworkAccess | None = None

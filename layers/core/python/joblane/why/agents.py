@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from joblane.fleet.serving import Capabilities
 from joblane.formats.times import rfc3339
 from joblane.job.assigned import SILENT_MS
+from joblane.job.lacking import lacking_agents
 from joblane.state.lease import Heartbeat
 from joblane.why.capacity import Obstacle, QueueCapacity
 from joblane.why.reason import Fact, Reason
@@ -71,22 +73,23 @@ def _sort(s: Situation, agents: Agents) -> _Seen:
     now_ms = s.now_ms
     serving = [row for row in agents.rows if s.head.queue in row.queues]
     alive = [row for row in serving if row.alive(now_ms)]
-    unavailable = [row for row in alive if row.mode is not None]
-    rest = [row for row in alive if row.mode is None]
+    lacking = [row for row in alive if _missing(s, row)]  # however they are: they never run it
+    able = [row for row in alive if row not in lacking]
+    unavailable = [row for row in able if row.mode is not None]
+    rest = [row for row in able if row.mode is None]
     silent = [row for row in rest if is_silent(row, now_ms)]
     rest = [row for row in rest if row not in silent]
     troubled = [row for row in rest if takes_none(row)]
-    rest = [row for row in rest if not takes_none(row)]
-    lacking = [row for row in rest if _missing(s, row)]
-    ready = [row for row in rest if row not in lacking]
+    ready = [row for row in rest if not takes_none(row)]
     return _Seen(alive, unavailable, silent, troubled, lacking, ready)
 
 
 def _missing(s: Situation, row: Heartbeat) -> list[str]:
-    """What an agent cannot give the job."""
-    spec = s.head.spec
-    asked = spec.resources.asked | ({"egress"} if spec.network == "egress" else set())
-    return sorted(asked & set(row.lacks))
+    """What an agent cannot give the job: by its heartbeat, or as it found out with the job."""
+    if found := Capabilities.of(row).missing(s.head.spec):
+        return list(found)
+    at_ms, lack = lacking_agents(s.head.timeline).get(row.name, (0, ""))
+    return [lack] if lack and row.since_ms <= at_ms else []
 
 
 def is_silent(row: Heartbeat, now_ms: int) -> bool:
@@ -148,6 +151,8 @@ def _unready(s: Situation, seen: _Seen, facts: dict[str, Fact]) -> list[Reason]:
     """What is wrong with agents that are alive and would not start the job, if free or not."""
     found = []
     queue, all_ = s.head.queue, len(seen.alive)
+    if seen.lacking and len(seen.lacking) == all_:
+        found.append(_lacking(s, seen, facts))
     if seen.troubled:
         row = seen.troubled[0]
         trouble = without_ids(row.trouble or "")
@@ -161,25 +166,6 @@ def _unready(s: Situation, seen: _Seen, facts: dict[str, Fact]) -> list[Reason]:
                     "troubled": len(seen.troubled),
                     "agent": row.name,
                     "trouble": trouble,
-                    **facts,
-                },
-                (f"joblane agents get {row.name}",),
-            )
-        )
-    if seen.lacking:
-        row = seen.lacking[0]
-        missing = _missing(s, row)
-        found.append(
-            Reason(
-                "agents_lack",
-                f"{len(seen.lacking)} of the {some(all_, 'live agent')} of queue {queue} cannot "
-                f"give it what it asks for; {row.name} lacks {' and '.join(missing)}: start an "
-                "agent whose host has it, or submit the job without",
-                {
-                    "queue": queue,
-                    "lacking": len(seen.lacking),
-                    "agent": row.name,
-                    "lacks": ", ".join(missing),
                     **facts,
                 },
                 (f"joblane agents get {row.name}",),
@@ -223,7 +209,41 @@ def _unready(s: Situation, seen: _Seen, facts: dict[str, Fact]) -> list[Reason]:
                 (f"joblane agents uncordon {cordoned[0]}",) if cordoned else (LIST_AGENTS,),
             )
         )
+    if seen.lacking and len(seen.lacking) < all_:
+        found.append(_lacking(s, seen, facts))
     return found
+
+
+def _lacking(s: Situation, seen: _Seen, facts: dict[str, Fact]) -> Reason:
+    """What agents cannot give the job: of all of them that decides, of some it is said last."""
+    queue, all_, some_ = s.head.queue, len(seen.alive), len(seen.lacking)
+    row = min(seen.lacking, key=lambda row: len(_missing(s, row)))
+    missing = _missing(s, row)
+    what = " and ".join(missing)
+    heartbeat = bool(Capabilities.of(row).missing(s.head.spec))
+    says = f"{row.name} lacks {what}" if heartbeat else f"{row.name} says: {what}"
+    if some_ == all_:
+        text = (
+            f"no live agent of queue {queue} can give it what it asks for; {says}: start an agent "
+            "whose host has it, or submit the job without"
+        )
+    else:
+        text = (
+            f"{some_} of the {some(all_, 'live agent')} of queue {queue} cannot give it what it "
+            f"asks for, and leave it to the others; {says}"
+        )
+    return Reason(
+        "agents_lack",
+        text,
+        {
+            "queue": queue,
+            "lacking": some_,
+            "agent": row.name,
+            "lacks": ", ".join(missing),
+            **facts,
+        },
+        (f"joblane agents get {row.name}",),
+    )
 
 
 def _take(count: int) -> str:

@@ -1,44 +1,107 @@
 """How a job ended, and what can be done next."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
-from joblane.state.lifecycle import EXIT_PERMANENT, Outcome, State
+from joblane.job.offers import Offer, offers
+from joblane.job.spec import Submission
+from joblane.queue.maxima import excess
+from joblane.state.lifecycle import EXIT_BLOCKED, EXIT_PERMANENT, RETRIABLE, Outcome, State
 from joblane.why.reason import Reason
 from joblane.why.situation import Situation
 from joblane.why.words import at
 
-_NEXT: Mapping[State, tuple[str, tuple[str, ...]]] = {
-    State.COMPLETED: ("", ("joblane logs {id}",)),
+
+@dataclass(frozen=True, slots=True)
+class _Next:
+    """What can be done about an end, if the API takes it."""
+
+    needs: Offer | None
+    """The operation that it is about; None: nothing has to be possible."""
+    text: str
+    """With `{else}` for why it cannot be submitted again, and what to do then."""
+    commands: tuple[str, ...]
+    """With `{id}` for the job's."""
+
+
+_PASSED = "its deadline has passed: submit it with another one"
+
+_TAKEN = "its agent was lost, and another job of its key took the slot"
+
+_REPEAT = (_Next("resubmit", "", ("joblane resubmit {id}",)), _Next(None, "{else}", ()))
+
+_NEXT: Mapping[State, tuple[_Next, ...]] = {
+    State.COMPLETED: (_Next(None, "", ("joblane logs {id}",)),),
     State.FAILED: (
-        "it is not tried again by itself: correct the cause, then retry it",
-        ("joblane logs {id}", "joblane retry {id}"),
+        _Next(
+            "retry",
+            "it is not tried again by itself: correct the cause, then retry it",
+            ("joblane logs {id}", "joblane retry {id}"),
+        ),
+        _Next(
+            "resubmit",
+            "it cannot be retried: correct the cause, then submit it again",
+            ("joblane logs {id}", "joblane resubmit {id}"),
+        ),
+        _Next(None, "{else}", ("joblane logs {id}",)),
     ),
     State.DEAD: (
-        "it is on the list of dead jobs: correct the cause, then replay it, or dismiss it",
-        ("joblane logs {id}", "joblane dlq replay {id}", "joblane dlq dismiss {id}"),
+        _Next(
+            "replay",
+            "it is on the list of dead jobs: correct the cause, then replay it, or dismiss it",
+            ("joblane logs {id}", "joblane dlq replay {id}", "joblane dlq dismiss {id}"),
+        ),
+        _Next(
+            "resubmit",
+            "it is on the list of dead jobs and cannot be replayed: correct the cause, then submit "
+            "it again, or dismiss it",
+            ("joblane logs {id}", "joblane resubmit {id}", "joblane dlq dismiss {id}"),
+        ),
+        _Next(
+            None,
+            "it is on the list of dead jobs, and {else}, or dismiss it",
+            ("joblane logs {id}", "joblane dlq dismiss {id}"),
+        ),
     ),
-    State.CANCELLED: ("", ("joblane audit {id}", "joblane resubmit {id}")),
-    State.EXPIRED: ("submit it again if it is still wanted", ("joblane resubmit {id}",)),
-    State.SKIPPED: ("", ("joblane resubmit {id}",)),
+    State.CANCELLED: (
+        _Next("resubmit", "", ("joblane audit {id}", "joblane resubmit {id}")),
+        _Next(None, "", ("joblane audit {id}",)),
+    ),
+    State.EXPIRED: (
+        _Next("resubmit", "submit it again if it is still wanted", ("joblane resubmit {id}",)),
+        _Next(None, "{else} if it is still wanted", ()),
+    ),
+    State.SKIPPED: _REPEAT,
     State.STALE: (
-        "its agent was lost, and another job of its key took the slot",
-        ("joblane resubmit {id}",),
+        _Next("resubmit", _TAKEN, ("joblane resubmit {id}",)),
+        _Next(None, f"{_TAKEN}; {{else}}", ()),
     ),
-    State.DISMISSED: ("an operator took it off the list of dead jobs", ("joblane audit {id}",)),
+    State.DISMISSED: (
+        _Next(None, "an operator took it off the list of dead jobs", ("joblane audit {id}",)),
+    ),
     State.PARTIAL_FAILURE: (
-        "correct the cause, then retry the members that failed",
-        ("joblane get --failed {id}", "joblane retry {id}"),
+        _Next(
+            "retry",
+            "correct the cause, then retry the members that failed",
+            ("joblane get --failed {id}", "joblane retry {id}"),
+        ),
+        _Next(
+            "resubmit",
+            "its members cannot be retried: correct the cause, then submit it again",
+            ("joblane get --failed {id}", "joblane resubmit {id}"),
+        ),
+        _Next(None, "{else}", ("joblane get --failed {id}",)),
     ),
 }
-"""What follows each end, and the commands for it."""
+"""What follows each end: the first entry of which the API takes the operation."""
 
 
 def explain_ended(s: Situation) -> Iterator[Reason]:
     """Reasons of a job that has ended."""
     head = s.head
-    then, commands = _next(head)
+    then, commands = _next(s)
     text = f"{head.state} at {at(head.timeline[-1].at_ms, s.now_ms)}: {head.reason}"
     if then:
         text += f"; {then}"
@@ -71,38 +134,69 @@ def explain_ended(s: Situation) -> Iterator[Reason]:
         )
 
 
-def _next(head: Head) -> tuple[str, tuple[str, ...]]:
-    then, commands = _NEXT[head.state]
-    if head.group is not None and head.state is State.FAILED:
-        then, commands = _NEXT[State.PARTIAL_FAILURE]
-    elif head.group is not None and head.state is State.COMPLETED:
+def _next(s: Situation) -> tuple[str, tuple[str, ...]]:
+    head, state = s.head, s.head.state
+    possible, otherwise = offers(head, s.now_ms), _PASSED
+    if "resubmit" in possible and (refused := _not_admitted(s)) is not None:
+        possible, otherwise = possible - {"resubmit"}, refused
+    if head.member_of is not None:
+        then = ""
+        if state in RETRIABLE:
+            how = "is retried with it" if "retry" in possible else "cannot be retried"
+            then = f"it is a member of a group, and {how}"
+        return then, (f"joblane logs {head.job_id}", f"joblane get {head.member_of.group_id}")
+    if head.group is not None and state is State.FAILED:
+        state = State.PARTIAL_FAILURE
+    found = next(each for each in _NEXT[state] if each.needs is None or each.needs in possible)
+    commands = found.commands
+    if head.group is not None and state is State.COMPLETED:
         commands = ("joblane get {id}",)
-    elif head.member_of is not None:
-        group = head.member_of.group_id
-        retry = head.state in {State.FAILED, State.DEAD}
-        then = "it is a member of a group, and is retried with it" if retry else ""
-        return then, (f"joblane logs {head.job_id}", f"joblane get {group}")
-    return then, tuple(command.format(id=head.job_id) for command in commands)
+    text = found.text.replace("{else}", otherwise)
+    return text, tuple(command.format(id=head.job_id) for command in commands)
+
+
+def _not_admitted(s: Situation) -> str | None:
+    """Why joblane.toml of now refuses the same submission; None if nothing is known against it."""
+    if s.queue is None:
+        return None
+    name = s.head.queue
+    if not s.queue.declared:
+        return f"queue {name} is not this tenant's any more: submit it to another queue"
+    if (found := excess(s.head.spec.resources, s.queue.maxima)) is None:
+        return None
+    field, most = found
+    return f"no fleet of queue {name} gives more than {most:g} of {field}: submit it with less"
 
 
 def _means(head: Head) -> str | None:
     """What the last attempt's outcome says about the next one; None if the reason says it all."""
-    spec, by_code = head.spec, _EXIT_CODES.get(head.exit_code or 0)
+    spec, code = head.spec, head.exit_code or 0
     texts = {
         Outcome.OOM_KILLED: f"it was given {spec.resources.memory} MB of memory: submit it with a "
         "larger memory_mb",
         Outcome.TIMED_OUT: f"it may run for {spec.timeout_s:g} s (timeout_s): submit it with a "
         "longer one",
         Outcome.REFUSED: "it asks for a limit or an isolation that the agent's host lacks",
-        Outcome.PERMANENT: by_code,
-        Outcome.FAILED: by_code,
+        Outcome.PERMANENT: _means_permanent(spec, code),
+        Outcome.FAILED: _EXIT_CODES.get(code),
     }
     return None if head.outcome is None else texts.get(head.outcome)
 
 
+def _means_permanent(spec: Submission, code: int) -> str | None:
+    if code in spec.exit_codes.permanent:
+        return f"its exit_codes say of {code} that another attempt would fail as well"
+    if code == EXIT_PERMANENT:
+        return f"exit code {code} of a handler says that another attempt would fail as well"
+    return None
+
+
 _EXIT_CODES = {
-    EXIT_PERMANENT: f"exit code {EXIT_PERMANENT} says that another attempt would fail as well",
-    127: "exit code 127 often means that the program was not found",
+    EXIT_PERMANENT: f"exit code {EXIT_PERMANENT} is an ordinary failure unless the job's "
+    "exit_codes name it as permanent",
+    EXIT_BLOCKED: f"exit code {EXIT_BLOCKED} is an ordinary failure unless the job has requires, "
+    "has named a condition on its line, or its exit_codes name it as blocked",
+    127: "exit code 127 often means that a program, or what it needs to run, was not found",
     126: "exit code 126 often means that the program cannot be executed",
 }
-"""Of sysexits.h, and of shells and the sandbox."""
+"""What exit codes of an ordinary failure say: of sysexits.h, of shells and of the sandbox."""

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from joblane.deployment.names import LANES
 from joblane.formats.times import rfc3339
 from joblane.job.assigned import overdue, why_silent
+from joblane.job.offers import offers
 from joblane.queue.maxima import excess, read_wanted
+from joblane.queue.settings import READ_EVERY_S
 from joblane.state.lifecycle import State
 from joblane.why import fleets
-from joblane.why.agents import Readiness, is_silent, readiness, takes_none
+from joblane.why.agents import LIST_AGENTS, Readiness, is_silent, readiness, takes_none
 from joblane.why.reason import Fact, Reason
 from joblane.why.situation import Queue, Situation
 from joblane.why.words import at, clock, some, span, without_ids
@@ -132,9 +134,12 @@ def explain_queue_hold(s: Situation) -> Iterator[Reason]:
         since = "" if settings.changed_ms is None else f" since {at(settings.changed_ms, s.now_ms)}"
         by = f" by {settings.changed_by}" if settings.changed_by else ""
         who = "an operator" if s.queue.may_change else "the role platform"
+        new = _read_by_ms(s) > s.now_ms
+        soon = f"; agents read that within {READ_EVERY_S} s" if new else ""
         yield Reason(
             "paused",
-            f"queue {name} is paused{since}{by}: no agent starts its jobs until {who} resumes it",
+            f"queue {name} is paused{since}{by}: no agent starts its jobs until {who} resumes it"
+            f"{soon}",
             {
                 "queue": name,
                 "since_at": None if settings.changed_ms is None else rfc3339(settings.changed_ms),
@@ -158,7 +163,7 @@ def _too_large(s: Situation, queue: Queue) -> Iterator[Reason]:
         f"no fleet of queue {s.head.queue} gives a job more than {most:g} of {field}, and it asks "
         f"for {asked:g}: cancel it, and submit it with less or to another queue",
         {"queue": s.head.queue, "field": field, "asked": asked, "most": most},
-        (f"joblane cancel {s.head.job_id}",),
+        (f"joblane cancel {s.head.job_id}",) if "cancel" in offers(s.head, s.now_ms) else (),
     )
 
 
@@ -255,6 +260,11 @@ def _could_start(s: Situation, able: Readiness) -> Iterator[Reason]:
             f", unless a limit of the queue or of the tenant stops {some(able.uncounted, 'agent')} "
             "whose jobs were too many to count"
         )
+    if (changed := _just_changed(s, f"{where}, so it should start then")) is not None:
+        yield changed
+        return
+    if any(True for _ in note(s)):
+        return  # that explains it
     if waits_s < SOON_S:
         yield Reason(
             "about_to_start",
@@ -262,8 +272,6 @@ def _could_start(s: Situation, able: Readiness) -> Iterator[Reason]:
             {"queue": head.queue, "free": able.free, "waits_s": waits_s, **able.facts},
         )
         return
-    if any(True for _ in note(s)):
-        return  # that explains it
     if own is None:
         seen = "its message may be lost"
     elif own.visible or own.in_flight:
@@ -312,13 +320,17 @@ def _for_one(s: Situation) -> Iterator[Reason]:
     text = f"only agent {head.assigned} may run it: {how}"
     if head.reply_by_ms is not None:
         text += f"; it fails unless it has started by {at(head.reply_by_ms, now_ms)}"
-    yield Reason("assigned_agent", text, facts, (f"joblane agents get {head.assigned}",))
+    look = LIST_AGENTS if row is None else f"joblane agents get {head.assigned}"
+    yield Reason("assigned_agent", text, facts, (look,))
     yield from note(s)
     if row is None or is_silent(row, now_ms) or row.mode is not None or takes_none(row):
         return
     waits_s = _waits_s(s)
     free = row.threads - row.running
-    if free > 0 and waits_s >= SOON_S and head.waits_for is None and not any(explain_queue_hold(s)):
+    held = any(explain_queue_hold(s))
+    if not held and (changed := _just_changed(s, "it should start then")) is not None:
+        yield changed
+    if free > 0 and waits_s >= SOON_S and head.waits_for is None and not held:
         yield Reason(
             "message_lost_hint",
             f"it has waited for {span(waits_s)} although its agent has {some(free, 'slot')} free: "
@@ -330,8 +342,34 @@ def _for_one(s: Situation) -> Iterator[Reason]:
 
 def _waits_s(s: Situation) -> float:
     """Seconds for which the job could have started, if nothing held it up."""
-    since_ms = max(s.head.timeline[-1].at_ms, s.head.next_at_ms or 0)
+    since_ms = max(s.head.timeline[-1].at_ms, s.head.next_at_ms or 0, _read_by_ms(s))
     return max(0.0, (s.now_ms - since_ms) / 1000)
+
+
+def _read_by_ms(s: Situation) -> int:
+    """When agents have read the settings of the queue as they are; 0 if nobody changed them."""
+    changed_ms = None if s.queue is None else s.queue.settings.changed_ms
+    return 0 if changed_ms is None else changed_ms + READ_EVERY_S * 1000
+
+
+def _just_changed(s: Situation, then: str) -> Reason | None:
+    """The settings of the queue, if agents may not have read them yet."""
+    if s.queue is None or _read_by_ms(s) <= s.now_ms:
+        return None
+    settings, name = s.queue.settings, s.head.queue
+    changed_ms = settings.changed_ms or s.now_ms
+    by = f" by {settings.changed_by}" if settings.changed_by else ""
+    return Reason(
+        "settings_changed",
+        f"queue {name} was resumed or given other limits at {at(changed_ms, s.now_ms)}{by}; agents "
+        f"read that within {READ_EVERY_S} s: {then}",
+        {
+            "queue": name,
+            "changed_at": rfc3339(changed_ms),
+            "changed_by": settings.changed_by or None,
+            "read_by_at": rfc3339(_read_by_ms(s)),
+        },
+    )
 
 
 def last_attempt(s: Situation) -> Iterator[Reason]:

@@ -46,6 +46,7 @@ Code = Literal[
     "running_limit",
     "scaler_blind",
     "scaler_silent",
+    "settings_changed",
     "thread_limit",
     "too_large",
 ]
@@ -187,6 +188,11 @@ KINDS: Mapping[Code, Kind] = {
         "SQS's estimates, of all tenants; a lane has no strict order, so the job's place in it is "
         "not known.",
         ("queue", "lane", "in_lane", "in_higher_lanes", "free"),
+    ),
+    "settings_changed": Kind(
+        "An agent has a free slot for it, and the queue was resumed or given other limits so "
+        "lately that agents may not have read it yet.",
+        ("queue", "changed_at", "changed_by", "read_by_at"),
     ),
     "about_to_start": Kind(
         "Nothing holds it up: an agent has a free slot for it.",

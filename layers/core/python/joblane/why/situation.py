@@ -28,6 +28,8 @@ class Queue:
     """What joblane.toml declares."""
     maxima: tuple[Maxima, ...] = ()
     """Those of its fleets."""
+    declared: bool = True
+    """Whether joblane.toml still has it for the job's tenant."""
     may_change: bool = False
     """Whether operators of the caller's tenant may change it; else only the role platform."""
 

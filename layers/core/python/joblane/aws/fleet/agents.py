@@ -14,6 +14,9 @@ SHARDS = 16
 """Partitions that the agents spread over: listing them reads 16 partitions, a page at a time,
 and a fleet of thousands writes 1/16 of its heartbeats to each."""
 
+PER_SHARD = 25
+"""Agents of each partition that a sample for people reads: 400 in all, however many there are."""
+
 _GONE_S = 3600  # the row of an agent that did not delete it expires after an hour
 
 
@@ -211,6 +214,8 @@ def _row(row: Heartbeat, gone_s: int) -> Row:
         "taken": dict(row.taken),
         "surplus": row.surplus_ms,
         "lacks": row.lacks or None,
+        "memory": row.memory_mb,
+        "cores": row.cores,
         "expires_at": row.beat_ms // 1000 + gone_s,
     }
 
@@ -257,4 +262,6 @@ def _heartbeat(row: Row) -> Heartbeat:
         taken=row.get("taken", {}),
         surplus_ms=row.get("surplus"),
         lacks=tuple(row.get("lacks", ())),
+        memory_mb=row.get("memory"),
+        cores=row.get("cores"),
     )

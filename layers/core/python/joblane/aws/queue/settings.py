@@ -1,13 +1,15 @@
-"""Adapter for the `settings` table: the settings of each queue, and the shares of tenants' limits.
+"""Adapter for the `settings` table: settings of queues, shares of limits, the summary of agents.
 
-One item for each queue, written by operators and read by every agent, and one with the shares.
+One item for each queue, written by operators and read by every agent, one with the shares of
+tenants' limits, and one with what the agents of each queue can give, read by submissions.
 """
 
 from collections.abc import Iterable
 
 from joblane.aws.table import ConditionFailed, Row, Store, decode, encode
-from joblane.deployment.names import TENANT_SHARES
+from joblane.deployment.names import AGENTS_SUMMARY, TENANT_SHARES
 from joblane.errors import Changed
+from joblane.fleet.serving import Capabilities, Serving
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.shares import Shares
 from joblane.queue.tenant_shares import TenantShare, TenantShares
@@ -62,6 +64,37 @@ class SettingsStore(Store):
                 tenants={
                     name: {"limit": share.limit, **_shares_row(share.shares)}
                     for name, share in shares.tenants.items()
+                },
+            )
+        except ConditionFailed:
+            return False
+        return True
+
+    def serving(self) -> Serving | None:
+        """Read what the agents of each queue can give; None if it was never written.
+
+        Half a read unit for 4 KB: some hundred queues.
+        """
+        rows = self._table.get_many([{"queue": AGENTS_SUMMARY}])
+        return _serving(rows[0]) if rows else None
+
+    def put_serving(self, serving: Serving, now_ms: int) -> bool:
+        """Store what the agents of each queue can give. False if a later one is stored already.
+
+        requeue                      table                      requeue, a minute later
+        reads the agents
+                                     summary of later  <------  reads the agents, stores
+        store if later  -------->    refused
+        """
+        try:
+            self._table.update(
+                {"queue": AGENTS_SUMMARY},
+                "SET #settled = :settled, #queues = :queues",
+                "attribute_not_exists(#settled) OR #settled < :settled",
+                settled=now_ms,
+                queues={
+                    name: sorted(able.encode() for able in agents)
+                    for name, agents in serving.queues.items()
                 },
             )
         except ConditionFailed:
@@ -159,6 +192,15 @@ def _shares(row: Row) -> Shares:
         last=row.get("last"),
         settled_ms=row["settled"],
         members=row["members"],
+    )
+
+
+def _serving(row: Row) -> Serving:
+    return Serving(
+        {
+            name: frozenset(map(Capabilities.decode, agents))
+            for name, agents in row["queues"].items()
+        }
     )
 
 

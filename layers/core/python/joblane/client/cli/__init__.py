@@ -9,6 +9,7 @@ host.py             agent, doctor
 completion.py       completion, and what shells ask for
 times.py, foreign.py   what people type
 exit_codes.py       exit codes
+signals.py          SIGTERM and SIGHUP
 job/                run, submit, ls, get, logs, wait, why, cancel, retry and the like
 files/              files, outputs, download
 queue/, typed/      queues; types
@@ -27,5 +28,11 @@ def main() -> None:
     # its import. It works without, as it does where click is not installed.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     from joblane.client.cli.app import call  # after the line above
+    from joblane.client.cli.signals import exit_code, handle_signals
 
-    sys.exit(call(sys.argv[1:]))
+    handle_signals()
+    try:
+        code = call(sys.argv[1:])
+    except KeyboardInterrupt as error:
+        code = exit_code(error)
+    sys.exit(code)

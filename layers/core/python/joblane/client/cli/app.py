@@ -24,6 +24,7 @@ from joblane.client.cli.files import files
 from joblane.client.cli.job import change, read, submit, wait, why
 from joblane.client.cli.options import CliSettings
 from joblane.client.cli.queue import queues
+from joblane.client.cli.signals import exit_code
 from joblane.client.cli.text import terminal
 from joblane.client.cli.top import top
 from joblane.client.cli.typed import types
@@ -47,7 +48,7 @@ class Commands(TyperGroup):
             terminal.explain(error)
             raise typer.Exit(exit_codes.of_error(error)) from error
         except KeyboardInterrupt as error:
-            raise typer.Exit(exit_codes.INTERRUPTED) from error
+            raise typer.Exit(exit_code(error)) from error
         except BrokenPipeError as error:
             terminal.discard()
             raise typer.Exit(exit_codes.BROKEN_PIPE) from error

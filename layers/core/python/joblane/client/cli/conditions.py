@@ -41,8 +41,8 @@ def ls(
 def down(ctx: typer.Context, app: App, *, reason: Reason = "", json: Json = False) -> None:
     """Declare an application down, for 48 h at most.
 
-    Jobs that require the application do not start. Jobs that exit with 75 and name no condition
-    wait for app:QUEUE.
+    Jobs that require the application do not start. Jobs that are blocked by their exit code and
+    name no condition wait for app:QUEUE.
     """
     _declare(ctx, app, "down", reason, as_json=json)
 

@@ -43,6 +43,7 @@ Exit codes
    77  not logged in, or access denied (401, 403)
    78  URL, token, profile or agent missing or invalid
   130  interrupted (Ctrl-C)
+  129, 143  ended by SIGHUP, SIGTERM
   141  the reader of the output closed it"""
 
 RUN_EPILOG: Final = """\b
@@ -52,6 +53,7 @@ Exit codes
   128+N  signal N ended the job (137: killed, for example by its memory limit)
    70  the job ended without an exit code: it never ran, or its agent was lost
   130  interrupted (Ctrl-C); a line on stderr says whether the job is still running
+  129, 143, 141  SIGHUP, SIGTERM or a closed pipe ended the command; the same line on stderr
     1  of a group (--target _all or a label) or of --each: not all jobs completed, or no agent
        matched; 0 if all completed
    64, 66, 69, 74, 76, 77, 78  as in `joblane --help`"""

@@ -4,14 +4,15 @@
     day       = YYYY-MM-DD | today | tomorrow | yesterday | monday .. sunday
     clock     = HH:MM[:SS] | Ham | H:MMpm
     zone      = Z | UTC | +HH:MM | a name of the tz database, such as Europe/Berlin
-    duration  = a number and s, m, h, d or w, one or several: 90s, 1h30m, 1.5d
+    duration  = a number and a unit, one or several: 90s, 1h30m, 1.5d, 5 minutes, 1 hour 30 min
 
 Without a zone it is the machine's. A duration is from now: back for a time to look at (`1h`,
-`1h ago`, `-1h`), ahead for a time to run at (`+5m`, `5m`, `in 5m`). docs/decisions/1652 says why
-there is no library.
+`1h ago`, `-1h`), ahead for a time to run at (`+5m`, `5m`, `in 5 minutes`). docs/decisions/1652 says
+why there is no library.
 """
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Literal
 
@@ -27,8 +28,9 @@ UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
-_PART = r"[0-9]{1,9}(?:\.[0-9]{1,6})?[smhdw]"
-_DURATION = re.compile(rf"(?:{_PART})+", re.ASCII)
+_UNIT = r"s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?|w(?:eeks?)?"
+_PART = rf"([0-9]{{1,9}}(?:\.[0-9]{{1,6}})?) ?({_UNIT})(?![a-z])"
+_DURATION = re.compile(rf"{_PART}(?: ?{_PART})*", re.ASCII)
 _CLOCK = re.compile(
     r"(?P<hour>[0-9]{1,2})(?::(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2}))?)?(?P<half>am|pm)?",
     re.ASCII,
@@ -49,6 +51,16 @@ class NotATime(ValueError):
     """A text that is no time; the message says why."""
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time that was understood."""
+
+    at: datetime
+    """Aware."""
+    skipped: datetime | None = None
+    """The time of day that was asked for, if clocks skip it that day; `at` is when they go on."""
+
+
 def utc_time(
     option: str,
     text: str | None,
@@ -65,16 +77,21 @@ def utc_time(
         return None
     current = datetime.now(UTC)
     try:
-        found, exact = moment(text, current, way), _UTC_TEXT.fullmatch(text) is not None
+        understood, exact = moment(text, current, way), _UTC_TEXT.fullmatch(text) is not None
     except NotATime as error:
         raise typer.BadParameter(f"{option} {text!r} {error}; examples: {_EXAMPLES[way]}") from None
+    found = understood.at
     if in_future and found <= current:
         said = text if exact else f"{text} ({_utc(found)})"
         raise typer.BadParameter(f"{option} {said} is not in the future: it is {_utc(current)} now")
     if exact:
         return text
     if way == "ahead" or not _is_duration(text):
-        terminal.note(f"{option} is {_utc(found)} ({_local(found)}, {_distance(found, current)})")
+        moved = ""
+        if understood.skipped is not None:
+            moved = f": clocks are put forward over {understood.skipped:%H:%M:%S} then"
+        shown = f"{_utc(found)} ({_local(found)}, {_distance(found, current)})"
+        terminal.note(f"{option} is {shown}{moved}")
     return _utc(found)
 
 
@@ -85,7 +102,7 @@ def seconds(option: str, text: str | None) -> float | None:
     """
     if text is None:
         return None
-    wanted = text.strip().lower()
+    wanted = _normal(text).lower()
     if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,6})?", wanted, re.ASCII):
         return float(wanted)
     if not _DURATION.fullmatch(wanted):
@@ -100,32 +117,52 @@ def one_duration(seconds_s: float | None, text: str | None) -> float | None:
     return seconds_s if text is None else seconds("--timeout", text)
 
 
-def moment(text: str, now: datetime, way: Way) -> datetime:
+def moment(text: str, now: datetime, way: Way) -> Moment:
     """Read a time; `now` is aware. Raises NotATime."""
-    wanted = " ".join(text.split())
+    wanted = _normal(text)
+    try:
+        found = _moment(wanted, now, way)
+        found.at.astimezone()  # it is shown in the machine's zone
+    except NotATime:
+        raise
+    except (ValueError, OverflowError, OSError):  # the last two: the calendar's ends
+        raise NotATime("does not exist") from None
+    return found
+
+
+def _normal(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _moment(wanted: str, now: datetime, way: Way) -> Moment:
+    """As `moment`; also raises what `datetime` does for a time that does not exist."""
     low = wanted.lower()
     if low == "now":
-        return now
+        return Moment(now)
     if _is_duration(low):
-        return _away(low, now, way)
+        return Moment(_away(low, now, way))
     if (iso := _ISO.fullmatch(wanted.upper())) is not None:
-        return _iso(*iso.groups())
+        day, clock, zone = iso.groups()
+        clock = re.sub(r"^([0-9]):", r"0\1:", clock)
+        return _in_zone(datetime.fromisoformat(f"{day}T{clock}"), _zone(zone or ""))
     return _parse_named(wanted, now, way)
 
 
+def _bare(text: str) -> str:
+    return text.removeprefix("in ").removesuffix(" ago").lstrip("+-").strip()
+
+
 def _is_duration(text: str) -> bool:
-    bare = text.strip().lower().removeprefix("in ").removesuffix(" ago").lstrip("+-")
-    return _DURATION.fullmatch(bare) is not None
+    return _DURATION.fullmatch(_bare(_normal(text).lower())) is not None
 
 
 def _away(text: str, now: datetime, way: Way) -> datetime:
-    bare = text.removeprefix("in ").removesuffix(" ago").lstrip("+-")
     forth = text.startswith(("+", "in "))
     back = text.startswith("-") or text.endswith(" ago")
     if (forth and way == "back") or (back and way == "ahead"):
         raise NotATime(f"is in the {'future' if forth else 'past'}")
     try:
-        distance = timedelta(seconds=_sum_s(bare))
+        distance = timedelta(seconds=_sum_s(_bare(text)))
         found = now + distance if way == "ahead" else now - distance
     except OverflowError:
         raise NotATime("is too far away") from None
@@ -134,39 +171,27 @@ def _away(text: str, now: datetime, way: Way) -> datetime:
 
 def _sum_s(text: str) -> float:
     parts = re.findall(_PART, text, re.ASCII)
-    return sum(float(part[:-1]) * UNITS_S[part[-1]] for part in parts)
+    return sum(float(number) * UNITS_S[unit[0]] for number, unit in parts)
 
 
-def _iso(day: str, clock: str, zone: str | None) -> datetime:
-    try:
-        return _in_zone(datetime.fromisoformat(f"{day}T{clock}"), _zone(zone or ""))
-    except ValueError as error:
-        raise NotATime(str(error) if isinstance(error, NotATime) else "does not exist") from None
-
-
-def _parse_named(text: str, now: datetime, way: Way) -> datetime:
+def _parse_named(text: str, now: datetime, way: Way) -> Moment:
     """A day, a time of day, and a zone; each may be missing, the first two not both."""
     words = text.split(" ")
     day = words.pop(0) if _is_day(words[0]) else None
     clock = words.pop(0) if words and _CLOCK.fullmatch(words[0].lower()) else None
     if (day is None and clock is None) or len(words) > 1:
         raise NotATime("is not a time")
+    hour, minute, second = (0, 0, 0) if clock is None else _clock(clock.lower())
     zone = _zone(words[0] if words else "")
     here = now.astimezone(zone).replace(tzinfo=None)
-    hour, minute, second = (0, 0, 0) if clock is None else _clock(clock.lower())
-    try:
-        start = _day(day, here, way).replace(hour=hour, minute=minute, second=second, microsecond=0)
-        found = _in_zone(start, zone)
-        if day is None or day.lower() in WEEKDAYS:
-            days = 1 if day is None else 7
-            if way == "ahead" and found <= now:
-                found = _in_zone(start + timedelta(days=days), zone)
-            if way == "back" and found > now:
-                found = _in_zone(start - timedelta(days=days), zone)
-    except NotATime:
-        raise
-    except (ValueError, OverflowError):
-        raise NotATime("does not exist") from None
+    start = _day(day, here, way).replace(hour=hour, minute=minute, second=second, microsecond=0)
+    found = _in_zone(start, zone)
+    if day is None or day.lower() in WEEKDAYS:
+        days = 1 if day is None else 7
+        if way == "ahead" and found.at <= now:
+            return _in_zone(start + timedelta(days=days), zone)
+        if way == "back" and found.at > now:
+            return _in_zone(start - timedelta(days=days), zone)
     return found
 
 
@@ -223,13 +248,29 @@ def _zone(name: str) -> tzinfo | None:
         raise NotATime(f"names the time zone {name}, which this machine does not know") from None
 
 
-def _in_zone(naive: datetime, zone: tzinfo | None) -> datetime:
-    """Put a time into a zone. Raises NotATime for one that clocks skip when summer time begins."""
+def _in_zone(naive: datetime, zone: tzinfo | None) -> Moment:
+    """Put a time into a zone. One that clocks skip there becomes the time at which they go on.
+
+    So do schedules: a job at 2:30 runs at 3:00 on the day when summer time begins.
+    """
+    found = _instant(naive, zone)
+    if found.astimezone(zone).replace(tzinfo=None) == naive:
+        return Moment(found)
+    # With the offset of before the jump it would lie after it, with the other one before it.
+    before, after = sorted((found, _instant(naive.replace(fold=1), zone)))
+    offset = before.astimezone(zone).utcoffset()
+    while after - before > timedelta(seconds=1):
+        middle = (before + (after - before) / 2).replace(microsecond=0)
+        if middle.astimezone(zone).utcoffset() == offset:
+            before = middle
+        else:
+            after = middle
+    return Moment(after, skipped=naive)
+
+
+def _instant(naive: datetime, zone: tzinfo | None) -> datetime:
     aware = naive.astimezone() if zone is None else naive.replace(tzinfo=zone)
-    found = aware.astimezone(UTC)
-    if found.astimezone(zone).replace(tzinfo=None) != naive:
-        raise NotATime("does not exist: clocks are put forward then")
-    return found
+    return aware.astimezone(UTC)
 
 
 def _utc(moment: datetime) -> str:

@@ -2,12 +2,13 @@
 
 import os
 import threading
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from joblane.client.calls import ApiCall, C, Call, Caller, Send, Work
-from joblane.client.errors import InputError
+from joblane.client.errors import DownloadError, InputError
 from joblane.client.files.models import (
     Input,
     InputFile,
@@ -30,15 +31,23 @@ class Files(Caller[C]):
 
     @ApiCall
     def put(
-        self, inputs: Sequence[Input], *, progress: TransferProgress | None = None
+        self,
+        inputs: Sequence[Input],
+        *,
+        exclude: Sequence[str] = (),
+        progress: TransferProgress | None = None,
     ) -> Call[Uploaded]:
         """Upload the files that are not there yet.
 
-        `inputs` as in `submit`. The `files` of the result may be the `inputs` of many
-        submissions, which then read and send nothing. An upload that was interrupted continues
-        with the files that are missing. Raises `FileError`, which names the file.
+        `inputs` as in `submit`. Below directories, what a glob of `exclude` matches is left out:
+        its path in the job or, without a slash, its name, such as `node_modules` or `*.pyc`. The
+        `files` of the result may be the `inputs` of many submissions, which then read and send
+        nothing. An upload that was interrupted continues with the files that are missing. Raises
+        `FileError`, which names the file.
         """
-        return _upload(inputs, progress or NoProgress())
+        if isinstance(exclude, str):
+            raise InputError("exclude must be a list of globs")
+        return _upload(inputs, progress or NoProgress(), exclude)
 
     @ApiCall
     def standard_input(
@@ -88,7 +97,8 @@ class FileCalls:
         `submitted` is what this program submitted the job with: its `outputs` count as `paths` do,
         and files that are as its `inputs` has them are replaced.
 
-        Raises `NotFoundError`; `FileError` when a path selects nothing or a file cannot be written.
+        Raises `NotFoundError`; `FileError` when a path selects nothing or the directory cannot be
+        made; `DownloadError` when files could not be written, after all others were.
         """
         from joblane.client.files import download as files
 
@@ -97,24 +107,31 @@ class FileCalls:
         outputs = yield from files.list_outputs(job_id)
         chosen = files.select(outputs.files, paths)
         told, stop = progress or NoProgress(), threading.Event()
-        care, kept = files.Care.of(paths, submitted or {}, replace=replace), dict[str, str]()
+        care = files.Care.of(paths, submitted or {}, replace=replace)
+        kept, failed = dict[str, str](), dict[str, str]()
 
         def run(send: Send) -> None:
             try:
                 every = len(chosen) == len(outputs.files)
                 links = files.Links(job_id, send, all_files=every)
-                kept.update(files.download(chosen, to, links, stop, told, care))
+                found = files.download(chosen, to, links, stop, told, care)
+                kept.update(found.kept)
+                failed.update(found.failed)
             finally:
                 told.end()
 
         yield Work(run, stop.set)
-        return Outputs(
-            [file for file in chosen if file.path not in kept],
+        written = Outputs(
+            [file for file in chosen if file.path not in kept.keys() | failed.keys()],
             outputs.unmatched,
             outputs.skipped,
             outputs.skipped_count,
             sorted(kept.items()),
+            sorted(failed.items()),
         )
+        if failed:
+            raise DownloadError(written)
+        return written
 
 
 def with_uploads(fields: Mapping[str, Any]) -> Call[dict[str, Any]]:
@@ -125,6 +142,8 @@ def with_uploads(fields: Mapping[str, Any]) -> Call[dict[str, Any]]:
     inputs: Sequence[Input] = fields.get("inputs") or ()
     if inputs:
         uploaded = yield from _upload(inputs, NoProgress())
+        for name, why in uploaded.left_out:
+            warnings.warn(f"{name} is left out of the job's inputs: {why}", stacklevel=2)
         given["inputs"] = [file.field() for file in uploaded.files]
     if fields.get("stdin") is not None:
         given |= yield from stdin_fields(fields["stdin"], NoProgress())
@@ -156,7 +175,9 @@ def stdin_fields(given: StandardInput, progress: TransferProgress) -> Call[dict[
     return fields
 
 
-def _upload(inputs: Sequence[Input], progress: TransferProgress) -> Call[Uploaded]:
+def _upload(
+    inputs: Sequence[Input], progress: TransferProgress, exclude: Sequence[str] = ()
+) -> Call[Uploaded]:
     from joblane.client.files.scan import Named, scan
     from joblane.client.files.upload import digests, upload
 
@@ -176,7 +197,7 @@ def _upload(inputs: Sequence[Input], progress: TransferProgress) -> Call[Uploade
     stop = threading.Event()
 
     def run(send: Send) -> Uploaded:
-        found = scan(named)
+        found = scan(named, exclude)
         try:
             hashes = digests(found.files, stop, progress)
             sources = {hashes[at]: file for at, file in enumerate(found.files)}
@@ -187,7 +208,7 @@ def _upload(inputs: Sequence[Input], progress: TransferProgress) -> Call[Uploade
             InputFile(file.remote, hashes[at], file.mode, file.size)
             for at, file in enumerate(found.files)
         ]
-        return Uploaded([*there, *files], sent, found.empty)
+        return Uploaded([*there, *files], sent, found.empty, found.left_out)
 
     uploaded: Uploaded = yield Work(run, stop.set)
     return uploaded

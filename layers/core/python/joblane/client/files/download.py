@@ -1,11 +1,12 @@
 """Output files of a job: their list, and writing them into a directory."""
 
+import errno
 import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 from urllib.parse import quote
 
@@ -15,13 +16,16 @@ from joblane.client.errors import AnswerError, FileError
 from joblane.client.files.destination import Destination, InTheWay
 from joblane.client.files.models import IS_HERE, OutputFile, Outputs, TransferProgress
 from joblane.client.files.storage import SignatureExpired, Storage
-from joblane.client.files.threads import for_each
+from joblane.client.files.threads import Stopped, for_each
 from joblane.client.log_calls import job_path
 from joblane.files.globs import Glob
 from joblane.files.paths import Tree, check_path
 
 SIGNED = 3
 """How often a download is signed again that S3 has refused."""
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Errors that all further files would have as well, each after its download."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MODE = re.compile(r"0?[0-7]{3}")
@@ -114,6 +118,16 @@ class Care:
         return not (self.replace or mine)
 
 
+@dataclass(frozen=True, slots=True)
+class NotWritten:
+    """Files that a download has not written: the reason of each, by its path."""
+
+    kept: dict[str, str]
+    """Those that were not to be written."""
+    failed: dict[str, str]
+    """Those that cannot be written."""
+
+
 def download(
     files: Sequence[OutputFile],
     to: str | os.PathLike[str],
@@ -121,46 +135,70 @@ def download(
     stop: threading.Event,
     progress: TransferProgress,
     care: Care,
-) -> dict[str, str]:
+) -> NotWritten:
     """Write files of a job below `to`. Raises `FileError`, `AnswerError`, `UnreachableError`.
 
-    Nothing is written if one of the paths is not allowed. Returns why files were not written, by
-    their paths.
+    Nothing is written if one of the paths is not allowed. A file that cannot be written keeps no
+    other one from it, unless the disk is full.
     """
     check(files)
     kept = {file.path: why for file in files if (why := care.hides(file)) is not None}
     files = [file for file in files if file.path not in kept]
     progress.start("downloading", len(files), sum(file.size for file in files))
-    storage, destination = Storage(stop, progress), Destination(to)
+    fetcher = _Fetcher(Destination(to), Storage(stop, progress), links, progress, care, kept)
+    try:
+        for_each(fetcher.fetch, files, stop)
+    finally:
+        fetcher.storage.close()
+        fetcher.destination.close()
+    return NotWritten(fetcher.kept, fetcher.failed)
 
-    def fetch(file: OutputFile) -> None:
-        there = destination.digest(file.path)
-        if care.keeps(file, there):
-            kept[file.path] = IS_HERE
-            progress.add(file.size, 1)
+
+@dataclass(frozen=True, slots=True)
+class _Fetcher:
+    """Writes files one by one; called by several threads."""
+
+    destination: Destination
+    storage: Storage
+    links: Links
+    progress: TransferProgress
+    care: Care
+    kept: dict[str, str]
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def fetch(self, file: OutputFile) -> None:
+        """Write a file, or note why not. Raises what ends the download of all."""
+        try:
+            self._write(file)
+        except Stopped:
+            raise
+        except FileError as error:
+            if isinstance(cause := error.__cause__, OSError) and cause.errno in _FULL:
+                raise
+            self.failed[file.path] = str(error)
+
+    def _write(self, file: OutputFile) -> None:
+        there = self.destination.digest(file.path)
+        if self.care.keeps(file, there):
+            self.kept[file.path] = IS_HERE
+            self.progress.add(file.size, 1)
             return
-        begin = destination.begin(file.path, int(file.mode, 8), replace=there is not None)
-        url = links.get_first(file)
+        replaces = there is not None
+        begin = self.destination.begin(file.path, int(file.mode, 8), replace=replaces)
+        url = self.links.get_first(file)
         for left in reversed(range(SIGNED)):
             try:
-                storage.fetch(url, file, begin)
+                self.storage.fetch(url, file, begin)
             except SignatureExpired as error:
                 if not left:
                     raise AnswerError(f"cannot download {file.path}: {error}") from error
-                url = links.another(file)
+                url = self.links.another(file)
             except InTheWay:  # it came while this was written
-                kept[file.path] = IS_HERE
+                self.kept[file.path] = IS_HERE
                 return
             else:
-                progress.add(0, 1)
+                self.progress.add(0, 1)
                 return
-
-    try:
-        for_each(fetch, files, stop)
-    finally:
-        storage.close()
-        destination.close()
-    return kept
 
 
 def _spells(text: str, path: str) -> bool:

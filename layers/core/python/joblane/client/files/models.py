@@ -76,7 +76,9 @@ class Outputs:
     skipped_count: int = 0
     """Number of all paths that were not collected."""
     kept: Sequence[tuple[str, str]] = ()
-    """Files that a download has not written, each with the reason."""
+    """Files that a download was not to write, each with the reason."""
+    failed: Sequence[tuple[str, str]] = ()
+    """Files that a download could not write, each with the error; of a `DownloadError` only."""
 
     @property
     def size(self) -> int:
@@ -93,6 +95,8 @@ class Uploaded:
     """Number of files that were not there and were sent."""
     empty: Sequence[str] = field(default=())
     """Directories without files, which are left out."""
+    left_out: Sequence[tuple[str, str]] = field(default=())
+    """Links and special files below directories that no job can get, each with the reason."""
 
 
 class TransferProgress(Protocol):

@@ -2,13 +2,14 @@
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from joblane.client.errors import FileError
 from joblane.client.files.models import MAX_FILE_BYTES, MAX_INPUTS
-from joblane.client.files.reading import LocalFile, identity
+from joblane.client.files.reading import LocalFile, copy_of, identity
+from joblane.files.globs import Glob
 from joblane.files.paths import MAX_DEPTH, check_path
 
 Named = str | os.PathLike[str] | tuple[str | os.PathLike[str], str]
@@ -22,22 +23,26 @@ class Scan:
     files: list[LocalFile]
     empty: list[str]
     """Directories without files, which jobs do not get."""
+    left_out: list[tuple[str, str]]
+    """What else there is below directories and no job can get, each with the reason."""
 
 
-def scan(named: Iterable[Named]) -> Scan:
+def scan(named: Iterable[Named], exclude: Sequence[str] = ()) -> Scan:
     """Find the regular files that paths name, with their places in the work directory of the job.
 
     A directory stands for all files below it. Without a path of the job, a relative path keeps its
     directories; an absolute one, and one with `..`, becomes its last component. A link below a
-    directory stands for the regular file in that directory that it leads to. Raises `FileError`,
-    which names the file, for any other link, for devices, pipes and sockets, for names that a job
-    cannot have, and for too many or too large files.
+    directory stands for the regular file in that directory that it leads to; any other link is left
+    out, as are devices, pipes and sockets. Left out below directories is also what a glob of
+    `exclude` matches: its path in the job or, without a slash, its name. Raises `FileError`, which
+    names the file, for what was named and is no file, for names that a job cannot have, for what
+    cannot be read, and for too many or too large files.
     """
     found: dict[str, LocalFile] = {}
-    empty: list[str] = []
+    below = _Below(tuple(map(_parse_exclusion, exclude)))
     for each in named:
         local, remote = each if isinstance(each, tuple) else (each, None)
-        for file in _below(os.fspath(local), remote, empty):
+        for file in below.find(os.fspath(local), remote):
             other = found.setdefault(file.remote, file)
             if other is not file and other.path != file.path:
                 raise FileError(
@@ -46,11 +51,20 @@ def scan(named: Iterable[Named]) -> Scan:
                 )
             if len(found) > MAX_INPUTS:
                 raise FileError(
-                    f"more than {MAX_INPUTS:,} files; put them into one archive, which the job"
-                    " unpacks"
+                    f"more than {MAX_INPUTS:,} files; exclude some, or put them into one archive,"
+                    " which the job unpacks"
                 )
     _check_tree(found)
-    return Scan(list(found.values()), empty)
+    return Scan(list(found.values()), below.empty, below.left_out)
+
+
+def _parse_exclusion(text: str) -> Glob:
+    """Raises `FileError` for what is no glob."""
+    glob = text.removeprefix("./").rstrip("/")
+    try:
+        return Glob.parse(glob if "/" in glob else f"**/{glob}")
+    except ValueError as error:
+        raise FileError(f"{show(text)} excludes nothing: it {error}") from error
 
 
 def show(name: str) -> str:
@@ -58,80 +72,106 @@ def show(name: str) -> str:
     return name if name.isprintable() else repr(name)
 
 
-def _below(local: str, remote: str | None, empty: list[str]) -> Iterator[LocalFile]:
-    if not local or "\0" in local:
-        raise FileError("the path of an input file is empty" if not local else "no path has a NUL")
-    try:
-        root = os.path.realpath(local, strict=True)
-        found = os.stat(local)  # noqa: PTH116 - of a path as it is, with its slash
-    except OSError as error:
-        raise FileError(f"cannot read {show(local)}: {error.strerror}") from error
-    place = _default_place(local) if remote is None else _place(remote)
-    if not stat.S_ISDIR(found.st_mode):
-        if remote is not None and (place == "" or remote.endswith("/")):
-            place = f"{place}/{_last(local)}".removeprefix("/")
-        yield _file(root, local, place, found)
-        return
-    if local.endswith("/"):
-        local = local.rstrip("/") or "/"
-    try:
-        descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise FileError(f"cannot read {show(local)}: {error.strerror}") from error
-    yield from _Directory(root, empty).files(descriptor, root, local, place)
-
-
 @dataclass(frozen=True, slots=True)
-class _Directory:
-    """A directory that was named; links may lead to files in it."""
+class _Below:
+    """Finds files, and collects what is left out."""
 
-    root: str
-    empty: list[str]
+    exclude: tuple[Glob, ...]
+    empty: list[str] = field(default_factory=list)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
 
-    def files(self, descriptor: int, path: str, name: str, place: str) -> Iterator[LocalFile]:
-        """Yield the files below a directory in it, in the order of names; closes the descriptor.
+    def find(self, local: str, remote: str | None) -> Iterator[LocalFile]:
+        """Yield the file or the files of a directory that was named."""
+        if not local or "\0" in local:
+            raise FileError(
+                "the path of an input file is empty" if not local else "no path has a NUL"
+            )
+        try:
+            root = os.path.realpath(local, strict=True)
+            found = os.stat(local)  # noqa: PTH116 - of a path as it is, with its slash
+        except OSError as error:
+            raise FileError(f"cannot read {show(local)}: {error.strerror}") from error
+        place = _default_place(local) if remote is None else _place(remote)
+        if not stat.S_ISDIR(found.st_mode):
+            if remote is not None and (place == "" or remote.endswith("/")):
+                place = f"{place}/{_last(local)}".removeprefix("/")
+            yield _file(root, local, place, found)
+            return
+        if local.endswith("/"):
+            local = local.rstrip("/") or "/"
+        try:
+            descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise FileError(f"cannot read {show(local)}: {error.strerror}") from error
+        yield from self._files(_Place(root, local, place), descriptor, root)
 
-        Directories are opened below one another, without links: one that is replaced by a link
-        meanwhile is an error.
+    def _files(self, there: "_Place", descriptor: int, root: str) -> Iterator[LocalFile]:
+        """Yield the files below a directory, in the order of names; closes the descriptor.
+
+        Links may lead to files in `root`. Directories are opened below one another, without links:
+        one that is replaced by a link meanwhile is an error.
         """
         try:
             entries = sorted(os.listdir(descriptor))
             if not entries:
-                self.empty.append(name)
+                self.empty.append(there.name)
             for entry in entries:
-                here = f"{path}/{entry}".replace("//", "/", 1)
-                named = f"{name}/{entry}".removeprefix("./").replace("//", "/", 1)
-                there = f"{place}/{entry}".removeprefix("/")
+                here = there.below(entry)
+                if any(glob.matches(here.remote) for glob in self.exclude):
+                    continue
                 found = os.stat(entry, dir_fd=descriptor, follow_symlinks=False)
                 if stat.S_ISDIR(found.st_mode):
-                    if there.count("/") >= MAX_DEPTH:
-                        raise FileError(f"{show(named)[:200]}: more than {MAX_DEPTH} directories")
+                    if here.remote.count("/") >= MAX_DEPTH:
+                        raise FileError(
+                            f"{show(here.name)[:200]}: more than {MAX_DEPTH} directories"
+                        )
                     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-                    below = os.open(entry, flags, dir_fd=descriptor)
-                    yield from self.files(below, here, named, there)
-                elif stat.S_ISLNK(found.st_mode):
-                    yield self._follow_link(here, named, there)
+                    yield from self._files(here, os.open(entry, flags, dir_fd=descriptor), root)
                 else:
-                    yield _file(here, named, there, found)
+                    file = _find_file(here, found, root)
+                    if isinstance(file, str):
+                        self.left_out.append((show(here.name), file))
+                    else:
+                        yield file
         except OSError as error:
-            raise FileError(f"cannot read {show(name)}: {error.strerror}") from error
+            raise FileError(f"cannot read {show(there.name)}: {error.strerror}") from error
         finally:
             os.close(descriptor)
 
-    def _follow_link(self, here: str, name: str, place: str) -> LocalFile:
-        try:
-            target = os.path.realpath(here, strict=True)
-            found = os.stat(target, follow_symlinks=False)  # noqa: PTH116
-        except OSError as error:
-            raise FileError(f"the link {show(name)} leads nowhere: {error.strerror}") from error
-        if not PurePosixPath(target).is_relative_to(self.root):
-            raise FileError(
-                f"the link {show(name)} leads out of the directory, to {show(target)}; name that"
-                " file itself, as LOCAL:REMOTE"
-            )
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A file or directory: where it is, as the caller names it, and its path in the job."""
+
+    path: str
+    name: str
+    remote: str
+
+    def below(self, entry: str) -> "_Place":
+        """Return the place of an entry of this directory."""
+        return _Place(
+            f"{self.path}/{entry}".replace("//", "/", 1),
+            f"{self.name}/{entry}".removeprefix("./").replace("//", "/", 1),
+            f"{self.remote}/{entry}".removeprefix("/"),
+        )
+
+
+def _find_file(here: _Place, found: os.stat_result, root: str) -> LocalFile | str:
+    """Return the file that is there, or that a link leads to; or why no job can have it."""
+    if not stat.S_ISLNK(found.st_mode):
         if not stat.S_ISREG(found.st_mode):
-            raise FileError(f"the link {show(name)} leads to what is not a regular file")
-        return _file(target, name, place, found)
+            return "it is not a regular file or a directory"
+        return _file(here.path, here.name, here.remote, found)
+    try:
+        target = os.path.realpath(here.path, strict=True)
+        found = os.stat(target, follow_symlinks=False)  # noqa: PTH116
+    except OSError as error:
+        return f"it is a link that leads nowhere: {error.strerror}"
+    if not PurePosixPath(target).is_relative_to(root):
+        return f"it is a link that leads out of the directory, to {show(target)}"
+    if not stat.S_ISREG(found.st_mode):
+        return "it is a link to what is not a regular file"
+    return _file(target, here.name, here.remote, found)
 
 
 def _file(path: str, name: str, place: str, found: os.stat_result) -> LocalFile:
@@ -146,7 +186,9 @@ def _file(path: str, name: str, place: str, found: os.stat_result) -> LocalFile:
             f"{show(name)} has {found.st_size:,} bytes; a file has {MAX_FILE_BYTES:,} at most"
         )
     mode = f"{stat.S_IMODE(found.st_mode) & 0o777:04o}"
-    return LocalFile(path, show(name), place, mode, found.st_size, identity(found))
+    copy = copy_of(path, show(name), found)
+    size = found.st_size if copy is None else len(copy)
+    return LocalFile(path, show(name), place, mode, size, identity(found), copy)
 
 
 def _default_place(local: str) -> str:

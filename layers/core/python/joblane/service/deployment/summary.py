@@ -1,10 +1,10 @@
 """Summarize a deployment for a caller: agents, limits, links and prices."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 
-from joblane.aws.fleet.agents import SHARDS, AgentStore
+from joblane.aws.fleet.agents import PER_SHARD, SHARDS, AgentStore
 from joblane.aws.queue.usage import UploadStore, UsageStore
 from joblane.contract.access import SCOPES
 from joblane.contract.principal import Principal
@@ -19,13 +19,11 @@ from joblane.contract.status import (
 )
 from joblane.deployment.limits import LIMITS, Limit, Limits
 from joblane.deployment.names import PLATFORM
+from joblane.fleet.serving import Serving
 from joblane.formats.times import rfc3339
 from joblane.queue.access import open_queues
 from joblane.queue.usage import DAY_MS, MEBIBYTE, Accounts
 from joblane.state.lease import Heartbeat
-
-PER_SHARD = 25
-"""Agents of each of the 16 partitions that are read: 400 in all, however many there are."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ class Summaries:
             jobs=None if accounts is None else count_jobs(accounts),
             limits=() if tenant is None else tuple(self._limits(tenant, accounts, now_ms)),
             agents=count_agents(
-                (row for row in agents if queues & {*row.queues}), now_ms, more=more
+                [row for row in agents if queues & {*row.queues}], queues, now_ms, more=more
             ),
             links=self.links,
             prices={queue: price for queue, price in self.prices.items() if queue in queues},
@@ -94,8 +92,15 @@ class Summaries:
             yield LimitView(limit=limit, allowed=allowed, current=known.get(limit))
 
 
-def count_agents(agents: Iterable[Heartbeat], now_ms: int, *, more: bool) -> AgentCounts:
-    """Count agents and their slots; `more` says that there are agents which are not among them."""
+def count_agents(
+    agents: Collection[Heartbeat], queues: Iterable[str], now_ms: int, *, more: bool
+) -> AgentCounts:
+    """Count agents and their slots, and say what those of each of `queues` lack.
+
+    `more` says that there are agents which are not among them.
+    """
+    serving = Serving.of(agents, now_ms)
+    lacks = {} if more else {queue: serving.lacked(queue) for queue in sorted(queues)}
     alive = [row for row in agents if row.alive(now_ms)]
     taking = [row for row in alive if row.mode is None and row.trouble is None]
     return AgentCounts(
@@ -106,6 +111,7 @@ def count_agents(agents: Iterable[Heartbeat], now_ms: int, *, more: bool) -> Age
         troubled=sum(row.trouble is not None for row in alive),
         cordoned=sum(row.mode is not None for row in alive),
         more=more,
+        lacks={queue: names for queue, names in lacks.items() if names},
     )
 
 

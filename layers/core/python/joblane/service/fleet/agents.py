@@ -82,6 +82,8 @@ def _view(row: Heartbeat, now_ms: int, facts: Facts) -> AgentView:
         version=row.version,
         trouble=row.trouble,
         lacks=row.lacks,
+        memory_mb=row.memory_mb,
+        cores=row.cores,
         state=row.state(now_ms),
         labels=dict(row.labels),
         facts=facts,

@@ -1,6 +1,6 @@
 """Admission: which submissions a tenant may make, and the job that one becomes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from joblane.service.queue.router import QueueRouter
 from joblane.state.retention import PAYLOAD_START_DAYS
 from joblane.state.secret_names import describe_allowed, parse
 from joblane.state.trace import TraceContext
+from joblane.target.match import ANY
 
 if TYPE_CHECKING:
     from joblane.notify.rules import NotifyRules
@@ -34,6 +35,8 @@ class Admission:
     """The most that a job of each queue may ask for, by fleet."""
     fleet_queues: Mapping[str, tuple[str, ...]]
     """The queues that each fleet serves."""
+    without_host_network: Collection[str]
+    """Queues that have fleets, none of which allows the network `host`."""
     types: "Callable[[], TypedAdmission]"
     """Returns what checks typed jobs, which takes long to import."""
     inputs: "Callable[[], InputCheck]"
@@ -61,7 +64,7 @@ class Admission:
         self._check_secrets(by.tenant, spec)
         self._check_conditions(by.tenant, spec)
         queue = self.router.route(by, spec, now_ms)
-        self._check_resources(queue, spec)
+        self._check_fleets(queue, spec)
         if spec.inputs or spec.stdin_file is not None:
             self.inputs().check(by.tenant, spec, now_ms)
         spec = self._add_notify(by.tenant, spec.model_copy(update={"queue": queue}))
@@ -103,10 +106,21 @@ class Admission:
             raise wrong(*refusal)
         return spec
 
-    def _check_resources(self, queue: str, spec: Submission) -> None:
+    def _check_fleets(self, queue: str, spec: Submission) -> None:
+        """Refuse what no fleet of the queue gives; a target may name an agent of no fleet."""
+        if spec.network == "host" and spec.target in {None, ANY}:
+            self._check_host_network(queue)
         if (found := excess(spec.resources, self.maxima.get(queue, ()))) is not None:
             field, most = found
             raise wrong(f"resources.{field}", problem_of(field, most, queue))
+
+    def _check_host_network(self, queue: str) -> None:
+        if queue in self.without_host_network:
+            raise wrong(
+                "network",
+                f"must be none or egress: no fleet of queue {queue} allows host "
+                "(allow_host_network)",
+            )
 
     def _check_conditions(self, tenant: str, spec: Submission) -> None:
         """Refuse quotas of others, and fleets that are unknown or serve no queue of the tenant.

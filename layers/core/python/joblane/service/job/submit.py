@@ -46,8 +46,10 @@ from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.job.idempotency import Claim, IdempotencyKey
 from joblane.job.moves import NotAllowed
+from joblane.job.offers import check_resubmission
 from joblane.job.spec import Batch, Submission, is_broadcast
 from joblane.service.deployment.limit_check import LimitCheck
+from joblane.service.fleet.serving_check import ServingCheck
 from joblane.service.job.admit import Admission
 from joblane.service.job.operations import Gone
 from joblane.service.job.wake_up import message_delay_s, send_wake_up, send_wake_ups
@@ -77,6 +79,7 @@ class Submitter:
     admission: Admission
     keyed: KeyAdmission
     limits: LimitCheck
+    serving: ServingCheck
     targets: "Callable[[], Targets]"
     """Returns what chooses agents, which most requests do not need."""
     now_ms: Callable[[], int]
@@ -109,6 +112,7 @@ class Submitter:
             key is not None and self.keys.is_known(key, now_ms // 1000)
         ):
             raise closed
+        self.serving.look()
         first_id = self._ids(now_ms)
         head = self._make_head(by, spec, first_id, now_ms, trace, resubmit_of=resubmit_of)
         claim = self._claim(key, head.job_id)
@@ -117,19 +121,19 @@ class Submitter:
             if (found := known.get(claim.first_id)) is not None:
                 if isinstance(found, Problem):
                     raise found
-                return self._continue(found), True
+                return self._warn(self._continue(found)), True
         _check_deadline(head, now_ms)
         head = replace(head, job_id=claim.first_id, idempotency_row=key.row if key else None)
         if _is_group_now(head):
             return SubmissionOutcome(self._broadcast(head, now_ms)), claim.repeated
         self.limits.require(by.tenant)
         if is_admitted_now(head):
-            return self._admit(head, key, now_ms), claim.repeated
+            return self._warn(self._admit(head, key, now_ms)), claim.repeated
         (head,) = self._assign([head], now_ms)
         head = self.payloads.keep(head)
         if (delay_s := message_delay_s(head, now_ms)) is not None:
             send_wake_up(self.lanes, head, delay_s)
-        return SubmissionOutcome(self._put(head)), claim.repeated
+        return self._warn(SubmissionOutcome(self._put(head))), claim.repeated
 
     def resubmit(
         self, by: Principal, head: Head, key: IdempotencyKey | None
@@ -141,17 +145,7 @@ class Submitter:
         Raises NotAllowed for a job that has not ended, whose deadline has passed, or that is a
         member of a group, and Gone.
         """
-        if head.member_of is not None:
-            raise NotAllowed(
-                f"the job is a member of group {head.member_of.group_id}: submit that one again, "
-                "or retry the job"
-            )
-        if not head.ended:
-            from joblane.job.refusals import not_ended  # refusals only
-
-            raise NotAllowed(not_ended(head, "resubmitted"))
-        if head.deadline_ms is not None and head.deadline_ms <= self.now_ms():
-            raise NotAllowed("the job's deadline has passed; submit it with another one")
+        check_resubmission(head, self.now_ms())
         try:
             spec = self.payloads.read_whole(head).spec
         except PayloadLost as lost:
@@ -186,6 +180,7 @@ class Submitter:
         known = self._read_known(key, claim, ids) if key and claim.repeated else {}
         if (closed := self.limits.explain_closed(by.tenant)) is not None and not known:
             raise closed
+        self.serving.look()
         admitted = [
             known.get(job_id) or closed or self._parse(by, job, job_id, now_ms, trace)
             for job_id, job in zip(ids, batch.jobs, strict=True)
@@ -207,7 +202,15 @@ class Submitter:
             stored.get(entry.job_id, lacking) if isinstance(entry, Head) else entry
             for entry in admitted
         ]
-        return answers, claim.repeated
+        return [
+            self._warn(answer) if isinstance(answer, SubmissionOutcome) else answer
+            for answer in answers
+        ], claim.repeated
+
+    def _warn(self, outcome: SubmissionOutcome) -> SubmissionOutcome:
+        """Add the warning of a job that no live agent can serve now."""
+        warning = self.serving.warning(outcome.head)
+        return outcome if warning is None else replace(outcome, warning=warning)
 
     def _claim(self, key: IdempotencyKey | None, first_id: str) -> Claim:
         """Give a request its ids. Raises KeyReused if its key was used with another one."""

@@ -58,6 +58,8 @@ class SubmissionOutcome:
     admission: Literal["accepted", "coalesced", "replaced"] = "accepted"
     replaced: str | None = None
     """The job that it replaced."""
+    warning: str | None = None
+    """Why no live agent can serve it now; None if one can, or it is not known."""
 
 
 @dataclass(frozen=True)

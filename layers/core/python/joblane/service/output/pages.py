@@ -33,8 +33,8 @@ class LogPage:
     cursor: Cursor
     complete: bool
     """Whether the job has ended and no more output will come."""
-    full: bool
-    """Whether more output is available now."""
+    more: bool
+    """Whether more can be read now."""
 
     @property
     def records(self) -> list[LogRecord]:
@@ -50,15 +50,17 @@ def log_page(
     `cut` leaves out the first bytes of the first record.
 
     An epoch is complete when as many records as its agent counted were read, so a reader that
-    starts before, during or after the job gets each record once and stops at its end.
+    starts before, during or after the job gets each record once and stops at its end. Of those that
+    one line of the timeline stands for, each is complete at its tail: their agents have counted,
+    and did so when all was stored.
     """
     entries: list[Placed] = []
     room = PAGE_BYTES
-    full = True
+    more = True
     for _ in range(_CALLS_A_PAGE):
         cursor = _behind_silence(head, cursor)
         if cursor.epoch > head.epoch:
-            full = False
+            more = False
             break
         if len(entries) >= limit or room <= 0:
             break
@@ -69,31 +71,35 @@ def log_page(
         for record, at in read.entries:
             cursor = Cursor(cursor.epoch, record.seq, at)
             shown = replace(record, data=record.data[cut:]) if cut else record
-            entries.append(Placed(LogRecord.of(shown, attempt), cursor))
+            entries.append(Placed(LogRecord.of(shown, cursor.epoch, attempt), cursor))
             cut = 0
         cursor = Cursor(cursor.epoch, cursor.seq, read.at)
         end = epoch_end(head, cursor.epoch)
         if end is not None and _is_done(end, cursor.seq, now_ms, at_tail=not read.more):
             if cursor.epoch == head.epoch:
-                return LogPage(entries, cursor, complete=head.ended, full=False)
+                return LogPage(entries, cursor, complete=head.ended, more=False)
             cursor = Cursor(cursor.epoch + 1)
         elif not read.more:
-            full = False
+            more = False
             break
     nothing_comes = head.ended and cursor.epoch > head.epoch
-    return LogPage(entries, cursor, complete=nothing_comes, full=full)
+    return LogPage(entries, cursor, complete=nothing_comes, more=more)
 
 
 def _behind_silence(head: Head, cursor: Cursor) -> Cursor:
-    """Skip epochs without output that another one follows: they have no chunks."""
+    """Skip epochs without output, which have no chunks, up to the newest one."""
     while cursor.seq == 0 and (end := epoch_end(head, cursor.epoch)) is not None:
-        if end.records != 0 or end.last >= head.epoch:
+        following = min(end.last + 1, head.epoch)
+        if end.records != 0 or cursor.epoch >= following:
             break
-        cursor = Cursor(end.last + 1)
+        cursor = Cursor(following)
     return cursor
 
 
 def _is_done(end: EpochEnd, seq: int, now_ms: int, *, at_tail: bool) -> bool:
-    if end.records is not None and seq >= end.records:
-        return True
+    if end.records is not None:
+        if end.first < end.last:
+            return at_tail
+        if seq >= end.records:
+            return True
     return at_tail and now_ms - end.at_ms > SETTLE_MS

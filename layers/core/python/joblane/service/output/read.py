@@ -93,7 +93,7 @@ class JobOutput:
         found = self._find_start(head, start)
         now_ms = int(self.clock() * 1000)
         page = log_page(self.store, head, found.cursor, limit=limit, now_ms=now_ms, cut=found.cut)
-        if not page.full and not page.complete:
+        if not page.more and not page.complete:
             self.at_end(head)
         return page
 
@@ -120,7 +120,7 @@ class JobOutput:
         for wait_s in (*WAITS_S, None):
             page = self.page(head, place, limit)
             place = page.cursor
-            if page.entries or page.complete or page.full or wait_s is None:
+            if page.entries or page.complete or page.more or wait_s is None:
                 break
             left_s = self.may_wait(self.clock())
             if left_s == 0:
@@ -136,4 +136,4 @@ class JobOutput:
             events.append(end_event(head))
         elif page.cursor != (page.entries[-1].cursor if page.entries else start):
             events.append(position_event(page.cursor))
-        return "".join([reconnect_after(AT_ONCE_MS if page.full else retry_ms), *events])
+        return "".join([reconnect_after(AT_ONCE_MS if page.more else retry_ms), *events])

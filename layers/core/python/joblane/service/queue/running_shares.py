@@ -1,17 +1,21 @@
-"""Share out what runs at once, the limits of queues and of tenants, among the live agents."""
+"""Share out what runs at once, the limits of queues and of tenants, among the live agents.
+
+What these agents can give is written down with it, since all of them are read for the shares.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.queue.settings import SettingsStore
+from joblane.fleet.serving import Serving
 from joblane.queue.tenant_shares import share_out_tenants
 from joblane.service.queue.thread_shares import ThreadShares
 
 
 @dataclass(frozen=True)
 class RunningShares:
-    """Shares out limits again where agents have come or gone."""
+    """Shares out limits again where agents have come or gone, and says what agents can give."""
 
     settings: SettingsStore
     agents: AgentStore
@@ -25,7 +29,9 @@ class RunningShares:
 
         Reads the settings, and every agent.
         """
-        sharing = [row for row in self.agents.read_all() if row.shares_limits(now_ms)]
+        agents = list(self.agents.read_all())
+        self._note_serving(Serving.of(agents, now_ms), now_ms)
+        sharing = [row for row in agents if row.shares_limits(now_ms)]
         threads = ThreadShares(self.settings, self.agents)
         changed = threads.refresh(self.queues, sharing, now_ms)
         if not sharing:
@@ -35,3 +41,8 @@ class RunningShares:
         if before is not None and before.same(shares):
             return changed
         return changed + self.settings.put_tenant_shares(shares)
+
+    def _note_serving(self, serving: Serving, now_ms: int) -> None:
+        """Write what the agents of each queue can give, if it has changed."""
+        if self.settings.serving() != serving:
+            self.settings.put_serving(serving, now_ms)

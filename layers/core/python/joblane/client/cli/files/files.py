@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from joblane.client.answers import is_group
+from joblane.client.cli import exit_codes
 from joblane.client.cli.options import JobId, Json, connect
 from joblane.client.cli.short_ids import full_id
 from joblane.client.cli.text import formats, terminal
+from joblane.client.errors import DownloadError
 
 if TYPE_CHECKING:
     from joblane.client.clients import Client
@@ -31,21 +33,35 @@ def files(
     ctx: typer.Context,
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files and directories.")],
     *,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GLOB",
+            help="What to leave out below directories, by its name or its path in the job; can be"
+            " repeated.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Upload files for jobs; print the SHA-256, the size and the path of each.
 
     Existing content is not uploaded again, and an interrupted upload continues with the missing
     files. `run` and `submit` do the same with -i. --json prints
-    {"files": [...], "sent": n}: the entries are the `inputs` of a submission, with their sizes; n
-    files were uploaded.
+    {"files": [...], "sent": n, "left_out": [...]}: the entries are the `inputs` of a submission,
+    with their sizes; n files were uploaded; links and special files were left out.
     """
     from joblane.client.cli.files.options import upload  # few commands have files
     from joblane.client.cli.text.progress_bar import ProgressBar
 
-    found = upload(connect(ctx), list(paths), ProgressBar())
+    found = upload(connect(ctx), list(paths), exclude or (), ProgressBar())
     if json:
-        terminal.document({"files": [asdict(file) for file in found.files], "sent": found.sent})
+        terminal.document(
+            {
+                "files": [asdict(file) for file in found.files],
+                "sent": found.sent,
+                "left_out": [{"path": path, "why": why} for path, why in found.left_out],
+            }
+        )
         return
     for file in found.files:
         terminal.text(f"{file.sha256} {file.size:>12} {formats.printable(file.path)}")
@@ -85,7 +101,8 @@ def download(
     Each appears when its content has arrived and its SHA-256 is right. Nothing is written outside
     of the directory, and links in it are not followed. An existing file is replaced only with
     --replace. A name that begins with a dot is written only if a PATH gives it. Nothing is written
-    below .git. A line on stderr lists what was not written.
+    below .git. A line on stderr lists what was not written. If a file cannot be written, the others
+    are, and the exit code is 74.
     """
     client = connect(ctx)
     found = _download(client, full_id(client, job_id), to, paths or (), replace=replace)
@@ -94,6 +111,8 @@ def download(
     else:
         terminal.text(_summary(found, to))
         _note_missing(found)
+    if found.failed:
+        raise typer.Exit(exit_codes.IO_ERROR)
 
 
 def take_home(
@@ -104,23 +123,25 @@ def take_home(
     *,
     replace: bool,
     as_json: bool,
-) -> None:
+) -> int:
     """Download what a job of `run` has left, and say what it has not. Raises `JoblaneError`.
 
-    `submitted` are the fields of its submission.
+    `submitted` are the fields of its submission. Returns the exit code: not 0 if a file could not
+    be written.
     """
     if is_group(job.data):
         terminal.note(
             "each job of the group has its own output files; joblane get"
             f" {job.id} lists the jobs, joblane download ID their files"
         )
-        return
+        return 0
     if job.data.get("output_files") is None:
-        return  # no attempt came so far
+        return 0  # no attempt came so far
     found = _download(client, job.id, to, (), submitted, replace=replace)
     if as_json:
         terminal.json_line(_document_written(found))
     _note_missing(found)
+    return exit_codes.IO_ERROR if found.failed else 0
 
 
 def _download(
@@ -134,9 +155,12 @@ def _download(
 ) -> "Outputs":
     from joblane.client.cli.text.progress_bar import ProgressBar
 
-    return client.download(
-        job_id, to, paths, replace=replace, submitted=submitted, progress=ProgressBar()
-    )
+    try:
+        return client.download(
+            job_id, to, paths, replace=replace, submitted=submitted, progress=ProgressBar()
+        )
+    except DownloadError as error:
+        return error.outputs
 
 
 def _document(found: "Outputs") -> dict[str, Any]:
@@ -150,7 +174,8 @@ def _document(found: "Outputs") -> dict[str, Any]:
 
 def _document_written(found: "Outputs") -> dict[str, Any]:
     kept = [{"path": path, "why": why} for path, why in found.kept]
-    return {**_document(found), "kept": kept}
+    failed = [{"path": path, "why": why} for path, why in found.failed]
+    return {**_document(found), "kept": kept, "failed": failed}
 
 
 def _summary(found: "Outputs", to: Path) -> str:
@@ -166,6 +191,10 @@ def _note_missing(found: "Outputs") -> None:
         terminal.note(f"{path} was not collected: {why}")
     if more := found.skipped_count - len(found.skipped):
         terminal.note(f"{more} more files were not collected")
+    for _, why in found.failed[:MOST_KEPT]:
+        terminal.note(why)
+    if more := len(found.failed[MOST_KEPT:]):
+        terminal.note(f"{more} more files cannot be written")
     for path, why in found.kept[:MOST_KEPT]:
         terminal.note(f"{path} was not written: {why}")
     if more := len(found.kept[MOST_KEPT:]):

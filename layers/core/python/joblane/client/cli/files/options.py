@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Annotated, Any, cast
 
@@ -12,6 +13,9 @@ from joblane.client.cli.text import terminal
 if TYPE_CHECKING:
     from joblane.client.clients import Client
     from joblane.client.files.models import Input, TransferProgress, Uploaded
+
+MOST_NAMED = 20
+"""Files that were left out, of which each has a line."""
 
 QUIET_S = 2.0
 """After so long without a byte on standard input, a line on stderr says what is waited for."""
@@ -30,6 +34,14 @@ class FileOptions:
             help="File or directory to place in the work directory; can be repeated. Without REMOTE"
             " a relative path keeps its directories, and an absolute one or one with .. becomes its"
             " last component.",
+        ),
+    ] = None
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GLOB",
+            help="With -i: what to leave out below directories, by its name, such as node_modules"
+            " or '*.pyc', or by its path in the job, such as 'src/build/**'; can be repeated.",
         ),
     ] = None
     outputs: Annotated[
@@ -59,6 +71,8 @@ class FileOptions:
         """
         named: list[Input] = [_split_name(text) for text in self.inputs or ()]
         fields: dict[str, Any] = {}
+        if self.exclude and not named:
+            raise typer.BadParameter("--exclude needs -i")
         if self.outputs:
             fields["outputs"] = _globs(self.outputs)
         source = _standard_input(wanted=self.stdin, default=read_stdin)
@@ -70,16 +84,25 @@ class FileOptions:
         if source is not None:
             fields |= client.files.standard_input(source, progress=bar)
         if named:
-            uploaded = upload(client, named, bar)
+            uploaded = upload(client, named, self.exclude or (), bar)
             fields["inputs"] = [file.field() for file in uploaded.files]
         return fields
 
 
-def upload(client: "Client", named: "list[Input]", progress: "TransferProgress") -> "Uploaded":
-    """Upload files, and say which directories are empty. Raises `JoblaneError`."""
-    uploaded = client.files.put(named, progress=progress)
+def upload(
+    client: "Client",
+    named: "list[Input]",
+    exclude: Sequence[str],
+    progress: "TransferProgress",
+) -> "Uploaded":
+    """Upload files, and say what was left out unasked. Raises `JoblaneError`."""
+    uploaded = client.files.put(named, exclude=exclude, progress=progress)
     for name in uploaded.empty:
         terminal.note(f"{name} is an empty directory, which jobs do not get")
+    for name, why in uploaded.left_out[:MOST_NAMED]:
+        terminal.note(f"{name} is left out: {why}")
+    if more := len(uploaded.left_out[MOST_NAMED:]):
+        terminal.note(f"{more} more are left out")
     return uploaded
 
 

@@ -15,14 +15,17 @@ LONGEST_LINE = 65_536
 class HostOutput:
     """Writes the output of one member: its stdout to stdout, everything else to stderr.
 
-    A line is written when it is complete, with `AGENT | ` in front. A terminal gets control
-    characters escaped unless `raw`.
+    A line is written when it is complete, with `AGENT | ` in front, also after a carriage return. A
+    terminal gets other control characters escaped unless `raw`.
     """
 
     def __init__(self, agent: str, *, raw: bool) -> None:
-        self._prefix = f"{printable(agent)} | ".encode()
+        prefix = f"{printable(agent)} | "
+        self._prefix = prefix.encode()
         self._streams = {
-            stderr: _Stream(escapes=terminal.is_terminal(stream) and not raw)
+            stderr: _Stream(
+                TerminalText(prefix) if terminal.is_terminal(stream) and not raw else None
+            )
             for stderr, stream in ((False, sys.stdout), (True, sys.stderr))
         }
 
@@ -46,8 +49,8 @@ class HostOutput:
 class _Stream:
     """Splits a stream into lines."""
 
-    def __init__(self, *, escapes: bool) -> None:
-        self._text = TerminalText() if escapes else None
+    def __init__(self, text: TerminalText | None) -> None:
+        self._text = text
         self._parts: list[bytes] = []
         self._waiting = 0
 

@@ -10,6 +10,7 @@ from joblane.client.cli import completion
 from joblane.client.cli.group import groups
 from joblane.client.cli.job import text as job_text
 from joblane.client.cli.job.filter_options import BulkOptions, change_selected
+from joblane.client.cli.job.warning import note_warning
 from joblane.client.cli.options import (
     IdempotencyKey,
     JobId,
@@ -108,6 +109,7 @@ def resubmit(
     client = connect(ctx)
     job_id = full_id(client, job_id)
     job = client.resubmit(job_id, idempotency_key=idempotency_key, reason=reason)
+    note_warning(job)
     terminal.show(job.data, lambda: job.id, as_json=json)
 
 

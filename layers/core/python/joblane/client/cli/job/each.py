@@ -16,6 +16,7 @@ from typing import Any
 
 import typer
 
+from joblane.client.calls import is_text
 from joblane.client.cli.text import terminal
 from joblane.client.errors import InputError
 
@@ -125,7 +126,7 @@ def _texts(file: Path) -> Iterator[tuple[int, str]]:
 
 def _submission(text: str, common: Common) -> dict[str, Any]:
     """The submission of a line, with what the options have for all."""
-    if not _is_text(text):
+    if not is_text(text):
         raise WrongLineError("is not UTF-8")
     own = _fields(text, common)
     both = {
@@ -199,11 +200,3 @@ def _check(number: int, submission: Mapping[str, Any]) -> JobLine:
     if size + 100 > MAX_BODY_BYTES:
         raise WrongLineError(f"has {size:,} bytes; a submission has {MAX_BODY_BYTES:,} at most")
     return JobLine(number, submission, size)
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -18,6 +18,7 @@ from joblane.client.batches import BATCH_BYTES, may_succeed
 from joblane.client.cli import exit_codes
 from joblane.client.cli.job import many
 from joblane.client.cli.job.each import SHOWN, JobLine
+from joblane.client.cli.signals import Terminated, exit_code
 from joblane.client.cli.text import terminal
 from joblane.client.cli.text.formats import printable
 from joblane.client.cli.text.status_line import StatusLine
@@ -49,6 +50,8 @@ class EachSubmission:
     """Ids of accepted jobs, with the numbers of their lines."""
     accepted: int = 0
     refused: int = 0
+    warnings: Counter[str] = field(default_factory=Counter)
+    """What keeps all live agents from starting accepted jobs, and how many."""
 
     def send(self, *, prints_ids: bool) -> None:
         """Submit all; exits if the API fails, and says how to go on."""
@@ -60,10 +63,10 @@ class EachSubmission:
                 line.clear()
                 for job, entry in zip(batch, entries, strict=True):
                     self._note(job, entry, prints_ids=prints_ids)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             line.clear()
             self._note_interrupt()
-            raise typer.Exit(exit_codes.INTERRUPTED) from None
+            raise typer.Exit(exit_code(error)) from None
         except JoblaneError as error:
             line.clear()
             terminal.explain(error)
@@ -72,8 +75,17 @@ class EachSubmission:
             elif self.accepted:
                 terminal.note(self._said)
             raise typer.Exit(exit_codes.of_error(error)) from error
+        except OSError:  # the ids cannot be written, such as to a pipe whose reader has ended
+            line.clear()
+            self._note_interrupt()
+            raise
         finally:
             line.clear()
+        self._note_result()
+
+    def _note_result(self) -> None:
+        for warning, count in self.warnings.most_common(SHOWN):
+            terminal.note(f"{count:,} of the jobs: {warning}")
         if self.refused > SHOWN:
             terminal.note(f"{self.refused - SHOWN:,} more were refused")
         if self.refused:
@@ -106,6 +118,8 @@ class EachSubmission:
         if isinstance(job, dict) and isinstance(job.get("id"), str):
             self.accepted += 1
             self.jobs[job["id"]] = line.number
+            if job.get("warning"):
+                self.warnings[str(job["warning"])] += 1
             if self.as_json:
                 terminal.json_line({"line": line.number, "submitted": job})
             elif prints_ids:
@@ -172,12 +186,15 @@ def run_each(submission: EachSubmission, give_up_s: float) -> None:
     try:
         many.follow(submission.client, list(submission.jobs), on_end, policy=policy)
     except KeyboardInterrupt as error:
-        _stop(submission, list(left))
-        raise typer.Exit(exit_codes.INTERRUPTED) from error
+        _stop(submission, list(left), asks=not isinstance(error, Terminated))
+        raise typer.Exit(exit_code(error)) from error
     except JoblaneError as error:
         terminal.explain(error)
         _continue(submission, len(left))
         raise typer.Exit(exit_codes.of_error(error)) from error
+    except OSError:
+        _continue(submission, len(left))
+        raise
     terminal.note(many.summary(ended, len(submission.jobs)))
     if submission.refused:
         raise typer.Exit(exit_codes.REFUSED)
@@ -185,11 +202,11 @@ def run_each(submission: EachSubmission, give_up_s: float) -> None:
         raise typer.Exit(exit_codes.NOT_ALL)
 
 
-def _stop(submission: EachSubmission, left: Sequence[str]) -> None:
+def _stop(submission: EachSubmission, left: Sequence[str], *, asks: bool) -> None:
     """Cancel the jobs that are left if the person confirms; a second Ctrl-C leaves them."""
     cancelled = 0
     try:
-        if terminal.can_ask():
+        if asks and terminal.can_ask():
             terminal.write(b"\n", stderr=True)
             if terminal.confirms(f"cancel the {len(left):,} jobs that have not ended"):
                 for job_id in left:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from joblane.client.answers import LogRecord, log_record
+from joblane.client.answers import LogReader, LogRecord
 from joblane.client.cli.text import terminal
 from joblane.client.cli.text.api_away import report_api_away
 from joblane.client.cli.text.escapes import TerminalText
@@ -71,6 +71,11 @@ class LogWriter:
             text = self._texts.get(stderr)
             terminal.write(data if text is None else text.feed(data), stderr=stderr)
 
+    def end_lines(self) -> None:
+        """End lines that a note of Joblane would be written over."""
+        for stderr, text in self._texts.items():
+            terminal.write(text.end_line(), stderr=stderr)
+
     def end(self) -> None:
         """Write what waited for a next record that did not come."""
         for stderr, text in self._texts.items():
@@ -91,6 +96,8 @@ class LogFollower:
     give_up_s: float
     """Following ends after so many seconds without an answer of the API."""
     show: Callable[[Sequence[LogRecord]], None]
+    before_note: Callable[[], None] = lambda: None
+    """Called before something is said on stderr."""
     clock: Callable[[], float] = field(default=time.monotonic)
 
     def follow(self, job_id: str, tail: int | None = None) -> None:
@@ -98,13 +105,16 @@ class LogFollower:
 
         Raises `JoblaneError`.
         """
-        waiting = Waiting(self.clock())
+        waiting, reader = Waiting(self.clock()), LogReader()
         policy = FollowPolicy(give_up_s=self.give_up_s)
         for page in self.client.follow(
-            job_id, tail=tail, policy=policy, runtime=report_api_away(self.give_up_s)
+            job_id,
+            tail=tail,
+            policy=policy,
+            runtime=report_api_away(self.give_up_s, clear=self.before_note),
         ):
             entries = page["entries"]
-            self.show([log_record(entry) for entry in entries])
+            self.show(reader.read(entries))
             state = page.get("state")
             if waiting.should_ask(state, output=bool(entries), now=self.clock()):
                 self._show_reason(job_id, waiting)
@@ -118,4 +128,5 @@ class LogFollower:
             return  # following reports an API that does not answer
         reason = job.reason or "no reason given"
         if job.state in WAITING and waiting.is_new(reason):
+            self.before_note()
             terminal.note(f"job {job_id} is {job.state}: {reason}")

@@ -27,7 +27,7 @@ RESOURCES = ("cpus", "memory_mb", "pids", "cores", "io_bps", "tmp_mb", "disk_mb"
 
 LIMITS = ("max_active", "max_queued", "when_full", "stale_policy")
 
-OF_FILES = ("inputs", "outputs", "stdin")
+OF_FILES = ("inputs", "exclude", "outputs", "stdin")
 
 OF_TARGETS = ("reply_timeout_s", "max_concurrency", "max_failures")
 
@@ -151,6 +151,21 @@ class JobOptions(FileOptions):
         typer.Option(
             metavar="SECONDS",
             help="Maximum delay after the first attempt; repeat for later attempts.",
+        ),
+    ] = None
+    permanent_exit_code: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="CODE",
+            help="Exit code after which the job is not tried again, such as 65; can be repeated.",
+        ),
+    ] = None
+    blocked_exit_code: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="CODE",
+            help="Exit code that says that the job waits for a condition, such as 75; can be"
+            " repeated.",
         ),
     ] = None
     restart: Annotated[
@@ -345,11 +360,16 @@ class JobOptions(FileOptions):
             "max_attempts": attempts if max_attempts is None else max_attempts,
             "backoff_s": own.pop("backoff_s") or None,
         }
+        exit_codes = {
+            "permanent": own.pop("permanent_exit_code") or None,
+            "blocked": own.pop("blocked_exit_code") or None,
+        }
         limits = {name: own.pop(name) for name in LIMITS}
         own |= {
             "concurrency": _concurrency(self.concurrency, own.pop("key"), _drop_none(limits)),
             "resources": _drop_none(resources) or None,
             "retry": _drop_none(retry) or None,
+            "exit_codes": _drop_none(exit_codes) or None,
             "env": variables(self.env, own.pop("env_file")),
             "secret_env": _pairs("--secret-env", self.secret_env),
             "mask_secrets": None if self.mask_secrets else False,

@@ -115,9 +115,9 @@ def logs(
     """Print the output of a job, or of all jobs of a group.
 
     Its stdout goes to stdout, its stderr to stderr, byte for byte; a terminal shows control
-    characters other than colours escaped unless --raw is given. With -f, requests are retried
-    while the API does not answer, and each record is printed once. --json prints one record per
-    line: {attempt, seq, stream, time, text | base64}.
+    characters other than colours and carriage returns escaped unless --raw is given. With -f,
+    requests are retried while the API does not answer, and each record is printed once. --json
+    prints one record per line: {epoch, attempt, seq, stream, time, text | base64}.
 
     Each line of a group's output begins with the name of the agent; the jobs follow one another in
     the order of these names. With -f each job's output follows when the job has ended, at most
@@ -134,7 +134,7 @@ def logs(
     show = as_json if json else writer
     try:
         if follow:
-            LogFollower(client, give_up_s, show).follow(job_id, tail)
+            LogFollower(client, give_up_s, show, writer.end_lines).follow(job_id, tail)
         else:
             for record in client.logs(job_id, tail=tail):
                 show([record])

@@ -13,7 +13,9 @@ from joblane.client.answers import is_group
 from joblane.client.cli import exit_codes
 from joblane.client.cli.files.files import take_home
 from joblane.client.cli.job.options import JobOptions
+from joblane.client.cli.job.warning import note_warning
 from joblane.client.cli.options import Each, GiveUp, Json, Raw, connect, with_fields
+from joblane.client.cli.signals import Terminated, exit_code
 from joblane.client.cli.text import terminal
 from joblane.client.errors import JoblaneError
 
@@ -56,11 +58,11 @@ def run(
     existing file is replaced only with --replace, or if -i uploaded it and it has not changed. A
     name that begins with a dot is written only if -o gives it. Nothing is written below .git.
 
-    The output is printed byte for byte; a terminal shows control characters other than colours
-    escaped unless --raw is given. Ctrl-C asks whether to cancel the job; a second Ctrl-C, or
-    no terminal, leaves it running. The job has one attempt unless --attempts is given. --json
-    prints lines: {"submitted": job}, {"log": record} for each record, {"ended": job}, and with -o
-    {"outputs": [...]}.
+    The output is printed byte for byte; a terminal shows control characters other than colours and
+    carriage returns escaped unless --raw is given. Ctrl-C asks whether to cancel the job; a second
+    Ctrl-C, or no terminal, leaves it running, as do SIGTERM, SIGHUP and a closed pipe. The job has
+    one attempt unless --attempts is given. --json prints lines: {"submitted": job}, {"log": record}
+    for each record, {"ended": job}, and with -o {"outputs": [...]}.
 
     With --target _all or a label, the command runs on every agent that matches. When a host has
     ended, a line on stderr shows its result, followed by its output with the host in front of each
@@ -80,18 +82,21 @@ def run(
         job, submitted = options.submit(client, attempts=1)
     except KeyboardInterrupt as error:
         terminal.note("interrupted while submitting; check with: joblane ls")
-        raise typer.Exit(exit_codes.INTERRUPTED) from error
+        raise typer.Exit(exit_code(error)) from error
     _note_admission(job)
     try:
         follow = _follow_group if is_group(job.data) else _follow
         follow(client, job, raw=raw, as_json=json, give_up_s=give_up_s)
     except KeyboardInterrupt as error:
-        _handle_interrupt(client, job)
-        raise typer.Exit(exit_codes.INTERRUPTED) from error
+        _handle_interrupt(client, job, asks=not isinstance(error, Terminated))
+        raise typer.Exit(exit_code(error)) from error
     except JoblaneError as error:
         terminal.explain(error)
         terminal.note(f"{_what(job)} continues; follow it with: joblane logs -f {job.id}")
         raise typer.Exit(exit_codes.of_error(error)) from error
+    except OSError:  # the output cannot be written, such as a pipe whose reader has ended
+        _note_continues(job)
+        raise
     code = exit_codes.of_job(job.data)
     if options.outputs:
         home = partial(take_home, client, job, output_dir, submitted, replace=replace, as_json=json)
@@ -99,41 +104,44 @@ def run(
     raise typer.Exit(code)
 
 
-def _take_home(job: "JobRef", home: Callable[[], None]) -> int:
+def _take_home(job: "JobRef", home: Callable[[], int]) -> int:
     """Download the output files. Returns the exit code of an error, 0 without one."""
-    code = exit_codes.INTERRUPTED
     try:
-        home()
+        code = home()
     except JoblaneError as error:
         terminal.explain(error)
         code = exit_codes.of_error(error)
-    except KeyboardInterrupt:
-        pass
-    else:
-        return 0
-    terminal.note(f"the files are kept; get them with: joblane download {job.id}")
+    except KeyboardInterrupt as error:
+        code = exit_code(error)
+    if code:
+        terminal.note(f"the files are kept; get them with: joblane download {job.id}")
     return code
 
 
 def _note_admission(job: "JobRef") -> None:
-    """Say on stderr what the job's key has done, if it did anything."""
+    """Say on stderr what the job's key has done, and what keeps all agents from starting it."""
     match job.data.get("admission"):
         case "coalesced":
             terminal.note(f"its key is full; job {job.id} stands for this one, which was not made")
         case "replaced":
             terminal.note(f"job {job.data.get('replaced')} of the same key is skipped for this one")
+    note_warning(job)
 
 
-def _handle_interrupt(client: "Client", job: "JobRef") -> None:
+def _handle_interrupt(client: "Client", job: "JobRef", *, asks: bool) -> None:
     """Cancel the job if the person confirms; a second Ctrl-C leaves it running."""
     try:
-        if _confirms_cancel(job):
+        if asks and _confirms_cancel(job):
             terminal.note(f"{_what(job)}: {_cancel(client, job)}")
             return
     except KeyboardInterrupt:
         terminal.write(b"\n", stderr=True)  # ends the line of the question
     except JoblaneError as error:
         terminal.explain(error)
+    _note_continues(job)
+
+
+def _note_continues(job: "JobRef") -> None:
     terminal.note(
         f"{_what(job)} continues; follow it with: joblane logs -f {job.id}"
         f" or cancel it with: joblane cancel {job.id}"
@@ -168,7 +176,8 @@ def _follow(client: "Client", job: "JobRef", *, raw: bool, as_json: bool, give_u
         terminal.note(f"job {job.id}")
     writer = LogWriter(raw=raw)
     try:
-        LogFollower(client, give_up_s, _log_lines if as_json else writer).follow(job.id)
+        show = _log_lines if as_json else writer
+        LogFollower(client, give_up_s, show, writer.end_lines).follow(job.id)
     finally:
         writer.end()
     job.wait()

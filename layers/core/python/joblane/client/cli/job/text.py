@@ -65,11 +65,12 @@ def job_details(
         ("ended", timestamp(data.get("ended_at"), now)),
         ("next", timestamp(data.get("next_at"), now)),
         ("ran", run_time(data, now)),
+        ("limits", limits(data)),
         ("usage", usage(data.get("usage"))),
     ]
     done = {name for name, _ in shown} | {
         *("exit_code", "signal", "priority", "created_at", "started_at", "ended_at", "next_at"),
-        *("timeline", "epoch"),
+        *("timeline", "epoch", "resources"),
     }
     shown += [(name, value) for name, value in data.items() if name not in done]
     lines = [
@@ -147,6 +148,27 @@ def progress(value: object) -> str:
 def result(value: object) -> str:
     """A job's result as JSON; empty without."""
     return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def limits(data: Mapping[str, Any]) -> str:
+    """The limits of an attempt, with units; those that were not asked for are the defaults."""
+    found, asked = data.get("limits"), data.get("resources")
+    if not isinstance(found, Mapping):
+        return ""
+    own = asked if isinstance(asked, Mapping) else {}
+    known = [(name, amount) for name, amount in found.items() if amount is not None]
+    return ", ".join(
+        f"{_show_limit(str(name), amount)}{'' if own.get(name) is not None else ' (default)'}"
+        for name, amount in known
+    )
+
+
+def _show_limit(name: str, amount: object) -> str:
+    if name.endswith("_mb"):
+        return f"{name.removesuffix('_mb')} {plain(amount)} MB"
+    if name == "io_bps":
+        return f"io {plain(amount)} bytes/s"
+    return f"{name} {plain(amount)}"
 
 
 def usage(value: object) -> str:

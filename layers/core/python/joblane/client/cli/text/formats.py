@@ -22,7 +22,7 @@ def plain(value: object) -> str:
         case float():
             return str(value).removesuffix(".0")
         case Mapping():
-            given = {key: item for key, item in value.items() if item is not None}
+            given = {key: item for key, item in value.items() if item not in (None, [], {})}
             return " ".join(f"{key}={plain(item)}" for key, item in given.items()) or "-"
         case list() | tuple():
             return ",".join(plain(item) for item in value) or "-"

@@ -54,6 +54,7 @@ def points(answer: Fields) -> list[Point]:
     now = parse_time(summary.get("now")) or datetime.now(UTC)
     return [
         *_find_stuck(queues, answer),
+        *_find_lacking(queues, summary),
         *_fleets(entries(answer, "fleets")),
         *_agents(entries(answer, "agents"), summary),
         *_jobs(summary),
@@ -106,6 +107,26 @@ def _find_stuck(queues: Iterable[Fields], answer: Fields) -> Iterator[Point]:
             since = duration(waits_s)
             text = f"no job of queue {name} started for {WINDOW} minutes; the oldest waits {since}"
             yield Point("stuck", text, command)
+
+
+def _find_lacking(queues: Iterable[Fields], summary: Fields) -> Iterator[Point]:
+    """What no live agent of a queue can give, while jobs wait that may ask for it.
+
+    Messages of jobs that an agent could not start are hidden for a while, and so count as in
+    flight.
+    """
+    lacks = (summary.get("agents") or {}).get("lacks") or {}
+    by_state = (summary.get("jobs") or {}).get("by_state")
+    if by_state is not None and not by_state.get("pending"):
+        return
+    for queue in queues:
+        missing = lacks.get(queue.get("name"))
+        counts = (total(queue, figure) for figure in ("visible", "in_flight", "delayed"))
+        if missing and any(counts):
+            name = _word(queue.get("name"))
+            text = f"no live agent of queue {name} can give {', '.join(map(str, missing))}"
+            text += ": jobs that ask for it wait"
+            yield Point("lacking", text, f"joblane ls --queue {name} --state pending")
 
 
 def _has_no_agent(queue: Fields, answer: Fields) -> bool:

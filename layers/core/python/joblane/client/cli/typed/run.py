@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import typer
 
 from joblane.client.cli import exit_codes
+from joblane.client.cli.signals import Terminated
 from joblane.client.cli.text import terminal
 
 _ARCHITECTURES = {"aarch64": "arm64", "x86_64": "x86_64"}
@@ -79,6 +80,8 @@ def run(
             try:
                 code = child.wait()
                 break
+            except Terminated:
+                child.terminate()
             except KeyboardInterrupt:  # the child has got it as well, and stops the job
                 continue
     raise typer.Exit(code if code >= 0 else 128 - code)

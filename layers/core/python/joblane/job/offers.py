@@ -1,0 +1,71 @@
+"""What may be done with a job as it is now, decided as the API's routes decide it. Pure.
+
+Whoever names a command or shows a button asks here first, so that nothing is offered that is then
+refused. What only the tables know (a key without room, a queue that is no longer declared) is not
+judged here.
+"""
+
+from typing import Final, Literal
+
+from joblane.job.head import Head
+from joblane.job.moves import NotAllowed, plan
+from joblane.state.lifecycle import RETRIABLE, Event, State
+
+Offer = Literal["cancel", "dismiss", "replay", "resubmit", "retry"]
+"""An operation, by the last word of its route."""
+
+_EVENTS: Final[tuple[tuple[Offer, Event], ...]] = (
+    ("cancel", Event.CANCEL),
+    ("dismiss", Event.DISMISS),
+    ("replay", Event.REPLAY),
+    ("retry", Event.RETRY),
+)
+
+
+def offers(head: Head, now_ms: int) -> frozenset[Offer]:
+    """Return the operations that the API would take at that time, in Unix milliseconds."""
+    found: set[Offer] = {name for name, event in _EVENTS if _takes(head, event, now_ms)}
+    try:
+        check_resubmission(head, now_ms)
+    except NotAllowed:
+        return frozenset(found)
+    return frozenset({*found, "resubmit"})
+
+
+def _takes(head: Head, event: Event, now_ms: int) -> bool:
+    if head.group is not None:
+        return _group_takes(head, event, now_ms)
+    if event is Event.CANCEL and head.state is State.ACTIVE:
+        return head.cancel_requested is None
+    try:
+        plan(head, event, now_ms, "")
+    except NotAllowed:
+        return False
+    return True
+
+
+def _group_takes(head: Head, event: Event, now_ms: int) -> bool:
+    """Whether a group's routes take it; members that have started may refuse to start again."""
+    if event is Event.CANCEL:
+        return head.state is State.PROCESSING
+    return (
+        event is Event.RETRY
+        and head.state in RETRIABLE
+        and head.spec.restartable
+        and (head.deadline_ms is None or head.deadline_ms > now_ms)
+    )
+
+
+def check_resubmission(head: Head, now_ms: int) -> None:
+    """Raise NotAllowed for a job that cannot be submitted again as it is."""
+    if head.member_of is not None:
+        raise NotAllowed(
+            f"the job is a member of group {head.member_of.group_id}: submit that one again, "
+            "or retry the job"
+        )
+    if not head.ended:
+        from joblane.job.refusals import not_ended  # refusals only
+
+        raise NotAllowed(not_ended(head, "resubmitted"))
+    if head.deadline_ms is not None and head.deadline_ms <= now_ms:
+        raise NotAllowed("the job's deadline has passed; submit it with another one")

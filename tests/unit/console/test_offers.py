@@ -1,0 +1,76 @@
+"""The console offers for a job what `joblane.job.offers` does, and so what the API takes."""
+
+import json
+import subprocess
+import time
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+from joblane.contract.job import job_view
+from joblane.formats.ids import nth_id
+from joblane.formats.times import rfc3339
+from joblane.group.record import Group, MemberOf
+from joblane.job.head import Head, make_head
+from joblane.job.offers import offers
+from joblane.state.lifecycle import State
+from joblane.state.timeline import Step
+from tests.support.jobs import JOB, submission
+
+ROOT = Path(__file__).parents[3]
+NOW = time.time_ns() // 1_000_000
+NAMES = ("cancel", "dismiss", "replay", "resubmit", "retry")
+
+SCRIPT = """
+import { actionsOf } from %s;
+const jobs = JSON.parse((await import('node:fs')).readFileSync(0, 'utf8'));
+console.log(JSON.stringify(jobs.map((job) => actionsOf(job, () => true))));
+"""
+OF_GROUPS = {State.PROCESSING, State.PARTIAL_FAILURE}
+
+
+def _heads() -> list[Head]:
+    found = []
+    kinds = ("plain", "member", "group", "broadcast")
+    hours = (None, -1, 1)
+    for kind, state, again, attempt, hour in product(kinds, State, (True, False), (0, 1), hours):
+        if (kind == "group") < (state in OF_GROUPS):
+            continue
+        fields: dict[str, object] = {"restartable": again}
+        if hour is not None:
+            fields["deadline"] = rfc3339(NOW + hour * 3_600_000)
+        if kind in {"group", "broadcast"}:
+            fields["target"] = "_all"
+        head = make_head(JOB, "acme", submission(**fields), NOW - 7_200_000)
+        step = Step(state, NOW, attempt, "because")
+        found.append(
+            replace(
+                head,
+                state=state,
+                attempt=attempt,
+                timeline=(*head.timeline, step),
+                group=Group(2, nth_id(JOB, 9)) if kind == "group" else None,
+                member_of=MemberOf(nth_id(JOB, 5), 0) if kind == "member" else None,
+            )
+        )
+    return found
+
+
+def test_the_console_offers_what_the_api_takes() -> None:
+    heads = [head for head in _heads() if head.group is None or _is_state_of_groups(head)]
+    views = "[" + ",".join(job_view(head).model_dump_json() for head in heads) + "]"
+    module = json.dumps(str(ROOT / "console" / "job-actions.js"))
+    ran = subprocess.run(
+        ["node", "--input-type=module", "--eval", SCRIPT % module],
+        input=views,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for head, shown in zip(heads, json.loads(ran.stdout), strict=True):
+        expected = set(offers(head, NOW))
+        assert expected == set(shown) & set(NAMES), head
+
+
+def _is_state_of_groups(head: Head) -> bool:
+    return head.state in OF_GROUPS | {State.COMPLETED, State.FAILED, State.CANCELLED}
