@@ -17,7 +17,6 @@ from ec2_agent.sandbox.native import Native
 from ec2_agent.sandbox.steps import OPENED, UID, UID_TEXT, Steps
 from tests.sandbox.running import TidyLauncher, inits, shell, wait_until_ready
 
-
 DEFAULT_TMP = SandboxLimits(tmp_mb=DEFAULTS.tmp_mb)
 """Limits that a slot of the pool has, and whose machine the agent compares."""
 
