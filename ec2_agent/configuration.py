@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ec2_agent.errors import CannotStart
 from ec2_agent.state.settings import StateSettings
+from joblane.fleet.etc_names import EtcNames
 from joblane.target.fact_command import FactCommands
 from joblane.target.match import Labels
 
@@ -24,6 +25,10 @@ class Configuration(BaseModel):
     labels: Labels = {}
     """Labels of this agent, at most five, by which targets select it. `--label` adds to them, and
     replaces one of the same key."""
+    etc: EtcNames = ()
+    """Names of files and directories below `/etc`, at most 50, that jobs may read beside those that
+    every job has: copies, made at the agent's start, of what every user of the host may read. `*`
+    stands for any characters but a slash."""
     work_dir: Path | None = None
     """Directory on the disk for the work directories of jobs with `disk_mb`; the agent makes it. By
     default the agent's state directory."""

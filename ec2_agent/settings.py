@@ -58,6 +58,8 @@ class AgentSettings:
     """The most that one job may ask for, in MiB; None: all that jobs may have together."""
     facts: Mapping[str, FactCommand] = field(default_factory=dict)
     """Commands that give facts, by name."""
+    etc: tuple[str, ...] = ()
+    """Names below /etc that jobs may read beside those that every job has."""
     work_dir: Path | None = None
     """Directory for the disks of jobs; None: `directory`."""
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -23,6 +23,7 @@ from ec2_agent.host.capacity import raise_descriptor_limit
 from ec2_agent.host.clock import Clock
 from ec2_agent.host.service_manager import notify_ready
 from ec2_agent.jobs.reconnect import ShimUnreachable
+from ec2_agent.logging import events
 from ec2_agent.logging.standard import begin_log
 from ec2_agent.processes import boottime
 from ec2_agent.sandbox.disk.space import KEEP_BYTES, KEEP_FILES, DiskSpace
@@ -87,6 +88,8 @@ def run_agent(options: AgentOptions, pace: LeaseTimes) -> int:
         raise CannotStart("--cgroup needs --isolation full: without it jobs have no cgroups")
     space = DiskSpace(settings.directory, keep_bytes=KEEP_BYTES, keep_files=KEEP_FILES)
     launcher = _launcher(options, settings, space)
+    for left_out in launcher.etc_left_out:
+        events.etc_left_out(left_out)
     with launcher, contextlib.closing(Shims(launcher.shims_cgroup)) as shims:
         launcher.remove_leftovers()
         try:
@@ -140,6 +143,7 @@ def _settings(
         pace=pace,
         max_memory_mb=options.max_memory_mb,
         facts=configured.facts,
+        etc=configured.etc,
         work_dir=options.work_dir or configured.work_dir,
         labels=_labels(configured.labels, options.labels),
         leaving=_leaving(options),
@@ -216,6 +220,7 @@ def _launcher(options: AgentOptions, settings: AgentSettings, space: DiskSpace) 
             allow_host_network=options.allow_host_network,
             egress=_egress(options),
             state_dir=settings.directory,
+            etc=settings.etc,
             cgroup_parent=options.cgroup,
             bundles=bundles,
             disks=WorkDisks(work_dir, space if space.has(work_dir) else None),

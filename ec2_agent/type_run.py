@@ -24,7 +24,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ec2_agent.attempt.preparation import sandbox_spec
-from ec2_agent.attempt.typed import find_python
+from ec2_agent.attempt.typed import find_python, handler_command
 from ec2_agent.bundles.cache import BundleCache, BundleUnusable
 from ec2_agent.jobs.context import TypedContext
 from ec2_agent.jobs.directory import JobDirectory
@@ -43,7 +43,6 @@ from ec2_agent.sandbox.model import (
     SandboxRefused,
     Spec,
 )
-from ec2_agent.sandbox.overlay import BUNDLE
 from ec2_agent.sandbox.probe import probe
 from ec2_agent.shim import files
 from ec2_agent.shim.log import Reader
@@ -117,7 +116,7 @@ def _run(order: dict[str, Any]) -> int:
             contextlib.closing(Shims()) as shims,
         ):
             lock = cache.use("local", digest)
-            argv = (python, "-I", BUNDLE, definition.entry)
+            argv = handler_command(python, definition.entry)
             spec = replace(_spec(head, isolation), argv=argv, bundle=digest)
             typed = TypedContext(json.dumps(head.spec.params, ensure_ascii=False).encode(), lock)
             started = LocalJobs(launcher, shims, base / "jobs").start(head, spec, typed)

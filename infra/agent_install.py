@@ -65,6 +65,8 @@ class Installation:
     """Size of the data volume; None: there is none."""
     labels: Mapping[str, str]
     """By which targets select the agent."""
+    etc: tuple[str, ...]
+    """Names below /etc that jobs may read beside those that every job has."""
     facts: Mapping[str, FactCommand]
     """Commands that give facts, by name."""
     release: str
@@ -96,7 +98,9 @@ class Installation:
             "RELEASE": self.release,
             # Words of commands must mean nothing to a shell, to systemd or to Systems Manager,
             # which replaces what stands in two braces.
-            "SETTINGS": base64.b64encode(agent_file(self.facts, self.work_dir).encode()).decode(),
+            "SETTINGS": base64.b64encode(
+                agent_file(self.facts, self.work_dir, self.etc).encode()
+            ).decode(),
             "UNITS": self.units,
             "WORK_DIR": self.work_dir,
         }
@@ -156,7 +160,9 @@ class Installation:
         )
 
 
-def agent_file(facts: Mapping[str, FactCommand], work_dir: str = WORK_DIR) -> str:
+def agent_file(
+    facts: Mapping[str, FactCommand], work_dir: str = WORK_DIR, etc: tuple[str, ...] = ()
+) -> str:
     """Return the agent's configuration file, as TOML.
 
     Strings are written as JSON: what differs in TOML, control characters, words do not contain.
@@ -164,6 +170,7 @@ def agent_file(facts: Mapping[str, FactCommand], work_dir: str = WORK_DIR) -> st
     lines = [
         "# Written by the installation of the agent, from joblane.toml.",
         f"work_dir = {json.dumps(work_dir)}",
+        *([f"etc = {json.dumps(etc)}"] if etc else []),
     ]
     for name, fact in facts.items():
         words = ", ".join(json.dumps(word, ensure_ascii=False) for word in fact.command)

@@ -64,6 +64,7 @@ class FleetStack(JoblaneStack):
             max_memory_mb=fleet.max.memory_mb,
             disk_gb=fleet.disk_gb,
             labels=fleet.labels,
+            etc=fleet.etc,
             facts=fleet.facts,
             release=asset.asset_hash,
             bundle_url=asset.s3_object_url,

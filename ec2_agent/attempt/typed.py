@@ -24,6 +24,14 @@ _ARCHITECTURES: Final[dict[str, Literal["arm64", "x86_64"]]] = {
 }
 
 
+def handler_command(python: str, entry: str) -> tuple[str, ...]:
+    """Return the command that runs a handler, isolated (-I) from what the job's files could change.
+
+    Its output is not buffered (-u): -I ignores PYTHONUNBUFFERED, which other jobs have.
+    """
+    return python, "-I", "-u", BUNDLE, entry
+
+
 def find_python(version: str) -> str | None:
     """The path of an interpreter that jobs see, such as /usr/bin/python3.11; None without one."""
     found = shutil.which(f"python{version}", path=ENVIRONMENT["PATH"])
@@ -86,7 +94,7 @@ class JobTypes:
             lock = self.cache.use(head.tenant, digest)
         except BundleUnusable as unusable:
             raise CannotRunType(f"{named}: {unusable}") from None
-        return TypedCommand((python, "-I", BUNDLE, definition.entry), digest, lock)
+        return TypedCommand(handler_command(python, definition.entry), digest, lock)
 
     def _version(self, tenant: str, name: str, number: int) -> TypeVersion:
         """Read a version, from memory if it was read before."""

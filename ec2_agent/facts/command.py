@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Ending, Isolation, SandboxLimits, SandboxRefused, Spec
+from ec2_agent.sandbox.output_pipe import make_output_pipe
 
 MAX_OUTPUT = 4096
 """Bytes of standard output: the members of a JSON object may have blanks around them."""
@@ -78,7 +79,7 @@ def run(launcher: Launcher, spec: Spec) -> bytes:
 
 
 def _pipe(readers: ExitStack, writers: ExitStack) -> tuple[int, int]:
-    reader, writer = os.pipe2(os.O_CLOEXEC)
+    reader, writer = make_output_pipe()
     readers.callback(os.close, reader)
     writers.callback(os.close, writer)
     return reader, writer

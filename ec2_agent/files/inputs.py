@@ -103,6 +103,7 @@ class InputFetch:
         """Return a descriptor of a file in the stage that the job may read."""
         source = self._keep(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=stage.fd))
         if self._files.own_users:
+            stdin.let_jobs_open(source)
             return source
         size = os.fstat(source).st_size
         with self._files.space.reserve(size, "a copy of its standard input"):

@@ -43,6 +43,15 @@ def open_file(source: int, directory: Path, proceed: Proceed) -> int:
         os.close(copy)
 
 
+def let_jobs_open(source: int) -> None:
+    """Let a job with another user open a file of the cache that is its standard input, by name.
+
+    Nobody else can: the directories in which it lies are closed to the host's other users, and
+    jobs have no path to it but `/proc/self/fd` of the job that was given it.
+    """
+    os.fchmod(source, 0o444)
+
+
 def _copy(source: int, target: int) -> int:
     try:
         return os.copy_file_range(source, target, _COPY_BYTES)

@@ -26,6 +26,7 @@ from ec2_agent.sandbox import wire
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import DiskShort, HostShort, Spec, refusal
+from ec2_agent.sandbox.output_pipe import make_output_pipe
 from ec2_agent.shim.pool import Shims, hand_over
 from joblane.deployment.limits import Limits
 from joblane.job.head import Head
@@ -213,7 +214,7 @@ def _secrets(spec: Spec, ends: contextlib.ExitStack) -> tuple[int, ...]:
 
 
 def _pipe(ends: contextlib.ExitStack) -> tuple[int, int]:
-    made = os.pipe2(os.O_CLOEXEC)
+    made = make_output_pipe()
     for fd in made:
         ends.callback(os.close, fd)
     return made

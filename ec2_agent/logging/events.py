@@ -11,6 +11,11 @@ def agent_ready(agent: str, threads: int, isolation: str, queues: str, version: 
     """It takes jobs."""
 
 
+@event(WARNING, "jobs do not have {path}")
+def etc_left_out(path: str) -> None:
+    """A name of the setting `etc`, and why: none is there, or not every user may read it."""
+
+
 @event(INFO, "draining: {jobs} job(s) run")
 def draining(jobs: int) -> None:
     """It takes no more jobs; those that run may go on for the drain time."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from ec2_agent.sandbox.disk.work_disks import WorkDisks
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import EgressPolicy, Ending, SandboxLimits, SandboxRefused, Spec
+from ec2_agent.sandbox.output_pipe import make_output_pipe
 from ec2_agent.sandbox.probe import probe
 
 _TIMED_OUT, _REFUSED, _SIGNALLED = 124, 125, 128
@@ -67,8 +68,8 @@ def run(arguments: argparse.Namespace) -> Ending:
         bundles=arguments.bundle.parent if arguments.bundle else None,
         disks=disks,
     ) as launcher:
-        read_out, write_out = os.pipe()
-        read_err, write_err = os.pipe()
+        read_out, write_out = make_output_pipe()
+        read_err, write_err = make_output_pipe()
         sandbox = launcher.start(spec, stdout=write_out, stderr=write_err)
         os.close(write_out)
         os.close(write_err)

@@ -16,6 +16,8 @@ class SandboxCommand:
     env: Mapping[str, str]
     fds: tuple[int, ...]
     """stdin if the spec has it, stdout, stderr, and perhaps the job's line."""
+    machine: bytes | None = None
+    """The files about its machine, encoded; None: those that the slot has."""
     check: Callable[[], None] | None = None
     """Called before it is sent; what it raises is raised."""
 
@@ -32,6 +34,8 @@ class SandboxCommand:
         except UnicodeEncodeError as wrong:
             raise SandboxRefused(f"the command or its environment is not text: {wrong}") from None
         try:
+            if self.machine is not None:
+                wire.send_raw(sock, self.machine)
             wire.send_run(sock, run, self.fds)
         except OSError as gone:
             raise make_early_end(gone) from gone

@@ -6,7 +6,7 @@ import functools
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -18,6 +18,7 @@ from ec2_agent.sandbox import (
     leftovers,
     limits,
     plan,
+    proc_files,
     seccomp,
     staging,
     uids,
@@ -28,6 +29,7 @@ from ec2_agent.sandbox.disk.model import Disk
 from ec2_agent.sandbox.disk.work_disks import WorkDisks
 from ec2_agent.sandbox.egress import Egress, host_resolvers
 from ec2_agent.sandbox.handle import Sandbox
+from ec2_agent.sandbox.machine import Machine
 from ec2_agent.sandbox.model import (
     EgressPolicy,
     HostLacks,
@@ -39,6 +41,7 @@ from ec2_agent.sandbox.model import (
     SandboxRefused,
     Spec,
 )
+from ec2_agent.sandbox.proc_files import HostProcessors
 
 DEFAULTS = SandboxLimits(memory_mb=512, pids=1024, tmp_mb=256)
 """With isolation namespaces, memory cannot be limited. CPU is shared by weight: every job has the
@@ -49,14 +52,19 @@ SLOT_MB = 4
 
 NO_LIMITS = SandboxLimits()
 
+_MOST_MACHINES = 64
+"""Kinds of machines whose files are kept, 2 to 48 KB each. Jobs of one kind have one."""
+
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/work",
     "TMPDIR": "/tmp",  # noqa: S108 - the sandbox's own
     "USER": "job",
     "LANG": "C.UTF-8",
+    # Lines that Python prints would stay in its memory for minutes, and be lost if it is killed.
+    "PYTHONUNBUFFERED": "1",
 }
-"""A job's environment unless its spec overrides it."""
+"""A job's environment unless its spec overrides it, beside `Machine.variables`."""
 
 
 class Launcher:
@@ -72,6 +80,7 @@ class Launcher:
         egress: EgressPolicy | None = None,
         state_dir: Path | None = None,
         programs: tuple[Path, ...] = (),
+        etc: tuple[str, ...] = (),
         cgroup_parent: Path | None = None,
         bundles: Path | None = None,
         disks: WorkDisks | None = None,
@@ -82,12 +91,14 @@ class Launcher:
         `egress` is refused without an `egress` policy, and where `egress_lacks` says why.
         `state_dir` is where the agent keeps its files: io_bps applies to its disk and to that of
         /usr. `programs` are host trees that jobs may read and execute beside /usr, at their own
-        paths. `cgroup_parent` is the delegated cgroup below which jobs have theirs (see cgroup.py
-        for where they are without it). `bundles` is a directory of directories, one of which a job
+        paths. `etc` are names below /etc that they may read beside `plan.ETC`. `cgroup_parent` is
+        the delegated cgroup below which jobs have theirs (see cgroup.py for where they are without
+        it). `bundles` is a directory of directories, one of which a job
         may have at `overlay.BUNDLE`. `disks` are closed with the launcher; without them `disk_mb`
         is refused.
         """
         self._lock = threading.Lock()
+        self._processors = HostProcessors.read()
         self._disks = disks
         self._slots = slots
         self._allow_host_network = allow_host_network
@@ -98,6 +109,8 @@ class Launcher:
         self._pool: collections.deque[launcher_process.Slot] = collections.deque()
         self._running: dict[int, Sandbox] = {}
         self._closed = False
+        self.etc_left_out: tuple[str, ...] = ()
+        """Names of `etc` that jobs do not have, each with the reason."""
         self.shims_cgroup: Path | None = None
         """The cgroup for shims, so that they outlive their agent's unit; None: any."""
         filters = seccomp.compile_filters()
@@ -119,8 +132,13 @@ class Launcher:
                 limits.check(self._defaults, self._cgroup)
                 if egress is not None:
                     self._start_egress(egress, block, undo)
+                self._default_machine = Machine.of(self._defaults, self._cgroup)
+                self._encode_machine = functools.lru_cache(_MOST_MACHINES)(self._encode)
+                shared = proc_files.same_for_all()
                 config = {
-                    "plan": self._plan(programs, bundles),
+                    "plan": self._plan(programs, etc, bundles, shared),
+                    "shared_files": tuple(shared),
+                    "machine": self._processors.files_of(self._default_machine),
                     "bundles": bundles is not None,
                     "slots": slots,
                     "own_uids": os.geteuid() == 0,
@@ -179,18 +197,28 @@ class Launcher:
         """The launcher process."""
         return self._process.pid
 
-    def _plan(self, programs: tuple[Path, ...], bundles: Path | None) -> list[plan.Step]:
+    def _plan(
+        self,
+        programs: tuple[Path, ...],
+        etc: tuple[str, ...],
+        bundles: Path | None,
+        proc: Mapping[str, bytes],
+    ) -> list[plan.Step]:
         resolvers: tuple[str, ...] = ()
         if self._egress:
             resolvers = self._egress.resolvers
         elif self._allow_host_network:
             resolvers = host_resolvers((Path("/etc/resolv.conf"),))
+        host = plan.look(programs, etc)
+        self.etc_left_out = host.left_out
         try:
             return plan.make_plan(
-                plan.look(programs),
+                host,
                 programs,
                 resolvers,
                 privileged=os.geteuid() == 0,
+                cgroups=self._cgroup is not None,
+                proc=proc,
                 bundles=bundles,
             )
         except ValueError as wrong:
@@ -212,24 +240,29 @@ class Launcher:
         `Sandbox.work` once it has read it. `check` is called right before the command is sent, and
         after the input files were placed, which may take minutes; what it raises is raised here.
         """
-        env = {**ENVIRONMENT, **spec.env}
+        check_texts(spec.argv, spec.env)
         given = tuple(fd for fd in (spec.stdin, stdout, stderr, line) if fd is not None)
-        if line is not None:
-            env["JOBLANE_FD"] = "3"
-        check_texts(spec.argv, env)
         settled = self._defaults
         if spec.limits != NO_LIMITS:
             settled = limits.merge(self._defaults, spec.limits)
             limits.check(settled, self._cgroup)
+        machine = Machine.of(settled, self._cgroup)
+        env = {**ENVIRONMENT, **machine.variables(), **spec.env}
+        if line is not None:
+            env["JOBLANE_FD"] = "3"
         self._check_network(spec.network)
         self._check_bundle(spec.bundle)
-        command = SandboxCommand(spec, env, given, check)
+        described = None if machine == self._default_machine else self._encode_machine(machine)
+        command = SandboxCommand(spec, env, given, described, check)
         if settled.disk_mb is None:
             return self._start(command, settled, None)
         if self._disks is None:
             raise HostLacks("disk_mb cannot be applied: this launcher has no disks")
         with self._disks.make(settled.disk_mb) as disk:
             return self._start(command, settled, disk)
+
+    def _encode(self, machine: Machine) -> bytes:
+        return wire.machine_body(self._processors.files_of(machine))
 
     def _start(self, command: SandboxCommand, settled: SandboxLimits, disk: Disk | None) -> Sandbox:
         """Give the job to a slot; see `start`."""

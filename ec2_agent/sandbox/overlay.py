@@ -6,7 +6,7 @@ files of its lower layers; their pages stay shared.
 
     launcher's root (tmpfs: /etc, empty directories)  --overlay--  /
       /usr and other trees, bound                     --overlay--  /usr and so on
-      the host's /dev, bound where no slot sees it    --overlay--  five files of it, bound in /dev
+      the host's /dev, bound where no slot sees it    --overlay--  six files of it, bound in /dev
 """
 
 import os

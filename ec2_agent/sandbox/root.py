@@ -3,12 +3,15 @@
 import _socket as socket  # see wire.py
 import errno
 import os
+import stat
 
 from ec2_agent.sandbox import kernel, overlay, slot
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
     from typing import Any
+
+_ANYBODY_LISTS = stat.S_IROTH | stat.S_IXOTH
 
 
 def build_root(config: "dict[str, Any]") -> int:
@@ -74,7 +77,7 @@ def _carry_out(step: "tuple[Any, ...]", trees: dict[str, int]) -> None:
             with open(target, "wb") as file:
                 file.write(rest[0])
         elif kind == "copy":
-            _copy(rest[0], target)
+            copy(rest[0], target)
         else:
             tree = trees[path]
             kernel.set_mount_attributes(tree, rest[1])
@@ -84,9 +87,15 @@ def _carry_out(step: "tuple[Any, ...]", trees: dict[str, int]) -> None:
         raise OSError(failed.errno, f"{kind} {path}: {failed.strerror}") from failed
 
 
-def _copy(source: str, target: str) -> None:
-    """Copy a file, or a directory with all that is in it, without following links below it."""
-    if os.path.isdir(source):
+def copy(source: str, target: str) -> None:
+    """Copy a file, or a directory with all that is in it, without following links below it.
+
+    What not every user of the host may read is left out: jobs have less rights than a user.
+    """
+    mode = os.stat(source).st_mode
+    if stat.S_ISDIR(mode):
+        if mode & _ANYBODY_LISTS != _ANYBODY_LISTS:
+            return
         os.mkdir(target)
         with os.scandir(source) as entries:
             for entry in entries:
@@ -94,10 +103,10 @@ def _copy(source: str, target: str) -> None:
                 if entry.is_symlink():
                     os.symlink(os.readlink(entry.path), inner)
                 elif entry.is_dir() or entry.is_file():
-                    _copy(entry.path, inner)
-    elif os.access(source, os.R_OK):
-        with open(source, "rb") as original, open(target, "wb") as copy:
-            copy.write(original.read())
-    else:  # a launcher without root copies what its user may read
+                    copy(entry.path, inner)
+    elif mode & stat.S_IROTH:
+        with open(source, "rb") as original, open(target, "wb") as written:
+            written.write(original.read())
+    else:
         return
-    os.chmod(target, os.stat(source).st_mode & 0o777)
+    os.chmod(target, mode & 0o777)

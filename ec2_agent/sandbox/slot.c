@@ -35,6 +35,10 @@
 /* The descriptors of a slot; the same in slot.py. */
 enum { SOCKET = 3, SIGNALS = 4 };
 
+/* Files that a slot has in /proc, open up to the job's start: the time of the start, and what tells
+ * about the job's machine (MACHINE_FILES of wire.py). The same in slot.py. */
+enum { UPTIME = 24, MACHINE = 25, MACHINE_FILES = 3, LAST_FILE = MACHINE + MACHINE_FILES - 1 };
+
 enum { SIGNAL_BYTES = 128, PACKET = 65536, GIVEN = 16 };
 
 /* stdin, stdout, stderr and the job's line: what a command comes with at most. */
@@ -59,8 +63,8 @@ struct step {
     const char *what;
 };
 
-/* Flags: it returns a new descriptor; its failure changes nothing. */
-enum { OPENS_ONE = 1, MAY_FAIL = 2 };
+/* Flags: it returns a new descriptor; its failure changes nothing; it has to fail with ENOENT. */
+enum { OPENS_ONE = 1, MAY_FAIL = 2, FINDS_NOTHING = 4 };
 
 /* As an argument: the descriptor that the last call opened. */
 #define OPENED INT64_MIN
@@ -117,6 +121,13 @@ long slot_steps(const struct step *steps, long count) {
             of[place] = value == OPENED ? opened : value;
         }
         long result = syscall(steps[each].number, of[0], of[1], of[2], of[3], of[4], of[5]);
+        if (steps[each].flags & FINDS_NOTHING) {
+            if (result < 0 && errno == ENOENT) {
+                continue;
+            }
+            errno = result < 0 ? errno : EEXIST;
+            return each;
+        }
         if (result < 0 && !(steps[each].flags & MAY_FAIL)) {
             return each;
         }
@@ -269,6 +280,46 @@ static void wait_for_news(struct job *job, int sock) {
     }
 }
 
+/* Writes the files about the job's machine, which the holder sends if they differ from what is in
+ * them: each follows its size. */
+static void describe_machine(size_t size) {
+    size_t at = 1;
+    for (int each = 0; each < MACHINE_FILES; each++) {
+        uint32_t length;
+        if (size - at < sizeof length) {
+            _exit(1);
+        }
+        memcpy(&length, packet + at, sizeof length);
+        at += sizeof length;
+        if (size - at < length || pwrite(MACHINE + each, packet + at, length, 0) != (ssize_t)length ||
+            ftruncate(MACHINE + each, (off_t)length) != 0) {
+            _exit(1);
+        }
+        at += length;
+    }
+}
+
+/* Writes when the job was started, in seconds since the host's, and closes the files: nothing writes
+ * to them while the job runs. Where nothing was built, as in the launcher's rehearsal, there are none. */
+static void note_start(void) {
+    static const char no_idle_time[] = "0.00\n";
+    struct timespec at;
+    char text[32], *begin = text + sizeof text - sizeof no_idle_time + 1;
+    memcpy(begin, no_idle_time, sizeof no_idle_time - 1);
+    clock_gettime(CLOCK_BOOTTIME, &at);
+    long hundredths = at.tv_nsec / 10000000;
+    *--begin = ' ';
+    *--begin = (char)('0' + hundredths % 10);
+    *--begin = (char)('0' + hundredths / 10);
+    *--begin = '.';
+    time_t seconds = at.tv_sec;
+    do {
+        *--begin = (char)('0' + seconds % 10);
+    } while ((seconds /= 10) > 0 && begin > text);
+    (void)!pwrite(UPTIME, begin, (size_t)(text + sizeof text - begin), 0);
+    close_range(UPTIME, LAST_FILE, 0);
+}
+
 /* Starts the job's process. Returns an errno, and what it means for the program if that is known. */
 static int spawn(struct job *job, const struct run *run, char *texts, char why[EXPLANATION]) {
     char **argv = malloc((size_t)(run->argc + run->envc + 2) * sizeof *argv);
@@ -349,6 +400,10 @@ static int has_texts(const struct run *run, const char *texts, size_t size) {
 void slot_run_one(int sock) {
     ssize_t size = receive(sock);
     char *body = packet;
+    if (size > 0 && packet[0] == 'P') {
+        describe_machine((size_t)size);
+        size = receive(sock);
+    }
     if (size == 0) { /* the slot is not needed */
         return;
     }
@@ -383,6 +438,7 @@ void slot_run_one(int sock) {
     struct ending ending = {.kind = 'E'};
     struct iovec parts[4] = {{&ending, sizeof ending}};
     char why[EXPLANATION];
+    note_start();
     int error = spawn(&job, &run, body + sizeof run, why), used = 1;
     const char *said = why;
     if (error) {

@@ -21,11 +21,24 @@ SOCKET, SIGNALS, HOST_PROC, LOCK, FIRST_OTHER = 3, 4, 5, 6, 7
 """The descriptors of the launcher process and of every slot; all others are closed here. SIGNALS
 tells of ended children."""
 
+UPTIME, KEPT = 24, 28
+"""The first descriptors of files of /proc in a slot, above what it receives: those up to the job's
+start (slot.c), and those that the init keeps (`_add_proc`)."""
+
 SIGNAL_BYTES = 128
 """What the kernel writes of one signal, and SIGCHLD is pending once at most (signalfd(2))."""
 
 JOB_ID = 1000
 """The job's uid and gid inside the sandbox; outside, the slot has an unprivileged id of its own."""
+
+CGROUPS = "/sys/fs/cgroup"
+"""Where a slot that has a cgroup mounts it, read-only."""
+
+PROC_FILES = "/work/proc"
+"""Where the shared root has files for /proc; each slot covers it with its work directory."""
+
+_KERNELS_OWN = ("mounts", "net", "version")
+"""What each slot has of the kernel's /proc: links into /proc/self, and the text of uname(2)."""
 
 _NO_DEVICE = kernel.MS_NOSUID | kernel.MS_NODEV
 _PROC_FLAGS = _NO_DEVICE | kernel.MS_NOEXEC | kernel.MS_RDONLY
@@ -38,7 +51,10 @@ _PLACES = (
 """Directories of the slot's own file system and where they are mounted."""
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
 _LOOPBACK_UP = struct.pack("16sh14x", b"lo", _IFF_UP)
+_FIRST_FREE_PORT = "sys/net/ipv4/ip_unprivileged_port_start"
 _INODES_PER_MIB = 256
+_MAX_TERMINALS = 64
+"""Of one job: all jobs together can have 3,072 (kernel.pty.max less kernel.pty.reserve)."""
 _POLICY, _NO_PRIORITY = "sched_setscheduler", struct.pack("=i", 0)
 _OOM_SCORE = b"500"
 """When the host runs out of memory, the kernel kills jobs first."""
@@ -82,8 +98,10 @@ class Template:
         "native",
         "overlays",
         "own_cgroups",
+        "own_files",
         "own_uids",
         "seccomp",
+        "shared_files",
         "top_capability",
     )
 
@@ -97,6 +115,8 @@ class Template:
         overlays: overlay.Overlays | None,
         own_cgroups: bool,
         bundles: bool,
+        shared_files: tuple[str, ...],
+        machine: tuple[bytes, ...],
     ) -> None:
         self.native = native
         self.seccomp = seccomp
@@ -109,6 +129,11 @@ class Template:
         """Whether each slot has a cgroup of its own; otherwise all are in the launcher's."""
         self.bundles = bundles
         """Whether the launcher's root has the directory of bundles."""
+        self.shared_files = shared_files
+        """Names of the files in the launcher's root that slots have in /proc."""
+        self.own_files = b"", *machine
+        """What is in the files of /proc that each slot has of its own: when its job was started,
+        and by default about its machine (wire.MACHINE_FILES)."""
 
     def outside(self, uid: int) -> int:
         """Return the id that a slot's job has outside of the slot's user namespace."""
@@ -193,10 +218,15 @@ def _add_build(made: steps.Steps, template: Template, needs: Needs, *, on_disk: 
         template.overlays.add_entry(made, needs.bundle)
     elif template.bundles:
         overlay.add_shared_entry(made, needs.bundle)
-    made.add_mount("proc", "/proc", "proc", _PROC_FLAGS, "subset=pid")
-    # One file system mounted at three paths: tmp_mb is their total size.
-    size = f"size={needs.tmp_mb}m,nr_inodes={needs.tmp_mb * _INODES_PER_MIB}"
+    if template.own_cgroups:
+        made.add_mount("cgroup2", CGROUPS, "cgroup2", _PROC_FLAGS)
+    # One file system mounted at three paths: tmp_mb is their total size, beside files of /proc.
+    files = [content or b"0" for content in template.own_files]
+    pages = sum(-(-len(content) // resource.getpagesize()) for content in files)
+    inodes = needs.tmp_mb * _INODES_PER_MIB + len(files)
+    size = f"size={(needs.tmp_mb << 20) + pages * resource.getpagesize()},nr_inodes={inodes}"
     made.add_mount("tmpfs", "/tmp", "tmpfs", _NO_DEVICE, size)
+    _add_proc(made, template)
     for inner, mode, target in _PLACES[1 if on_disk else 0 :]:
         path = inner.encode()
         made.add(f"mkdir {inner}", "mkdirat", kernel.AT_FDCWD, path, mode)
@@ -205,11 +235,46 @@ def _add_build(made: steps.Steps, template: Template, needs: Needs, *, on_disk: 
             ids = steps.UID, steps.UID
             made.add(f"chown {inner}", "fchownat", kernel.AT_FDCWD, path, *ids, 0)
         made.add_mount(inner, target, "", kernel.MS_BIND)
+    terminals = f"newinstance,ptmxmode=0666,mode=0620,max={_MAX_TERMINALS}"
+    made.add_mount("devpts", "/dev/pts", "devpts", kernel.MS_NOSUID | kernel.MS_NOEXEC, terminals)
     if needs.network != "host":
         kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC
         made.add("socket", "socket", socket.AF_INET, kind, 0)
         made.add("bring lo up", "ioctl", steps.OPENED, _SIOCSIFFLAGS, _LOOPBACK_UP)
         made.add("close", "close", steps.OPENED)
+        # In a network of its own a job takes no port from anybody. A host that lacks this file, or
+        # shows it read-only, keeps the ports below 1024 to root.
+        made.add_write_attempt(HOST_PROC, _FIRST_FREE_PORT, b"0")
+
+
+def _add_proc(made: steps.Steps, template: Template) -> None:
+    """Add to make a /proc with processes, and with those other files that were made for jobs.
+
+    With subset=pid the kernel finds nothing but processes in /proc, so nothing can be mounted there
+    on what it does not find. But it does not look for what it has found already, and that stays
+    known while it is in use: by what is mounted on it, or by a descriptor of the init. So the
+    option is added last. From then on no other name is found, also none that the kernel adds later.
+    """
+    made.add_mount("proc", "/proc", "proc", _PROC_FLAGS)
+    for name in template.shared_files:
+        made.add_mount(f"{PROC_FILES}/{name}", f"/proc/{name}", "", kernel.MS_BIND)
+    own = zip(("uptime", *wire.MACHINE_FILES), template.own_files, strict=True)
+    for number, (name, content) in enumerate(own, UPTIME):
+        # In the slot's own file system, which comes to be covered.
+        path, opens = f"/tmp/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        made.add(path, "openat", kernel.AT_FDCWD, path.encode(), opens, 0o444)
+        made.add(path, "write", steps.OPENED, content, len(content))
+        made.add(path, "dup3", steps.OPENED, number, os.O_CLOEXEC)
+        made.add("close", "close", steps.OPENED)
+        made.add_mount(path, f"/proc/{name}", "", kernel.MS_BIND)
+    for number, name in enumerate(_KERNELS_OWN, KEPT):
+        path, opens = f"/proc/{name}", os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+        made.add(path, "openat", kernel.AT_FDCWD, path.encode(), opens)
+        made.add(path, "dup3", steps.OPENED, number, os.O_CLOEXEC)
+        made.add("close", "close", steps.OPENED)
+    flags = kernel.MS_REMOUNT | _PROC_FLAGS
+    made.add_mount("proc", "/proc", "proc", flags, "subset=pid")
+    made.add_absence("/proc/sys")
 
 
 def _join_link(sock: socket.socket) -> None:

@@ -11,6 +11,7 @@ _BOTH = {
     "chdir": (80, 49),
     "close": (3, 57),
     "close_range": (436, 436),
+    "dup3": (292, 24),
     "faccessat": (269, 48),
     "fchmodat": (268, 53),
     "fchownat": (260, 54),
@@ -45,7 +46,7 @@ UID_TEXT = b"##########"
 """In a text: the same in decimal digits, with blanks before it."""
 
 _OPENS = ("openat", "socket")
-_OPENS_ONE, _MAY_FAIL = 1, 2
+_OPENS_ONE, _MAY_FAIL, _FINDS_NOTHING = 1, 2, 4
 _STEP = struct.Struct("=qq6qq")
 """struct step of slot.c."""
 _FIRST_ARGUMENT, _WHAT = 16, 64
@@ -96,6 +97,11 @@ class Steps:
         """Add a call whose failure changes nothing."""
         self._append(_MAY_FAIL, "", call, arguments)
 
+    def add_absence(self, path: str) -> None:
+        """Add to fail if the path is there."""
+        arguments = -100, os.fsencode(path), os.F_OK  # AT_FDCWD
+        self._append(_FINDS_NOTHING, f"hide {path}", "faccessat", arguments)
+
     def _append(
         self, flags: int, what: str, call: str, arguments: "tuple[int | bytes, ...]"
     ) -> None:
@@ -122,9 +128,17 @@ class Steps:
 
     def add_write(self, directory: int, path: str, text: bytes) -> None:
         """Add to write a file."""
-        self.add(path, "openat", directory, os.fsencode(path), os.O_WRONLY | os.O_CLOEXEC)
-        self.add(path, "write", OPENED, text, len(text))
-        self.add(path, "close", OPENED)
+        self._add_write(0, path, directory, text)
+
+    def add_write_attempt(self, directory: int, path: str, text: bytes) -> None:
+        """Add to write a file; a failure changes nothing."""
+        self._add_write(_MAY_FAIL, path, directory, text)
+
+    def _add_write(self, flags: int, path: str, directory: int, text: bytes) -> None:
+        opening = directory, os.fsencode(path), os.O_WRONLY | os.O_CLOEXEC
+        self._append(flags | _OPENS_ONE, path, "openat", opening)
+        self._append(flags, path, "write", (OPENED, text, len(text)))
+        self._append(flags, path, "close", (OPENED,))
 
     def add_filter(self, program: bytes) -> None:
         """Add to load a seccomp program; needs no_new_privileges before."""

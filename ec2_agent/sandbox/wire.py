@@ -8,6 +8,8 @@ send other data to the agent.
     launcher -> agent   b"R" when it has started | b"F" + ERRNO + reason, on the slot's socket too
     agent -> slot       (WORK, has_disk, has_stage, keep) + [disk], [stage, plan], before LINK
                         | (LINK, address, gateway), before RUN, for network egress
+                        | b"P" + the files of /proc about the job's machine, before RUN, if that
+                        differs from the launcher's default
                         | b"J" + RUN + argv, env + [stdin], stdout, stderr, [line]
                         | b"B" + the message J in a memfd, then as J | b"S" + grace_s
                         | b"D": nothing that the job writes would be read any more
@@ -38,7 +40,11 @@ RUN = struct.Struct("=cBxxII4xdd")
 seconds; then the texts, each with a NUL."""
 STOP = struct.Struct("=c7xd")
 """Kind and grace in seconds."""
-_RUN, _BIG, _STOP, _DRAINED = b"J", b"B", b"S", b"D"
+_MACHINE, _RUN, _BIG, _STOP, _DRAINED = b"P", b"J", b"B", b"S", b"D"
+
+MACHINE_FILES = ("meminfo", "cpuinfo", "stat")
+"""Files of /proc about a job's machine, in the order in which slots have them and are sent them."""
+_SIZE = struct.Struct("=I")
 
 PACKET = 65536
 """Longest message in bytes; a longer command and environment travel in a memfd."""
@@ -129,6 +135,11 @@ def send_run(sock: socket.socket, body: bytes, fds: tuple[int, ...]) -> None:
         send_raw(sock, _BIG, (memory, *fds))
     finally:
         os.close(memory)
+
+
+def machine_body(files: tuple[bytes, ...]) -> bytes:
+    """Encode the files about a job's machine (MACHINE_FILES): each after its size in bytes."""
+    return _MACHINE + b"".join(_SIZE.pack(len(content)) + content for content in files)
 
 
 def send_stop(sock: socket.socket, grace_s: float) -> None:

@@ -162,6 +162,8 @@ class Zygote:
             overlays=overlays,
             own_cgroups=self._cgroup is not None,
             bundles=config["bundles"],
+            shared_files=config["shared_files"],
+            machine=config["machine"],
         )
 
     def serve(self) -> None:

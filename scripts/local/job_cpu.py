@@ -36,7 +36,7 @@ NAMES = ("agent", "state", "launcher", "shims")
 _OF = (
     (b"ec2_agent.state", "state"),
     (b"ec2_agent.shim", "shims"),
-    (b"ec2_agent.sandbox", "launcher"),
+    (b"joblane-sandbox", "launcher"),  # what zygote.py shows
 )
 
 

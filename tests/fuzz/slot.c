@@ -182,6 +182,27 @@ static void make_run(void) {
     }
 }
 
+/* The files about a job's machine. */
+static void make_machine(void) {
+    length = 0;
+    add("P", 1);
+    for (int each = 0; each < MACHINE_FILES; each++) {
+        uint32_t size = any(3000);
+        add(&size, sizeof size);
+        memset(body + length, 'x', size);
+        length += size;
+    }
+}
+
+static void spoil_machine(void) {
+    static const uint32_t sizes[] = {0, 1, 3000, 65535, 0x7fffffff, 0xffffffff};
+    if (any(2)) {
+        length = 1 + any((uint32_t)length);
+    } else {
+        memcpy(body + 1, &sizes[any(6)], sizeof sizes[0]);
+    }
+}
+
 /* Another message of a holder. */
 static void make_word(void) {
     struct stop stop = {.kind = 'S', .grace_s = (double)any(20)};
@@ -249,6 +270,20 @@ static void one_round(int spoiled) {
     char answer[PACKET];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
         abort();
+    }
+    if (any(8) == 0) { /* as in a slot, where they are files of its own */
+        for (int fd = UPTIME; fd <= LAST_FILE; fd++) {
+            int memory = memfd_create("proc", MFD_CLOEXEC);
+            if (memory < 0 || dup3(memory, fd, O_CLOEXEC) < 0) {
+                abort();
+            }
+            close(memory);
+        }
+        make_machine();
+        if (spoiled && any(2)) {
+            spoil_machine();
+        }
+        send_body(pair[0], 0);
     }
     make_run();
     for (int each = spoiled ? 1 + (int)any(3) : 0; each > 0; each--) {

@@ -35,6 +35,7 @@ def installation(tmp_path: Path, release: str, **changes: Any) -> Installation:
         "max_memory_mb": None,
         "disk_gb": None,
         "labels": {},
+        "etc": (),
         "facts": {},
         "release": release,
         "bundle_url": "s3://bucket/bundle.zip",

@@ -122,6 +122,14 @@ def test_the_agents_file_holds_any_fact_commands(facts: dict[str, FactCommand]) 
     assert facts == Configuration.model_validate(tomllib.loads(agent_file(facts))).facts
 
 
+def test_names_of_etc_reach_the_agents_file(tmp_path: Path) -> None:
+    named = installation(tmp_path, "one", etc=("odbc.ini", "java-*"))
+    prepare(tmp_path)
+    install(tmp_path, named.script())
+    assert ("odbc.ini", "java-*") == read(tmp_path / "opt" / "agent.toml").etc
+    assert named.fingerprint() != installation(tmp_path, "one").fingerprint()
+
+
 def test_a_changed_unit_restarts_the_agent(tmp_path: Path) -> None:
     install(tmp_path, installation(tmp_path, "one").script())
 

@@ -94,6 +94,7 @@ class Instance:
             labels={},
             max_memory_mb=None,
             disk_gb=None,
+            etc=(),
             facts={},
             release=release,
             bundle_url="s3://bucket/bundle.zip",

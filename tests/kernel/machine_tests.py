@@ -31,13 +31,19 @@ SIDE_BY_SIDE = (
         "tests/sandbox/test_native.py",
         "tests/sandbox/test_own_inodes.py",
         "tests/sandbox/test_output.py",
+        "tests/sandbox/test_programs.py",
         "tests/sandbox/test_soak.py",
+        "tests/sandbox/test_what_programs_see.py",
         "tests/sandbox/test_work.py",
     ),
 )
 """Two lists that take both cores."""
 
-WITH_PACKAGES = ("tests/sandbox/test_held_work.py", "tests/sandbox/test_output_files.py")
+WITH_PACKAGES = (
+    "tests/sandbox/test_held_work.py",
+    "tests/sandbox/test_output_files.py",
+    "tests/sandbox/test_streams_by_name.py",
+)
 """What imports packages of the agent: run where the machine has the host's root, and so those."""
 
 ON_THE_HOST = ("tests/sandbox/test_hosts.py",)

@@ -18,6 +18,7 @@ from ec2_agent.host.service_manager import notify_ready
 from ec2_agent.sandbox.disk.work_disks import WorkDisks
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import EgressPolicy, SandboxLimits, Spec
+from ec2_agent.sandbox.output_pipe import make_output_pipe
 from ec2_agent.shim import files
 from ec2_agent.shim.pool import Shims, connect, hand_over
 
@@ -26,14 +27,19 @@ STATE = Path(os.environ["STATE_DIRECTORY"])
 JOBS, ENDS = STATE / "jobs", STATE / "ends"
 WAIT = "while [ ! -e /tmp/stop ]; do sleep 1; done; "
 ON_A_DISK = "grep -q ' /work .* ext4 ' /proc/self/mountinfo && exit 7"
-SCRIPTS = {"quiet": WAIT + ON_A_DISK, "greedy": WAIT + "head -c 99000000 /dev/zero >/tmp/x"}
+BY_NAME = "script -qec true /dev/null >/dev/stdout && "
+"""A terminal, and an output by its name, which the unit's restrictions must let jobs have."""
+SCRIPTS = {
+    "quiet": WAIT + BY_NAME + ON_A_DISK,
+    "greedy": WAIT + "head -c 99000000 /dev/zero >/tmp/x",
+}
 
 
 def start(launcher: Launcher, shims: Shims, name: str, script: str) -> socket.socket:
     """Start a job, and leave it to a shim."""
     folder = _open(name)
     shim = shims.take()
-    out, err = os.pipe(), os.pipe()
+    out, err = make_output_pipe(), make_output_pipe()
     ours, theirs = socket.socketpair()
     limits = SandboxLimits(memory_mb=32, tmp_mb=256, disk_mb=16 if name == "quiet" else None)
     spec = Spec(("/bin/sh", "-c", script), {}, limits, network="egress")

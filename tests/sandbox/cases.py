@@ -95,6 +95,13 @@ def many_files():
     except OSError as full: return errno.errorcode[full.errno]
     finally:
         for fd in held: os.close(fd)
+def many_terminals():
+    held = []
+    try:
+        while len(held) < 1000: held.append(os.open("/dev/ptmx", os.O_RDWR))
+    except OSError as full: return f"{errno.errorcode[full.errno]} after {len(held)}"
+    finally:
+        for fd in held: os.close(fd)
 def orphans(count):
     for _ in range(count): child(os.fork)
     for _ in range(200):
@@ -134,7 +141,7 @@ class Case(NamedTuple):
     machines: tuple[str, ...] = ("x86_64", "aarch64")
 
 
-_TRACELESS = {"proc", "devices", "namespaces", "capabilities", "syscalls", "network"}
+_TRACELESS = {"cgroup", "proc", "devices", "namespaces", "capabilities", "syscalls", "network"}
 
 
 def shares(case: Case) -> bool:
@@ -157,11 +164,11 @@ def _refused(kind: str, *names: str, machines: tuple[str, ...] = X86_64 + AARCH6
 
 # fmt: off
 FILESYSTEM = [
-    Case("filesystem", "the root holds only what programs need", "sorted(os.listdir('/'))", r"\['bin', 'dev', 'etc', 'lib', ('lib32', )?('lib64', )?('libx32', )?'opt', 'proc', ('root', )?'sbin', 'tmp', 'usr', 'var', 'work'\]"),
+    Case("filesystem", "the root holds only what programs need", "sorted(os.listdir('/'))", r"\['bin', 'dev', 'etc', 'lib', ('lib32', )?('lib64', )?('libx32', )?'opt', 'proc', ('root', )?'sbin', ('sys', )?'tmp', 'usr', 'var', 'work'\]"),
     Case("filesystem", "the host's shadow file", "text('/etc/shadow')", "ENOENT"),
     Case("filesystem", "etc names no host", "sorted(set(os.listdir('/etc')) & {'machine-id', 'fstab', 'ssh', 'sudoers', 'crontab', 'shadow'})", r"\[\]"),
     Case("filesystem", "the host's users", "len(text('/etc/passwd').splitlines())", "3"),
-    Case("filesystem", "out of the root by ..", "os.path.exists('/../../../../sys')", "False"),
+    Case("filesystem", "out of the root by ..", "os.path.exists('/../../../../run')", "False"),
     Case("filesystem", "out of the work directory by .. (CVE-2024-21626)", "text('../../../../../etc/shadow')", "ENOENT"),
     Case("filesystem", "write to /usr", "write('/usr/bin/evil')", "EROFS"),
     Case("filesystem", "write to /etc", "write('/etc/passwd')", "EROFS"),
@@ -185,8 +192,9 @@ FILESYSTEM = [
     Case("filesystem", "fill /work", "fill('/work', bytes(1 << 20))", "ENOSPC after (6[0-4]|[1-5]?[0-9]) MiB"),
     Case("filesystem", "fill /tmp and /dev/shm: one limit for all", "(fill('/tmp', bytes(1 << 20)), fill('/dev/shm', bytes(1 << 20)))[1]", "ENOSPC after 0 MiB"),
     Case("filesystem", "use up the inodes", "many('/work', 100_000)", "ENOSPC after 1[0-6]k"),
-    Case("filesystem", "a directory that only programs use", "sorted({'/home', '/root/.ssh', '/var/lib', '/run', '/sys', '/boot', '/srv', '/mnt'} & {p for p in ('/home', '/root/.ssh', '/var/lib', '/run', '/sys', '/boot', '/srv', '/mnt') if os.path.exists(p)})", r"\[\]"),
+    Case("filesystem", "a directory that only programs use", "sorted(p for p in ('/home', '/root/.ssh', '/var/lib', '/run', '/boot', '/srv', '/mnt', '/sys/devices', '/sys/kernel', '/sys/firmware', '/sys/class', '/sys/module') if os.path.exists(p))", r"\[\]"),
     Case("filesystem", "/opt has only the place of a bundle, which is empty", "list(os.walk('/opt'))", r"\[\('/opt', \['joblane'\], \[\]\), \('/opt/joblane', \['type'\], \[\]\), \('/opt/joblane/type', \[\], \[\]\)\]"),
+    Case("filesystem", "/var has only tmp, which is /tmp", "(write('/var/tmp/x'), os.listdir('/var'), text('/tmp/x'))", r"\('written', \['tmp'\], '1'\)"),
     *_refused(
         "filesystem",
         "fsopen",
@@ -200,11 +208,47 @@ FILESYSTEM = [
     ),
 ]
 
+CGROUP = [
+    Case("cgroup", "/sys has its own cgroup, and nothing else", "(os.listdir('/sys'), os.listdir('/sys/fs'), [l.split()[3:5] for l in text('/proc/self/mountinfo').splitlines() if ' - cgroup2 ' in l])", r"\(\['fs'\], \['cgroup'\], \[\['/', '/sys/fs/cgroup'\]\]\)"),
+    Case("cgroup", "it is a leaf, and has no name of the host's cgroups above it", "[n for n in os.listdir('/sys/fs/cgroup/..') + os.listdir('/sys/fs/cgroup') if os.path.isdir('/sys/fs/cgroup/' + n) or 'joblane' in n]", r"\[\]"),
+    Case("cgroup", "it shows the own processes alone", "sorted(text('/sys/fs/cgroup/cgroup.procs').split()) == sorted(p for p in os.listdir('/proc') if p.isdigit())", "True"),
+    Case("cgroup", "it tells the limits", "(int(text('/sys/fs/cgroup/memory.max')) >> 20, text('/sys/fs/cgroup/pids.max').strip())", r"\(512, '201'\)"),
+    *(
+        Case("cgroup", f"write its {file}", f"write('/sys/fs/cgroup/{file}', {data!r})", "EROFS")
+        for file, data in (("memory.max", "max"), ("pids.max", "max"), ("cpu.max", "max"), ("cgroup.procs", "0"), ("cgroup.kill", "1"), ("cgroup.freeze", "1"), ("cgroup.subtree_control", "-memory"))
+    ),
+    Case("cgroup", "make a cgroup below its own", "os.mkdir('/sys/fs/cgroup/mine')", "EROFS"),
+    Case("cgroup", "its cgroup is mounted without set-uid, devices and programs", "os.statvfs('/sys/fs/cgroup').f_flag & 15", "15"),
+]
+"""Where jobs have cgroups."""
+
+JOBS_OWN = ("cgroups", "cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "uptime", "vmstat")
+"""Files of /proc that are made for jobs (ec2_agent/sandbox/proc_files.py)."""
+
 PROC = [
     Case("proc", "core_pattern", "write('/proc/sys/kernel/core_pattern', '|/work/evil')", "ENOENT|EROFS|EACCES"),
     Case("proc", "any sysctl", "os.path.exists('/proc/sys')", "False"),
     Case("proc", "sysrq", "write('/proc/sysrq-trigger', 'b')", "ENOENT|EROFS"),
     Case("proc", "kernel memory and tables", "[p for p in ('kcore', 'kallsyms', 'kmsg', 'keys', 'timer_list', 'sched_debug', 'interrupts', 'iomem', 'modules', 'config.gz', 'acpi', 'scsi', 'bus', 'fs', 'irq') if os.path.exists('/proc/' + p)]", r"\[\]"),
+    Case("proc", "of all that the host has in /proc, what is made for the job", "sorted(n for n in HOST_PROC if os.path.lexists('/proc/' + n))", r"\['cgroups', 'cpuinfo', 'filesystems', 'loadavg', 'meminfo', 'mounts', 'net', 'self', 'stat', 'thread-self', 'uptime', 'version', 'vmstat'\]"),
+    Case("proc", "the same after a look at it", "(os.listdir('/proc'), [os.path.exists('/proc/' + n) for n in HOST_PROC], [n for n in ('sys', 'kcore', 'keys', 'interrupts', 'diskstats') if os.path.exists('/proc/' + n)])[2]", r"\[\]"),
+    *(Case("proc", f"write {name} of /proc", f"write('/proc/{name}')", "EROFS|EACCES") for name in JOBS_OWN),
+    *(Case("proc", f"make {name} of /proc writable", f"os.chmod('/proc/{name}', 0o666)", "EROFS|EPERM") for name in JOBS_OWN),
+    *(Case("proc", f"see what lies below {name} of /proc", f"call(NR_umount2, b'/proc/{name}', 2)", "EPERM") for name in JOBS_OWN),
+    Case("proc", "cpuinfo: this host's own numbers, and its weaknesses", "lines('/proc/cpuinfo', 'microcode', 'cpu MHz', 'apicid', 'initial apicid', 'bugs')", r"\[\]"),
+    Case("proc", "stat: what others use of the processors", "{w for l in lines('/proc/stat', 'cpu', 'intr', 'ctxt', 'softirq') for w in l.split()[1:]}", r"\{'0'\}"),
+    Case("proc", "stat: how many processes the host has started", "lines('/proc/stat', 'processes', 'procs_')", r"\['processes 1', 'procs_running 1', 'procs_blocked 0'\]"),
+    Case("proc", "meminfo: what others use of the memory", "({l.split()[1] for l in text('/proc/meminfo').splitlines() if not l.startswith(('Mem', 'CommitLimit', 'Hugepagesize'))}, len({l.split()[1] for l in lines('/proc/meminfo', 'Mem')}))", r"\(\{'0'\}, 1\)"),
+    Case("proc", "uptime: how long others left the processors idle", "text('/proc/uptime').split()[1]", "0.00"),
+    Case("proc", "uptime: the start of the job, by a clock that it has", "0 <= time.clock_gettime(time.CLOCK_BOOTTIME) - float(text('/proc/uptime').split()[0]) < 300", "True"),
+    Case("proc", "nothing in them changes", "len({str([text('/proc/' + n) for n in ('cgroups', 'cpuinfo', 'filesystems', 'loadavg', 'meminfo', 'stat', 'uptime', 'vmstat')]) for _ in range(4) if not time.sleep(0.05)})", "1"),
+    Case("proc", "loadavg: how busy the host is, and its newest process", "text('/proc/loadavg').strip()", "0.00 0.00 0.00 1/1 1"),
+    Case("proc", "version: more than uname tells of the kernel's release", "text('/proc/version').split()[2] == os.uname().release", "True"),
+    Case("proc", "filesystems: what the host has loaded", "text('/proc/filesystems').split()[1::2]", r"\['proc', 'tmpfs', 'cgroup2', 'overlay'\]"),
+    Case("proc", "cgroups: how many the host has", "{tuple(l.split()[1:]) for l in text('/proc/cgroups').splitlines()[1:]}", r"\{\('0', '1', '1'\)\}"),
+    Case("proc", "vmstat: what others do with the memory", "set(text('/proc/vmstat').split()[1::2])", r"\{'0'\}"),
+    Case("proc", "mounts and net are links to the own", "(os.readlink('/proc/mounts'), os.readlink('/proc/net'), text('/proc/mounts') == text('/proc/self/mounts'))", r"\('self/mounts', 'self/net', True\)"),
+    Case("proc", "net: the own network", "[l.split(':')[0].strip() for l in text('/proc/net/dev').splitlines()[2:]]", r"\['lo'\]"),
     Case("proc", "own entries are read-only", "write('/proc/self/comm', 'evil')", "EROFS"),
     Case("proc", "raise the own OOM score above the agent's", "write('/proc/self/oom_score_adj', '-1000')", "EROFS"),
     Case("proc", "the agent's protection from the OOM killer", "int(text('/proc/self/oom_score_adj'))", "500"),
@@ -219,11 +263,11 @@ PROC = [
     Case("proc", "the own cgroup is the root", "{l.rpartition(':')[2] for l in text('/proc/self/cgroup').split()}", r"\{'/'\}"),
     Case("proc", "no host root in the user map", "int(text('/proc/self/uid_map').split()[1]) >= 200_000 and text('/proc/self/uid_map').split()[2]", "1"),
     Case("proc", "change the user map", "write('/proc/self/uid_map', '0 0 1')", "EROFS|EPERM|EACCES"),
-    Case("proc", "no mount but those of the plan", "[p for p in (l.split()[4] for l in text('/proc/self/mountinfo').splitlines()) if p not in ('/', '/usr', '/proc', '/tmp', '/work') and not p.startswith(('/etc/', '/dev/'))]", r"\[\]"),
+    Case("proc", "no mount but those of the plan", "[p for p in (l.split()[4] for l in text('/proc/self/mountinfo').splitlines()) if p not in ('/', '/usr', '/proc', '/sys/fs/cgroup', '/tmp', '/work') and not p.startswith(('/etc/', '/dev/', '/proc/'))]", r"\[\]"),
 ]
 
 DEVICES = [
-    Case("devices", "the device directory", "sorted(os.listdir('/dev'))", r"\['fd', 'full', 'null', 'random', 'shm', 'stderr', 'stdin', 'stdout', 'urandom', 'zero'\]"),
+    Case("devices", "the device directory", "sorted(os.listdir('/dev'))", r"\['fd', 'full', 'null', 'ptmx', 'pts', 'random', 'shm', 'stderr', 'stdin', 'stdout', 'tty', 'urandom', 'zero'\]"),
     Case("devices", "make a disk's node", "os.mknod('/work/sda', 0o60666, os.makedev(8, 0))", "EPERM"),
     Case("devices", "make the memory's node", "os.mknod('/work/mem', 0o20666, os.makedev(1, 1))", "EPERM"),
     Case("devices", "a controlling terminal", "open('/dev/tty')", "ENOENT|ENXIO"),
@@ -231,6 +275,12 @@ DEVICES = [
     Case("devices", "the same with the high word set (CVE-2019-10063)", "call(NR_ioctl, 1, 0x1_0000_5412, b'x')", "EPERM"),
     Case("devices", "the console's selection buffer (TIOCLINUX)", "call(NR_ioctl, 1, 0x541C, b'x')", "EPERM"),
     Case("devices", "change the mode of a device", "os.chmod('/dev/null', 0o600)", "EROFS|EPERM"),
+    Case("devices", "the terminals of others", "os.listdir('/dev/pts')", r"\['ptmx'\]"),
+    Case("devices", "terminals without end", "many_terminals()", "ENOSPC after 64"),
+    Case("devices", "terminals: no programs, no set-uid", "os.statvfs('/dev/pts').f_flag & (os.ST_NOSUID | os.ST_NOEXEC) == os.ST_NOSUID | os.ST_NOEXEC", "True"),
+    Case("devices", "push keys into its own terminal", "call(NR_ioctl, os.openpty()[1], 0x5412, b'x')", "EPERM"),
+    Case("devices", "give its own terminal another line discipline", "call(NR_ioctl, os.openpty()[1], 0x5423, struct.pack('i', 1))", "EPERM"),
+    Case("devices", "take the console's messages (TIOCCONS)", "call(NR_ioctl, os.openpty()[1], 0x541D)", "EPERM"),
     Case("devices", "null works", "(write('/dev/null'), open('/dev/zero', 'rb').read(2))[1]", r"b'\\x00\\x00'"),
 ]
 
@@ -304,7 +354,7 @@ NETWORK = [
         for number, kind in ((33, 6), (132, 1), (136, 2), (262, 1))
     ),
     Case("network", "nftables by netlink", "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)", "EAFNOSUPPORT|EPERM"),
-    Case("network", "a privileged port", "socket.create_server(('127.0.0.1', 80))", "EACCES"),
+    Case("network", "a port below 1024 of its own network, which the host does not have", "(s := socket.create_server(('127.0.0.1', 79)), connect(socket.AF_INET, ('127.0.0.1', 79)))[1]", "connected"),
 ]
 
 RESOURCES = [
@@ -328,6 +378,9 @@ DESCRIPTORS = [
     Case("descriptors", "its line has no name on either end", "(s := socket.socket(fileno=3)).getsockname() + s.getpeername() + str(s.type.name)", "SOCK_STREAM"),
     Case("descriptors", "its line does not show who is at the other end", "struct.unpack('3I', socket.socket(fileno=3).getsockopt(1, 17, 12))", r"\(0, 65534, 65534\)"),
     Case("descriptors", "a pidfd of the other end of its line is no key to it", "call(NR_pidfd_send_signal, socket.socket(fileno=3).getsockopt(1, 77), 0, 0, 0)", "EINVAL|EPERM|ESRCH|ENOPROTOOPT"),
+    Case("descriptors", "change who may open its output by name", "os.chmod('/dev/stdout', 0o777)", "EPERM"),
+    Case("descriptors", "make the pipe of its output its own", "os.chown('/dev/stderr', 1000, 1000)", "EPERM"),
+    Case("descriptors", "give its output a name that others could have", "call(NR_linkat, -100, b'/proc/self/fd/1', -100, b'/work/out', 0x400)", "EXDEV|EPERM|ENOENT"),
     Case("descriptors", "forge the ending on the init's socket", "os.write(4, b'E' + bytes(26))", "EBADF"),
     Case("descriptors", "take the init's socket", "call(NR_pidfd_getfd, os.pidfd_open(1), 3, 0)", "EPERM"),
     Case("descriptors", "a directory above the work directory", "os.getcwd()", "/work"),
@@ -344,7 +397,7 @@ SIGNALS = [
 ]
 
 ENVIRONMENT = [
-    Case("environment", "nothing of the agent's", "sorted(os.environ)", r"\['HOME', 'JOBLANE_FD', 'LANG', 'PATH', 'TMPDIR', 'USER'\]"),
+    Case("environment", "nothing of the agent's", "sorted(os.environ)", r"\[('GOMEMLIMIT', )?'HOME', 'JOBLANE_CPUS', 'JOBLANE_FD', ('JOBLANE_MEMORY_MB', )?'LANG', 'PATH', 'PYTHONUNBUFFERED', 'TMPDIR', 'USER'\]"),
     Case("environment", "no credentials", "[n for n in os.environ if 'AWS' in n or 'TOKEN' in n or 'SECRET' in n]", r"\[\]"),
     Case("environment", "a library for the init (LD_PRELOAD)", "os.environ['LD_PRELOAD'] and os.getppid()", "1", {"LD_PRELOAD": "/work/evil.so"}),
     Case("environment", "the agent's own variables are only text", "os.environ['JOBLANE_ISOLATION']", "none", {"JOBLANE_ISOLATION": "none"}),
@@ -354,7 +407,7 @@ ENVIRONMENT = [
 ]
 
 ALL_CASES = [
-    *FILESYSTEM, *PROC, *DEVICES, *NAMESPACES, *CAPABILITIES, *SYSCALLS,
+    *FILESYSTEM, *CGROUP, *PROC, *DEVICES, *NAMESPACES, *CAPABILITIES, *SYSCALLS,
     *NETWORK, *RESOURCES, *DESCRIPTORS, *SIGNALS, *ENVIRONMENT,
 ]
 # fmt: on

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, NamedTuple
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Ending, Isolation, SandboxLimits, Spec
+from ec2_agent.sandbox.output_pipe import make_output_pipe
 from ec2_agent.sandbox.probe import probe
 
 REPOSITORY = Path(__file__).parent.parent.parent
@@ -189,8 +190,8 @@ def started(
 
 def run(launcher: Launcher, spec: Spec) -> Ran:
     """Run a job to its end, with a line that nobody listens to."""
-    read_out, write_out = os.pipe()
-    read_err, write_err = os.pipe()
+    read_out, write_out = make_output_pipe()
+    read_err, write_err = make_output_pipe()
     ours, line = socket.socketpair()
     with ours, open(read_out, "rb") as out, open(read_err, "rb") as err:
         try:

@@ -47,11 +47,11 @@ def job_starter(
 class Room:
     """A launcher, shims, and a directory for jobs."""
 
-    def __init__(self, jobs: Path, *, reuse: bool = False) -> None:
+    def __init__(self, jobs: Path, *, reuse: bool = False, slots: int = 0) -> None:
         """`reuse`: whether a shim may have another job once the end of its job is recorded."""
         self.jobs = jobs
         self.reuse = reuse
-        self.launcher = Launcher(isolation=strongest(), slots=0)
+        self.launcher = Launcher(isolation=strongest(), slots=slots)
         self.shims = Shims()
         self.epoch = 0
         self._open: list[tuple[Any, Any]] = []

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Spec
+from ec2_agent.sandbox.output_pipe import make_output_pipe
 from tests.sandbox.running import NO_LIMITS, Ran
 
 
@@ -50,7 +51,7 @@ class Stage:
 
 def run_and_keep(launcher: Launcher, script: str, **changes: object) -> tuple[Ran, int]:
     """Run a shell script to its end; what it wrote, and its work directory."""
-    read, write = os.pipe()
+    read, write = make_output_pipe()
     fields = {"env": {}, "limits": NO_LIMITS, "keep_work": True, **changes}
     spec = Spec(("/bin/sh", "-c", script), **fields)  # type: ignore[arg-type]
     sandbox = launcher.start(spec, stdout=write, stderr=write)

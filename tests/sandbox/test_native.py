@@ -12,6 +12,7 @@ import pytest
 from ec2_agent.sandbox import wire, zygote_process
 from ec2_agent.sandbox.kernel import AT_FDCWD
 from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.model import SandboxRefused
 from ec2_agent.sandbox.native import Native
 from ec2_agent.sandbox.steps import OPENED, UID, UID_TEXT, Steps
 from tests.sandbox.running import TidyLauncher, inits, shell, wait_until_ready
@@ -61,6 +62,40 @@ def test_the_first_call_that_fails_ends_it_and_says_what_it_was(library: Native,
     assert [path.name for path in tmp_path.iterdir()] == ["first"]
 
 
+def test_what_is_to_be_hidden_must_not_be_found(library: Native, tmp_path: Path) -> None:
+    made = Steps()
+    made.add_absence(str(tmp_path / "not there"))
+    library.carry_out(made, 0)
+    made = Steps()
+    made.add_absence(str(tmp_path))
+    with pytest.raises(FileExistsError, match=f"hide {tmp_path}: File exists"):
+        library.carry_out(made, 0)
+
+
+def test_an_absence_that_cannot_be_seen_is_none(library: Native, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    made = Steps()
+    made.add_absence(str(tmp_path / "file" / "below"))
+    with pytest.raises(NotADirectoryError):
+        library.carry_out(made, 0)
+
+
+def test_a_proc_that_hides_nothing_is_given_to_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    boot = """from ec2_agent.sandbox import steps
+add = steps.Steps.add_mount
+def without_options(self, source, target, kind, flags, data=""):
+    add(self, source, target, kind, flags, "" if target == "/proc" else data)
+steps.Steps.add_mount = without_options
+zygote.main()"""
+    whole = zygote_process._BOOT
+    monkeypatch.setattr(zygote_process, "_BOOT", whole.replace("zygote.main()", boot))
+    with (
+        TidyLauncher(isolation="namespaces", slots=1) as launcher,
+        pytest.raises(SandboxRefused, match="hide /proc/sys: File exists"),
+    ):
+        shell(launcher, "exit 3")
+
+
 def test_a_checkout_without_the_library_says_what_makes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "uname", lambda: os.uname_result(("", "", "", "", "vax")))
     with pytest.raises(OSError, match=r"slot-vax\.so.*scripts/setup makes it"):
@@ -103,3 +138,17 @@ def test_a_slot_that_cannot_read_its_command_ends_and_nobody_waits() -> None:
             ending = shell(launcher, "exit 3").ending
         assert (ending.signal, ending.killed) == (signal.SIGKILL, True)
         assert shell(launcher, "exit 3").ending.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    "body", [b"P", b"P\x01", b"P\x05\0\0\0four", b"P\xff\xff\xff\xff", b"P" + bytes(8)], ids=str
+)
+@pytest.mark.parametrize("slots", [0, 1])
+def test_a_slot_that_cannot_read_its_machine_runs_nothing(
+    monkeypatch: pytest.MonkeyPatch, body: bytes, slots: int
+) -> None:
+    with TidyLauncher(isolation="namespaces", slots=slots) as launcher:
+        monkeypatch.setattr(launcher, "_encode_machine", lambda _: body)
+        monkeypatch.setattr(launcher, "_default_machine", None)
+        ran = shell(launcher, "echo ran")
+    assert (b"", signal.SIGKILL, True) == (ran.out, ran.ending.signal, ran.ending.killed)

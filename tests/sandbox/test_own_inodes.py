@@ -30,7 +30,8 @@ _BOTH = """
 import ctypes, errno, fcntl, os, signal, socket, struct
 libc = ctypes.CDLL(None, use_errno=True)
 PLACES = ["/", "/usr", "/usr/bin", "/usr/bin/true", "/etc", "/etc/passwd", "/etc/ld.so.cache",
-          "/etc/ssl/certs", "/dev", "/dev/null", "/dev/urandom", TREE, TREE + "/program"]
+          "/etc/ssl/certs", "/dev", "/dev/null", "/dev/urandom", "/proc/loadavg",
+          "/proc/meminfo", TREE, TREE + "/program"]
 PLACES = {place: os.open(place, os.O_RDONLY) for place in PLACES if os.path.exists(place)}
 F_OFD_GETLK, F_OFD_SETLK = 36, 37
 def lock(kind): return struct.pack("hhqqi4x", kind, 0, 0, 0, 0)

@@ -70,4 +70,5 @@ def reachable() -> Iterator[dict[str, object]]:
             "HOST_PORT": server.getsockname()[1],
             "HOST_ABSTRACT": abstract,
             "HOST_PID": os.getpid(),
+            "HOST_PROC": [name for name in os.listdir("/proc") if not name.isdigit()],
         }

@@ -154,8 +154,8 @@ def test_inputs_are_there_with_their_modes_and_outputs_come_back(aws: Cloud, lau
 def test_standard_input_is_the_text_or_the_file(aws: Cloud, launcher: Launcher, kind: str):
     text = "echo from stdin\n"
     fields = {"stdin": text} if kind == "text" else {"stdin_file": upload(aws, text.encode())}
-    head = run(aws, launcher, "/bin/sh", "-s", **fields)
-    assert (State.COMPLETED, "from stdin\n") == (head.state, printed(aws, head))
+    head = shell(aws, launcher, "sh -s; sh /dev/stdin", **fields)
+    assert (State.COMPLETED, "from stdin\n" * 2) == (head.state, printed(aws, head))
 
 
 @pytest.mark.parametrize("kind", ["text", "file"])

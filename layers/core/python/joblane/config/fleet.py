@@ -15,6 +15,7 @@ from joblane.config.software import (
 )
 from joblane.config.strict import Strict
 from joblane.deployment.names import Name
+from joblane.fleet.etc_names import EtcNames
 from joblane.queue.maxima import Maxima
 from joblane.target.fact_command import FactCommands
 from joblane.target.match import Labels
@@ -66,6 +67,10 @@ class Fleet(Strict):
     """Path of a program, from the directory of joblane.toml, that then runs once as root, at most
     64 KiB. If it fails, or dnf does, no agent starts there, the instance is replaced, and `joblane
     why` says what failed."""
+    etc: EtcNames = ()
+    """Files and directories below `/etc` that jobs may read beside those that every job has, at
+    most 50: `["odbc.ini", "myapp"]`. Jobs get copies, made when the agent starts, of what every
+    user of the instance may read, and nothing else (docs/how-to/install-software.md)."""
     min_size: Annotated[int, Field(ge=0, le=5000)] = 0
     """Smallest number of instances."""
     max_size: Annotated[int, Field(ge=1, le=5000)] = 4

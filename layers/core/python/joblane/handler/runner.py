@@ -1,6 +1,6 @@
 """The program of a typed job: runs a handler with the params that its agent sends.
 
-    python -I /opt/joblane/type package.module:function
+    python -I -u /opt/joblane/type package.module:function
 
 Exit codes: 0 with the result sent, 1 after an exception, 65 when a retry cannot help
 (`PermanentError`, params or a result that are not valid, a handler that cannot be imported), 75
