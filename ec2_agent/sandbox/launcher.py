@@ -242,11 +242,11 @@ class Launcher:
         """
         check_texts(spec.argv, spec.env)
         given = tuple(fd for fd in (spec.stdin, stdout, stderr, line) if fd is not None)
-        settled = self._defaults
+        settled, machine = self._defaults, self._default_machine
         if spec.limits != NO_LIMITS:
             settled = limits.merge(self._defaults, spec.limits)
             limits.check(settled, self._cgroup)
-        machine = Machine.of(settled, self._cgroup)
+            machine = Machine.of(settled, self._cgroup)
         env = {**ENVIRONMENT, **machine.variables(), **spec.env}
         if line is not None:
             env["JOBLANE_FD"] = "3"

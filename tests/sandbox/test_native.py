@@ -11,11 +11,14 @@ import pytest
 
 from ec2_agent.sandbox import wire, zygote_process
 from ec2_agent.sandbox.kernel import AT_FDCWD
-from ec2_agent.sandbox.launcher import Launcher
-from ec2_agent.sandbox.model import SandboxRefused
+from ec2_agent.sandbox.launcher import DEFAULTS, Launcher
+from ec2_agent.sandbox.model import SandboxLimits, SandboxRefused
 from ec2_agent.sandbox.native import Native
 from ec2_agent.sandbox.steps import OPENED, UID, UID_TEXT, Steps
 from tests.sandbox.running import TidyLauncher, inits, shell, wait_until_ready
+
+DEFAULT_TMP = SandboxLimits(tmp_mb=DEFAULTS.tmp_mb)
+"""Limits that a slot of the pool has, and whose machine the agent compares."""
 
 
 @pytest.fixture
@@ -150,5 +153,5 @@ def test_a_slot_that_cannot_read_its_machine_runs_nothing(
     with TidyLauncher(isolation="namespaces", slots=slots) as launcher:
         monkeypatch.setattr(launcher, "_encode_machine", lambda _: body)
         monkeypatch.setattr(launcher, "_default_machine", None)
-        ran = shell(launcher, "echo ran")
+        ran = shell(launcher, "echo ran", limits=DEFAULT_TMP)
     assert (b"", signal.SIGKILL, True) == (ran.out, ran.ending.signal, ran.ending.killed)

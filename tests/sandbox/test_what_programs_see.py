@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ec2_agent.sandbox import wire
-from ec2_agent.sandbox.launcher import Launcher
+from ec2_agent.sandbox.launcher import DEFAULTS, Launcher
 from ec2_agent.sandbox.limits import LauncherCgroup
 from ec2_agent.sandbox.machine import Machine
 from ec2_agent.sandbox.model import SandboxLimits
@@ -143,7 +143,8 @@ def test_a_slot_is_told_its_jobs_machine(machine: Machine, ready: bool) -> None:
         wait_until_ready(launcher)
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(Machine, "of", lambda *_: machine)
-            ran = shell(launcher, _MACHINE_SEEN)
+            same = SandboxLimits(tmp_mb=DEFAULTS.tmp_mb)  # so that a slot of the pool is taken
+            ran = shell(launcher, _MACHINE_SEEN, limits=same)
         assert seen_of(machine.processors, machine.memory_mb or 0) == ran.out, ran
         shell(launcher, "true")
         assert ran.out != shell(launcher, _MACHINE_SEEN).out
