@@ -88,7 +88,7 @@ _OWN_ETC = {
 }
 _SECOND_TMP = "/var/tmp"  # noqa: S108 - the sandbox's own
 """A link to /tmp, unless programs lie below it: then it holds them, and is read-only."""
-OWN_PATHS = frozenset({*_OWN_ETC, "/etc/resolv.conf"})
+OWN_PATHS = frozenset({*_OWN_ETC, *_ETC_LINKS, "/etc/resolv.conf"})
 """Files of /etc that each sandbox has of its own."""
 _READ_ONLY = kernel.ATTR_RDONLY | kernel.ATTR_NOSUID | kernel.ATTR_NODEV
 _READ_ONLY_DEVICE = kernel.ATTR_RDONLY | kernel.ATTR_NOSUID | kernel.ATTR_NOEXEC

@@ -97,9 +97,7 @@ struct job {
     int drained; /* the holder has read all that could be written */
     int left;    /* others were ended that nobody had asked to end before */
     double cpu_s, deadline, kill_at, grace_s; /* times of CLOCK_MONOTONIC; 0: none */
-    /* Of the command, kept because the next message overwrites it: */
-    char name[PATH_BYTES];
-    char *search; /* its PATH; NULL: none */
+    char *name, *search; /* of the command, which the next message overwrites: its program and its PATH */
 };
 
 static char packet[PACKET];
@@ -323,7 +321,8 @@ static void note_start(void) {
 /* Starts the job's process. Returns an errno, and what it means for the program if that is known. */
 static int spawn(struct job *job, const struct run *run, char *texts, char why[EXPLANATION]) {
     char **argv = malloc((size_t)(run->argc + run->envc + 2) * sizeof *argv);
-    if (argv == NULL) {
+    job->name = strndup(texts, PATH_BYTES - 1);
+    if (argv == NULL || job->name == NULL) {
         return ENOMEM;
     }
     char **envp = argv + run->argc + 1, **before = environ;
@@ -356,7 +355,6 @@ static int spawn(struct job *job, const struct run *run, char *texts, char why[E
     }
     const char *search = getenv("PATH");
     job->search = search == NULL ? NULL : strdup(search);
-    snprintf(job->name, sizeof job->name, "%.*s", PATH_BYTES - 1, argv[0]);
     explain_error(job->name, job->search, failed, why);
     environ = before;
     return failed;
@@ -438,6 +436,7 @@ void slot_run_one(int sock) {
     struct ending ending = {.kind = 'E'};
     struct iovec parts[4] = {{&ending, sizeof ending}};
     char why[EXPLANATION];
+    why[0] = 0;
     note_start();
     int error = spawn(&job, &run, body + sizeof run, why), used = 1;
     const char *said = why;
@@ -467,7 +466,7 @@ void slot_run_one(int sock) {
     ending.left = (uint8_t)job.left;
     ending.cpu_s = job.cpu_s;
     ending.wall_s = now() - began;
-    if (said[0] != 0) {
+    if (said[0] != 0 && job.name != NULL) {
         parts[used++] = (struct iovec){job.name, strlen(job.name)};
         parts[used++] = (struct iovec){": ", 2};
         parts[used++] = (struct iovec){(void *)said, strlen(said)};

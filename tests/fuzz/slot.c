@@ -310,50 +310,14 @@ static void one_round(int spoiled) {
     close_range(SIGNALS + 1, ~0u, 0);
 }
 
-/* A program that cannot be run: what a job made of an ELF file, or of a script. */
-static void one_program(const char *elf, size_t size) {
-    static const char *const lines[] = {"#!/bin/sh", "#! /usr/bin/env python", "#!", "#!/none\r\n", "\177ELF"};
-    static const uint64_t counts[] = {0, 1, 255, 65535, 0x7fffffff, 0xffffffff, INT64_MAX, UINT64_MAX};
-    char text[EXPLANATION] = "";
-    length = 0;
-    if (any(2)) {
-        add(elf, size);
-    } else {
-        const char *line = lines[any(5)];
-        add(line, strlen(line));
-        memset(body + length, "x \n\t/"[any(5)], 512);
-        length += any(512);
-    }
-    for (int each = (int)any(4); each > 0; each--) {
-        size_t width = (size_t)1 << any(4);
-        memcpy(body + any(512), &counts[any(8)], width);
-    }
-    length = any(4) ? length : any((uint32_t)length + 1);
-    int memory = memfd_create("program", MFD_CLOEXEC);
-    if (write(memory, body, length) != (ssize_t)length) {
-        abort();
-    }
-    explain_file(memory, any(2) ? ENOENT : ENOEXEC, text, sizeof text, 0);
-    if (strlen(text) >= sizeof text) {
-        abort();
-    }
-}
-
 int main(int argc, char **argv) {
     long rounds = argc > 1 ? atol(argv[1]) : 10000;
     state = argc > 2 ? (uint64_t)atol(argv[2]) : 1;
-    char elf[4096];
-    int program = open("/bin/true", O_RDONLY);
-    ssize_t size = read(program, elf, sizeof elf);
-    if (size < 0) {
-        return 1;
-    }
     int null = open("/dev/null", O_RDWR);
     dup2(null, SOCKET);
     dup2(null, SIGNALS);
     for (long each = 0; each < rounds; each++) {
         one_round(each % 2);
-        one_program(elf, (size_t)size);
     }
     printf("rounds %ld spawned %ld refused %ld signals %ld ended %ld\n", rounds, count_spawned,
            count_refused, count_signals, count_ended);

@@ -56,6 +56,7 @@ LEFT_OUT = {
     "tests/kernel/test_machine.py": "boots such a machine",
     "tests/kernel/test_systemd.py": "boots such a machine, which needs the host's systemd",
     "tests/sandbox/test_architectures.py": _VALUES,
+    "tests/sandbox/test_left_processes.py": _SLOW,
     "tests/sandbox/test_limits_values.py": _VALUES,
     "tests/sandbox/test_line_page.py": _SLOW,
     "tests/sandbox/test_plan.py": _VALUES,
@@ -65,6 +66,7 @@ LEFT_OUT = {
     "tests/sandbox/test_shims_again.py": _SLOW,
     "tests/sandbox/test_shims_killed.py": _SLOW,
     "tests/sandbox/test_short.py": _SLOW,
+    "tests/sandbox/test_streams.py": _SLOW,
     "tests/sandbox/test_uids.py": "directories and their owners, which no architecture changes",
 }
 """Run on the host only, each with the reason."""

@@ -40,7 +40,6 @@ class Row:
     host: bool = False
     machine: bool = False
     deep: bool = False
-    item: int | None = None
 
     @property
     def missing(self) -> list[str]:
@@ -61,8 +60,6 @@ def _rows() -> Iterator[object]:
         marks = [pytest.mark.cgroup_v2] if row.machine else []
         if row.deep:
             marks.append(pytest.mark.deep)
-        if row.item is not None:
-            marks.append(pytest.mark.xfail(reason=f"issue 36, item {row.item}", strict=True))
         for kind in ("text", "file") if row.stdin is not None else ("",):
             yield pytest.param(row, kind, marks=marks, id=f"{row.name} {kind}".strip())
 
