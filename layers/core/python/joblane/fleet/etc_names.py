@@ -5,7 +5,12 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
-OWN: Final = frozenset({"group", "hostname", "hosts", "nsswitch.conf", "passwd", "resolv.conf"})
+OWN: Final = frozenset(
+    {
+        *("group", "hostname", "hosts", "mtab", "nsswitch.conf", "os-release", "passwd"),
+        "resolv.conf",
+    }
+)
 """What each sandbox has of its own."""
 
 MOST: Final = 50
