@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ec2_agent.sandbox import wire
+from ec2_agent.sandbox.launcher_process import make_refusal
 from ec2_agent.sandbox.model import SandboxRefused, Spec, refusal
 
 
@@ -38,11 +39,21 @@ class SandboxCommand:
                 wire.send_raw(sock, self.machine)
             wire.send_run(sock, run, self.fds)
         except OSError as gone:
-            raise make_early_end(gone) from gone
+            raise make_early_end(sock, gone) from gone
 
 
-def make_early_end(gone: OSError) -> SandboxRefused:
-    """Give the error of a slot that has ended before it got its job."""
+def make_early_end(sock: socket.socket, gone: OSError) -> SandboxRefused:
+    """Give the error of a slot that has ended before it got its job: what it said, or `gone`.
+
+    agent: MAKE -------------------- RUN: EPIPE, but what the slot has sent can still be read
+    slot:       M, a step fails, F
+    """
+    try:
+        answer = wire.receive_answer(sock, socket.MSG_DONTWAIT)
+    except OSError:
+        answer = b""
+    if answer[:1] == wire.REFUSED:
+        return make_refusal("the sandbox could not be made", answer, "")
     return refusal(gone.errno, f"the sandbox ended before it got its job: {gone}")
 
 

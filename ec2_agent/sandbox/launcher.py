@@ -292,7 +292,7 @@ class Launcher:
                     if spec.network == "egress":
                         self._attach(slot, pidfd, undo)
                 except OSError as gone:
-                    raise make_early_end(gone) from gone
+                    raise make_early_end(slot.sock, gone) from gone
                 if work is None:
                     command.send(slot.sock)
                 undo.pop_all()

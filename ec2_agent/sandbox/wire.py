@@ -91,16 +91,16 @@ def receive_raw(sock: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:
     return body, fds
 
 
-def receive_answer(sock: socket.socket) -> bytes:
+def receive_answer(sock: socket.socket, flags: int = 0) -> bytes:
     """Return one message of a slot; the kernel drops any descriptors.
 
     A peer that ended before it read its last message is an error, which the kernel reports once
     and before the messages that the peer had sent.
     """
     try:
-        return sock.recv(PACKET)
+        return sock.recv(PACKET, flags)
     except ConnectionResetError:
-        return sock.recv(PACKET)
+        return sock.recv(PACKET, flags)
 
 
 def receive(sock: socket.socket) -> "tuple[tuple[Any, ...], list[int]]":
