@@ -36,9 +36,9 @@ async def with_facts(spec: Submission, known: KnownFacts) -> Submission:
 
     Raises CannotResolve if a fact is unknown, or if the result is longer than it may be.
     """
-    needed = {place: references(text) for place, text in _texts(spec)}
-    facts = await known.having(name for names in needed.values() for name in names)
-    for place, names in needed.items():
+    needed = [(place, names) for place, text in _texts(spec) if (names := references(text))]
+    facts = await known.having(name for _, names in needed for name in names)
+    for place, names in needed:
         if missing := sorted(names - facts.keys()):
             raise CannotResolve(
                 f"{_cut(place, MAX_PLACE)}: this agent has no fact {_cut(missing[0], MAX_NAME)}; "
@@ -68,10 +68,10 @@ def _strings(place: str, value: object) -> Iterator[tuple[str, str]]:
             yield place, value
         case dict():
             for key, member in value.items():
-                yield from _strings(f"{place}.{key}", member)
+                yield from _strings(_cut(f"{place}.{key}", MAX_PLACE), member)
         case list() | tuple():
             for number, entry in enumerate(value):
-                yield from _strings(f"{place}.{number}", entry)
+                yield from _strings(_cut(f"{place}.{number}", MAX_PLACE), entry)
 
 
 def _cut(text: str, most: int) -> str:

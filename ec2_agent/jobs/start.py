@@ -208,7 +208,9 @@ def _secrets(spec: Spec, ends: contextlib.ExitStack) -> tuple[int, ...]:
     """The values of a job's secrets, in a file in memory: they may be too long for a message."""
     if not spec.secrets:
         return ()
-    memory = wire.sealed(tuple(spec.env[name].encode() for name in spec.secrets))
+    # One that is no text is refused by the launcher, as any variable.
+    values = (spec.env[name].encode("utf-8", "surrogatepass") for name in spec.secrets)
+    memory = wire.sealed(tuple(values))
     ends.callback(os.close, memory)
     return (memory,)
 

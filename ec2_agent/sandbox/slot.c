@@ -370,7 +370,8 @@ static int spawn(struct job *job, const struct run *run, char *texts, char why[E
 static void await_others(struct job *job, int sock) {
     if (!job->alone) {
         send(sock, "N", 1, MSG_NOSIGNAL);
-        job->deadline = now() + OTHERS_S;
+        /* Those that were asked to end before keep the rest of their grace. */
+        job->deadline = job->kill_at != 0 ? 0 : now() + OTHERS_S;
     }
     while (!job->alone && (job->deadline != 0 || job->kill_at != 0)) {
         if (job->drained && job->deadline != 0) {

@@ -91,9 +91,16 @@ class Mask:
         places = [] if self._masked is None else [(0, self._masked)]
         for line in self._lines:
             at = data.find(line)
+            first = last = at
             while at >= 0:
-                places.append((at, at + len(line)))
-                at = data.find(line, at + 1)
+                if at > last:
+                    places.append((first, last))
+                    first = at
+                last = at + len(line)
+                # What comes between two that touch is covered by them.
+                at = last if data.startswith(line, last) else data.find(line, at + 1)
+            if last > first:
+                places.append((first, last))
         merged: list[tuple[int, int]] = []
         for first, last in sorted(places):
             if merged and first <= merged[-1][1]:

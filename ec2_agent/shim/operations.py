@@ -97,12 +97,12 @@ class LineRequests:
             case "block":
                 self._block(value)
             case "progress":
-                self.progress = _progress(self._secrets.mask_json(value))
+                self.progress = _progress(value, self._secrets)
                 self.progress_number += 1
             case "result":
                 self.result = _result(value, self._secrets)
             case "error":
-                self.error = _text("error", self._secrets.mask_json(value))[:ERROR_CHARS]
+                self.error = _text("error", value, self._secrets)[:ERROR_CHARS]
 
     def _block(self, condition: object) -> None:
         if not isinstance(condition, str):
@@ -136,17 +136,18 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def _text(name: str, value: object) -> str:
+def _text(name: str, value: object, secrets: Secrets) -> str:
     """One line of text that can be shown and stored."""
     if not isinstance(value, str):
         raise ValueError(f"{name}: must be a string")  # noqa: TRY004 - an answer
+    value = secrets.mask(value)
     text = " ".join("".join(c if c.isprintable() else " " for c in value).split())
     if not text:
         raise ValueError(f"{name}: must not be empty")
     return text
 
 
-def _progress(value: object) -> tuple[float | None, str | None]:
+def _progress(value: object, secrets: Secrets) -> tuple[float | None, str | None]:
     if not isinstance(value, dict) or not value or value.keys() - {"percent", "message"}:
         raise ValueError("progress: must be an object with percent, message or both")
     percent, message = value.get("percent"), value.get("message")
@@ -157,7 +158,7 @@ def _progress(value: object) -> tuple[float | None, str | None]:
     if message is not None:
         if isinstance(message, str) and len(message) > MESSAGE_CHARS:
             raise ValueError(f"progress: message has at most {MESSAGE_CHARS} characters")
-        message = _text("progress: message", message)
+        message = _text("progress: message", message, secrets)
     if percent is None and message is None:
         raise ValueError("progress: must have percent, message or both")
     return None if percent is None else round(float(percent), 2), message

@@ -12,6 +12,9 @@ READ_BYTES = 64 * 1024
 PIPE_BYTES = 1024 * 1024
 """The most a pipe can hold (fs.pipe-max-size)."""
 
+MOST_READS = PIPE_BYTES // 4096
+"""Reads until a pipe is empty: one for each page, if its writer has set O_DIRECT."""
+
 PARTIAL_AFTER_S = 0.2
 """An unfinished line (a prompt, a progress bar) is recorded after this long."""
 
@@ -70,7 +73,7 @@ class Output:
         """Read what the pipes still have, once no process of the job is left."""
         for fd in self.descriptors:
             # A pipe whose write end was passed on to another process must not block here.
-            for _ in range(PIPE_BYTES // READ_BYTES):
+            for _ in range(MOST_READS):
                 if fd not in self._streams or not self.read(fd):
                     break
             if fd in self._streams:

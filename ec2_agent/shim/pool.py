@@ -151,9 +151,10 @@ def hand_over(
 ) -> None:
     """Pass a started sandbox to a shim, which alone holds it from now on.
 
-    `fds` are the agent's ends of stdout, stderr and the line, the launcher's lock (while it is
-    held, no launcher removes the job's cgroup), for a typed job its params and the lock of its
-    bundle, and the work directory if its files are collected. The caller closes its copies. Raises
+    `fds` are the agent's ends of stdout and the line, the launcher's lock (while it is held, no
+    launcher removes the job's cgroup), then as `order` says: the agent's end of stderr, the values
+    of secrets, for a typed job its params and the lock of its bundle, and the work directory if its
+    files are collected. The caller closes its copies. Raises
     OSError if the shim has ended; the caller still holds the sandbox then.
     """
     leaf = None if sandbox.leaf is None else str(sandbox.leaf)

@@ -105,3 +105,10 @@ def test_a_fork_bomb_that_is_left_ends(room: Room):
 def test_a_helper_that_was_killed_takes_nothing_with_it(room: Room):
     end, found, _ = run(room, "sleep 4711 & kill -9 $!; echo main; exit 7")
     assert (7, False, b"main\n") == (end.exit_code, end.left, text(found))
+
+
+def test_who_was_asked_to_end_before_keeps_the_whole_grace(room: Room):
+    """A shell ends at SIGTERM; what it has started may take as long as documented to save."""
+    worker = "trap 'echo asked; sleep 3; echo saved; exit' TERM; while :; do sleep 0.1; done"
+    end, found, _ = run(room, f'sh -c "{worker}" & wait', timeout_s=0.5, grace_s=20)
+    assert (True, False, b"asked\nsaved\n") == (end.timed_out, end.left, text(found))

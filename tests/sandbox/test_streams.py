@@ -1,15 +1,22 @@
 """What a shim records of a job's streams: their order, whole characters, and no secrets."""
 
 import asyncio
+import fcntl
+import os
 import re
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
+from ec2_agent.sandbox.model import SandboxRefused
+from ec2_agent.shim.log import Writer
+from ec2_agent.shim.masking import NO_SECRETS
+from ec2_agent.shim.output import PIPE_BYTES, Output
 from tests.sandbox.shim_jobs import HEAD, Room, output, records, wait_end
 
 SECRET = "correct-horse battery"
@@ -131,3 +138,22 @@ def test_a_flood_with_secrets_is_as_complete(room: Room, size: int):
     assert time.monotonic() - began < 20
     assert [f"***-{n}" for n in range(1, 51)] == output(directory).decode().splitlines()
     assert not re.search(r"ss", output(directory).decode())
+
+
+def test_a_secret_that_is_no_text_is_refused_as_any_variable(room: Room):
+    with pytest.raises(SandboxRefused, match="is not text"):
+        room.start("true", env={"TOKEN": "\ud800 correct-horse"}, secrets=("TOKEN",))
+
+
+def test_output_that_is_left_in_a_pipe_of_packets_is_whole(tmp_path: Path):
+    """With O_DIRECT each read gives one write, however short."""
+    reader, writer = os.pipe2(os.O_DIRECT | os.O_CLOEXEC)
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    for number in range(200):
+        os.write(writer, b"%d\n" % number)
+    os.close(writer)
+    path = tmp_path / "log"
+    log = Writer(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    Output({reader: "stdout"}, log, NO_SECRETS).finish()
+    log.close()
+    assert 200 == log.seq

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -157,3 +158,19 @@ def test_a_secret_is_not_chosen_by_a_fact(aws: Cloud, reference: str):
         ("secret_env.TOKEN", "must not refer to a fact of the agent; name the secret itself")
     ] == [(error["field"], error["problem"]) for error in problem["errors"]]
     assert "zone" not in json.dumps(problem)
+
+
+def test_a_fact_that_only_one_of_two_texts_with_one_path_names_is_missed():
+    with pytest.raises(CannotResolve, match=r"params\.a\.b: this agent has no fact rack"):
+        resolve(type="t", command=[], params={"a.b": "@fact.rack", "a": {"b": "text"}})
+
+
+def test_long_names_in_params_are_not_copied_for_each_text():
+    params = {"k" * 100_000: ["a"] * 1000, "b": "@fact.cpus"}
+    tracemalloc.start()
+    try:
+        resolve(type="t", command=[], params=params)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 10_000_000

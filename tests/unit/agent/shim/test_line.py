@@ -83,6 +83,10 @@ def _ends() -> Iterator[Ends]:
     ends.close()
 
 
+DEEP = b"[" * 700 + b"]" * 700
+"""What json.loads takes, and a function that calls itself for each level does not."""
+
+
 def block(condition: str) -> bytes:
     return json.dumps({"block": condition}).encode() + b"\n"
 
@@ -121,7 +125,9 @@ def test_a_condition_is_taken_and_answered_and_the_last_one_counts(ends: Ends):
         (b'{"progress": {"message": 3}}', "must be a string"),
         (b'{"progress": {"message": "\\n"}}', "must not be empty"),
         (b'{"progress": {"message": "%s"}}' % (b"a" * 201), "at most 200"),
+        (b'{"progress": %s}' % DEEP, "progress: must be an object"),
         (b'{"error": 3}', "error: must be a string"),
+        (b'{"error": %s}' % DEEP, "error: must be a string"),
         (b'{"error": "\\ud800"}', "error: must not be empty"),
         (b'{"result": NaN}', "one JSON object"),
         (b'{"result": 1e400}', "cannot be stored"),

@@ -1,5 +1,7 @@
 """Values of secrets are hidden, however they arrive, and nothing else is."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,3 +73,14 @@ def test_json_is_hidden_in_its_texts_and_names_and_keeps_its_form():
 
 def test_a_text_with_a_lone_surrogate_passes():
     assert "\ud800 ***" == Secrets([b"a secret!"]).mask("\ud800 a secret!")
+
+
+def test_places_of_one_line_that_overlap_are_no_memory():
+    mask, data = Mask(Secrets([b"a" * 8])), b"a" * 65_536
+    tracemalloc.start()
+    try:
+        assert MARK + b"\n" == mask.feed(data + b"\n")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 3_000_000
