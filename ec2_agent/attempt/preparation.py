@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +26,7 @@ from ec2_agent.outcomes.judge import (
 )
 from ec2_agent.retry import AWS_RETRY, Backoff, retry
 from ec2_agent.sandbox.model import SandboxLimits, Spec, refusal
+from ec2_agent.shim.masking import MOST, Secrets
 from joblane.aws.condition.requirements import Requirements
 from joblane.aws.functions import FunctionFailed
 from joblane.aws.job.payload_store import PayloadLost, PayloadStore
@@ -100,6 +101,7 @@ class Preparation:
         spec = sandbox_spec(whole, self.grace_s)
         secret_env = await self._secret_env(whole, stop)
         hidden = tuple(secret_env) if whole.spec.mask_secrets else ()
+        self._check_lines([secret_env[name] for name in hidden])
         spec = replace(spec, env={**spec.env, **secret_env}, secrets=hidden)
         typed = None
         with ExitStack() as held:
@@ -174,6 +176,14 @@ class Preparation:
             blocking = Blocking(names[0], "could not be tested", untestable=False)
         if blocking is not None:
             raise NotStarted(judge_blocked_before_start(blocking, self._now_ms()))
+
+    def _check_lines(self, values: Sequence[str]) -> None:
+        lines = Secrets(value.encode("utf-8", "surrogatepass") for value in values).lines
+        if len(lines) > MOST:
+            raise self._not_started(
+                f"not started: its secrets have {len(lines)} lines, and {MOST} can be hidden in "
+                "its output; submit it with fewer, or with mask_secrets false"
+            )
 
     async def _secret_env(self, head: Head, stop: Stop) -> dict[str, str]:
         """Read the values of `secret_env`: anew for each attempt, and stored nowhere."""

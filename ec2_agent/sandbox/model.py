@@ -135,7 +135,7 @@ class Ending:
     """Why the command could not be run (exit code 127 not found, 126 not executable)."""
     usage: Usage
     left: bool = False
-    """Whether its main process ended by itself and left others, which were ended."""
+    """Whether processes still ran when the main one had ended by itself, and were stopped."""
     condition: str | None = None
     """The condition that the job named last."""
     records: int | None = None

@@ -34,7 +34,7 @@ _SHORT = frozenset({"processor", "vendor_id", "model name", "CPU implementer", "
 _LONGEST = 24_000
 """Bytes of cpuinfo, up to which each processor has all its lines, 1 to 2 KB with its flags. What is
 longer has only the lines of _SHORT: each slot gets a copy, and all files travel in one message."""
-_MOST_PROCESSORS = 512
+_MOST_PROCESSORS = 448
 """More would not fit into that message (`wire.PACKET`)."""
 
 

@@ -360,7 +360,7 @@ static int spawn(struct job *job, const struct run *run, char *texts, char why[E
     return failed;
 }
 
-/* Lets the processes go on that the main one has left, as a `tee` that its shell does not wait for: until
+/* Waits for the processes that the main process has left running, as a `tee` that its shell does not wait for: until
  * none is left, or nothing can be written to the job's pipes any more. After OTHERS_S at the latest they
  * are asked to end. Returns when none is left, or all were sent SIGKILL.
  *

@@ -110,6 +110,11 @@ class Writer:
         """Append a record of Joblane's own, also above the cap."""
         self._append("joblane", f"[{text}]\n".encode(), time_ms)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the cap is reached: what is written is discarded."""
+        return self._marked
+
     def close(self) -> None:
         """Close the file."""
         os.close(self._fd)

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 SHORTEST = 8
 """Bytes of the shortest line that is hidden."""
 
+MOST = 1000
+"""Lines of a job's secrets that can be hidden: each is looked for in each read of its output."""
+
 MARK = b"***"
 
 
@@ -35,13 +38,16 @@ class Secrets:
         return data.decode("utf-8", "surrogatepass")
 
     def mask_json(self, value: "Any") -> "Any":
-        """Return a JSON value without them, in its texts and names."""
+        """Return a JSON value without them: in texts and names, and in place of a number."""
         if isinstance(value, str):
             return self.mask(value)
         if isinstance(value, list):
             return [self.mask_json(entry) for entry in value]
         if isinstance(value, dict):
             return {self.mask(name): self.mask_json(entry) for name, entry in value.items()}
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            text = str(value)
+            return value if self.mask(text) == text else MARK.decode()
         return value
 
 
@@ -110,7 +116,7 @@ class Mask:
         return merged
 
     def _begun(self, data: bytes) -> int:
-        """Bytes of the longest end of `data` that is the beginning of a line, and not all of it."""
+        """Length of the longest suffix of `data` that is a proper prefix of a secret's line."""
         longest, view = 0, memoryview(data)
         for line in self._lines if data else ():
             first = line[:1]

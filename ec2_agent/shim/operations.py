@@ -107,6 +107,8 @@ class LineRequests:
     def _block(self, condition: object) -> None:
         if not isinstance(condition, str):
             raise ValueError("block: must be a string, the name of a condition")  # noqa: TRY004 - an answer
+        if self._secrets.mask(condition) != condition:
+            raise ValueError("block: must not contain the value of a secret")
         self._check(condition)
         self.condition = condition
 

@@ -57,6 +57,8 @@ class Output:
         if not data:
             self._end(fd)
             return False
+        if self._log.is_full:
+            return True
         self._feed(stream, stream.mask.feed(data))
         if stream.cutter.waits and self.flush_at is None:
             self.flush_at = time.monotonic() + PARTIAL_AFTER_S

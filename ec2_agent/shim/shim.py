@@ -53,7 +53,8 @@ RETRY_S = 1.0
 """Pause before a file is written again, after the disk was full."""
 
 LEFT = (
-    "the command left processes running, which were ended: let it wait for those that are to finish"
+    "processes of the job still ran when its command had ended, and were stopped; "
+    "let the command wait for those that are to finish"
 )
 
 EMPTY_S = 5.0
@@ -358,7 +359,7 @@ class Shim:
             error=None if ending.error is None else self._secrets.mask(ending.error),
             condition=said.condition,
             failure=said.error,
-            silent=self._silent,
+            silent=self._silent and ending.stopped,
             records=self._log.seq,
             output_bytes=self._log.output,
             lease_lost=self._lease_lost,

@@ -386,6 +386,7 @@ SOFTWARE = GOOD + '[fleets.main]\nqueues = ["default"]\n'
         ('packages = ["a\\nb"]', "it is 'a\\nb'"),
         ('etc = ["/etc/odbc.ini"]', "fleets.main.etc.0: must be the name of a file or directory "),
         ('etc = ["a/../shadow"]', "it is 'a/../shadow'"),
+        ('etc = ["a/**"]', "it is 'a/**'"),
         ('etc = ["*"]', "it is '*'"),
         ('etc = ["odbc.ini", "passwd"]', "fleets.main.etc.1: /etc/passwd is the sandbox's own"),
         (f"etc = {['x'] * 51}", "fleets.main.etc: tuple should have at most 50 items "),

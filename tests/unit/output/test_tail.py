@@ -234,3 +234,10 @@ def test_large_chunks_are_read_from_the_end_too(aws: Cloud):
     page = log_page(store, job(9000), start.cursor, limit=1000, now_ms=NOW, cut=start.cut)
     assert b"".join(noise[-5:]).decode() == "".join(record.text or "" for record in page.records)
     assert {"GetObject": 2} == calls
+
+
+def test_silent_claims_beyond_the_bound_do_not_make_the_tail_the_whole_output():
+    silent: list[list[list[bytes]]] = [[] for _ in range(MOST_EPOCHS)]
+    store = Chunks([[[b"old\n"] * 5], *silent])
+    start = tail_start(store, job(5, *[7] * MOST_EPOCHS), 2)  # their counts say more than there is
+    assert b"" == store.after(start.cursor, start.cut)

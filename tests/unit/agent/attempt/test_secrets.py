@@ -16,6 +16,7 @@ from ec2_agent.attempt.run import Attempt
 from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import SandboxLimits, Spec
+from ec2_agent.shim.masking import MOST
 from joblane.aws.job.secret_store import SecretProblem, SecretStore
 from joblane.job.head import Head
 from joblane.state.lifecycle import Outcome, State
@@ -221,6 +222,21 @@ def test_the_values_are_in_the_jobs_environment_and_nowhere_else(
     assert [("stdout", f"{len(VALUE)} {len(VALUE)} ***\n")] == output(aws, head)
     assert VALUE not in everything(aws, head)
     assert VALUE not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize("hides", [True, False])
+def test_more_lines_than_can_be_hidden_fail_the_job_unless_nothing_is_hidden(
+    aws: Cloud, launcher: Launcher, *, hides: bool
+):
+    value = "\n".join(f"line {number:05}" for number in range(MOST + 1))
+    aws.clients.make("secretsmanager").create_secret(Name="joblane/acme/long", SecretString=value)
+    names = {"LONG": "secretsmanager:joblane/acme/long"}
+    head = run(aws, launcher, "true", secret_env=names, mask_secrets=hides)
+    if hides:
+        assert (State.FAILED, Outcome.PERMANENT) == (head.state, head.outcome)
+        assert "its secrets have 1001 lines, and 1000 can be hidden" in head.timeline[-1].reason
+    else:
+        assert State.COMPLETED is head.state
 
 
 def test_a_spec_does_not_show_its_environment():

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2_agent.shim.line import BURST, READ_BYTES, REQUESTS_A_SECOND, LineServer
+from ec2_agent.shim.masking import Secrets
 from ec2_agent.shim.operations import MAX_DEPTH, MAX_LINE, NAMES, LineRequests
 from joblane.condition.names import check_requested
 from joblane.state.result import MAX_RESULT_BYTES as MAX_RESULT
@@ -304,6 +305,13 @@ def test_a_job_that_dies_while_it_is_answered_is_heard_to_its_last_line(ends: En
     ends.job.close()
     ends.line.finish()
     assert "7" == ends.said.result
+
+
+def test_a_condition_with_a_secret_is_refused():
+    said = LineRequests(lambda _: None, secrets=Secrets([b"hunter2-hunter2"]))
+    answer = said.carry_out(b'{"block": "app:hunter2-hunter2"}')
+    assert "block: must not contain the value of a secret" == json.loads(answer)["error"]
+    assert said.condition is None
 
 
 @given(

@@ -67,6 +67,7 @@ def test_what_is_short_is_not_hidden(value: str):
 def test_json_is_hidden_in_its_texts_and_names_and_keeps_its_form():
     value = {"a secret!": ["x a secret! y", 1, None, True, 1.5], "b": {"c": "a secret!"}}
     wanted = {"***": ["x *** y", 1, None, True, 1.5], "b": {"c": "***"}}
+    assert {"pin": "***"} == Secrets([b"12345678"]).mask_json({"pin": 12345678})
     assert wanted == Secrets([b"a secret!"]).mask_json(value)
     assert value == NO_SECRETS.mask_json(value)
 

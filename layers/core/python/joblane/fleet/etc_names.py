@@ -15,11 +15,12 @@ OWN: Final = frozenset(
 
 MOST: Final = 50
 _LONGEST = 200
+_OTHERS = {".", "..", "**"}
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+*-]*(/[A-Za-z0-9_.+*-]+)*")
 
 
 def _check(text: str) -> str:
-    if len(text) > _LONGEST or not _NAME.fullmatch(text) or ".." in text.split("/"):
+    if len(text) > _LONGEST or not _NAME.fullmatch(text) or not _OTHERS.isdisjoint(text.split("/")):
         raise ValueError(
             "must be the name of a file or directory below /etc, such as odbc.ini, myapp/conf.d or "
             f"java-*: letters, digits and . _ + - * /, at most {_LONGEST}; it is {text!r}"

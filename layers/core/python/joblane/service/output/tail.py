@@ -12,7 +12,7 @@ MOST_CHUNKS = 2000
 """Chunks that one request reads: of output without line breaks there may be no end."""
 
 MOST_EPOCHS = 32
-"""Claims whose output one request reads, not counting those without output."""
+"""Claims whose output one request reads, not counting those that are known to have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,8 @@ def tail_start(store: OutputStore, head: Head, lines: int) -> TailStart:
     found, left, size, chunks = TailStart(Cursor()), lines, 0, 0
     for epoch in _epochs(head):
         newest = True
+        if size == 0:  # what was written before the oldest claim that is looked at is not read
+            found = TailStart(Cursor(epoch))
         for at, records in store.backwards(stream_name(head.tenant, head.job_id, epoch)):
             chunks += 1
             for record in reversed(records):
