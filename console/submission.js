@@ -41,7 +41,7 @@ export function limitsOf({ limits, resources }) {
   /** @type {Record<string, unknown>} */
   const asked = { ...resources };
   return Object.entries(limits).filter(([, value]) => value !== null)
-    .map(([name, value]) => `${name} ${value}${(asked[name] ?? null) === null ? ' (default)' : ''}`).join(', ');
+    .map(([name, value]) => `${name} ${value}${(asked[name] ?? null) !== null ? '' : name === 'memory_mb' ? ' (default, on agents that can limit it)' : ' (default)'}`).join(', ');
 }
 
 /**

@@ -19,6 +19,9 @@ from joblane.target.facts import (
 MAX_PLACE = 40
 """Characters of a text's place in a reason, such as `params.tickets.0.origin`."""
 
+MAX_WORD = 80
+"""Characters of the word that has a reference."""
+
 
 class CannotResolve(Exception):
     """A submission cannot be run with the facts of this agent; the text says why."""
@@ -36,13 +39,15 @@ async def with_facts(spec: Submission, known: KnownFacts) -> Submission:
 
     Raises CannotResolve if a fact is unknown, or if the result is longer than it may be.
     """
-    needed = [(place, names) for place, text in _texts(spec) if (names := references(text))]
-    facts = await known.having(name for _, names in needed for name in names)
-    for place, names in needed:
+    needed = [(place, text, names) for place, text in _texts(spec) if (names := references(text))]
+    facts = await known.having(name for *_, names in needed for name in names)
+    for place, text, names in needed:
         if missing := sorted(names - facts.keys()):
+            named = f"{MARK}{missing[0]}"
+            word = next((word for word in text.split() if named in word), named)
             raise CannotResolve(
                 f"{_cut(place, MAX_PLACE)}: this agent has no fact {_cut(missing[0], MAX_NAME)}; "
-                "for the text itself write @@fact."
+                f"for the text itself write @@fact. (in {_cut(word, MAX_WORD)})"
             )
     changed = {
         "command": tuple(resolve(word, facts) for word in spec.command),

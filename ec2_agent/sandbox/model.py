@@ -113,6 +113,7 @@ class Usage:
 
     cpu_s: float
     wall_s: float
+    """Up to the end of the main process."""
     peak_memory_bytes: int | None = None
     io_read_bytes: int | None = None
     io_write_bytes: int | None = None

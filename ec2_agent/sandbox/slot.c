@@ -235,8 +235,9 @@ static void hear(struct job *job, int sock) {
         stop.grace_s = isnan(stop.grace_s) ? 0 : stop.grace_s;
         if (!job->ended) {
             job->stopped = 1;
-        } else if (!(stop.grace_s < OTHERS_GRACE_S)) {
-            stop.grace_s = OTHERS_GRACE_S;
+        } else {
+            job->left = !job->timed_out && !job->stopped;
+            stop.grace_s = stop.grace_s < OTHERS_GRACE_S ? stop.grace_s : OTHERS_GRACE_S;
         }
         terminate(job, stop.grace_s);
     } else if (size == 1 && packet[0] == 'D') {
@@ -450,6 +451,7 @@ void slot_run_one(int sock) {
     while (!job.ended) {
         wait_for_news(&job, sock);
     }
+    ending.wall_s = now() - began;
     if (!error && WIFEXITED(job.status) && WEXITSTATUS(job.status) == NOT_FOUND) {
         explain_not_found(job.name, job.search, why);
     }
@@ -466,7 +468,6 @@ void slot_run_one(int sock) {
     ending.stopped = (uint8_t)job.stopped;
     ending.left = (uint8_t)job.left;
     ending.cpu_s = job.cpu_s;
-    ending.wall_s = now() - began;
     if (said[0] != 0 && job.name != NULL) {
         parts[used++] = (struct iovec){job.name, strlen(job.name)};
         parts[used++] = (struct iovec){": ", 2};

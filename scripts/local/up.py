@@ -45,7 +45,7 @@ def main() -> int:
     cloud = start_cloud(keeping.RUN_DIR, port, shown_step)
     try:
         with shown_step("starting the agent"):
-            cloud.start_agent()
+            cloud.start_agent(options=("--allow-host-network",))  # as joblane.toml says
         people = add_people(cloud)
         keeping.keep(cloud)
     except BaseException as error:

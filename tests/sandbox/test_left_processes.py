@@ -74,6 +74,7 @@ def test_the_timeout_is_for_the_main_process(room: Room):
     end, _, took_s = run(room, "sleep 4711 & sleep 0.6; exit 4", timeout_s=1.0)
     assert (4, False) == (end.exit_code, end.timed_out)
     assert took_s >= 2.5
+    assert 0.6 <= end.usage.wall_s < 2.0
 
 
 def test_of_a_job_that_was_stopped_nothing_is_said(room: Room):
@@ -90,7 +91,8 @@ def test_a_job_that_is_stopped_after_its_main_process_has_ended_by_itself(room: 
     began = time.monotonic()
     shim.send(b'{"do": "stop", "grace_s": 60}')
     end = wait_end(directory, shim, sandbox)
-    assert (0, False) == (end.exit_code, end.stopped)
+    assert (0, False, True) == (end.exit_code, end.stopped, end.left)
+    assert NOTE[1] in output(directory)
     assert time.monotonic() - began < 3.0
 
 

@@ -67,7 +67,7 @@ test('a link holds values as one part of an address, and none without its values
 
 test('limits are those that apply, and say which nobody asked for', () => {
   const limits = { memory_mb: 512, cpus: 2, cores: null, pids: 1024, io_bps: null, tmp_mb: 256, disk_mb: null };
-  assert.equal(limitsOf({ limits, resources: { cpus: 2, memory_mb: null } }), 'memory_mb 512 (default), cpus 2, pids 1024 (default), tmp_mb 256 (default)');
+  assert.equal(limitsOf({ limits, resources: { cpus: 2, memory_mb: null } }), 'memory_mb 512 (default, on agents that can limit it), cpus 2, pids 1024 (default), tmp_mb 256 (default)');
 });
 
 test('a specification leaves out what is the default', () => {

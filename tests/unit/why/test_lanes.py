@@ -75,6 +75,11 @@ from tests.support.situations import (
             ["no_free_slot", "agents_in_trouble"],
             "all 4 slots of 1 agent are taken",
         ),
+        (
+            waits(READY, head=job(State.PENDING, ago_s=30), lanes={"default": Messages(0, 1, 0)}),
+            ["about_to_start"],
+            "an agent has received its message; if that agent has ended, the message comes back",
+        ),
         (waits(TROUBLED, READY), ["about_to_start", "agents_in_trouble"], "4 slots free"),
         (
             waits(LACKING, head=job(State.PENDING, resources={"disk_mb": 9}, network="egress")),
@@ -296,6 +301,7 @@ def test_after_a_resume_agents_have_not_read_it_yet():
         "agents read that within 20 s: agents have 4 slots free, so it should start then"
     ) == first(situation).text
     assert "2027-01-15T08:00:17.000Z" == first(situation).facts["read_by_at"]
+    assert ["settings_changed", "jobs_ahead"] == codes(replace(situation, lanes=BUSY))
     later = replace(situation, now_ms=NOW + 20_000)
     later = replace(later, agents=Agents((replace(READY, beat_ms=NOW + 19_000),)))
     assert ["about_to_start"] == codes(later)

@@ -50,8 +50,8 @@ def test_an_unknown_fact_fails_the_job_for_good_and_is_named(aws: Cloud, launche
     assert (State.FAILED, Outcome.PERMANENT, None) == (head.state, head.outcome, head.exit_code)
     reason = head.timeline[-1].reason
     assert reason == (
-        "not started: command[2]: this agent has no fact rack; for the text itself write @@fact.; "
-        "not tried again"
+        "not started: command[2]: this agent has no fact rack; for the text itself write @@fact. "
+        "(in @fact.rack); not tried again"
     )
     assert [] == output(aws, head)
 

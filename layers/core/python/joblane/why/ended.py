@@ -176,7 +176,8 @@ def _means(head: Head) -> str | None:
         "larger memory_mb",
         Outcome.TIMED_OUT: f"it may run for {spec.timeout_s:g} s (timeout_s): submit it with a "
         "longer one",
-        Outcome.REFUSED: "it asks for a limit or an isolation that the agent's host lacks",
+        Outcome.REFUSED: "its agent could not start it as it was submitted: submit it with what "
+        "the agents of its queue allow, or to another queue",
         Outcome.PERMANENT: _means_permanent(spec, code),
         Outcome.FAILED: _EXIT_CODES.get(code),
     }

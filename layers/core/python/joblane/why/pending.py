@@ -19,6 +19,9 @@ SOON_S = 60
 """A job that could start and has waited for longer should have started: messages are delivered
 within seconds."""
 
+RECEIVED_S = 10
+"""An agent that receives a message starts its job, or writes why it does not, within seconds."""
+
 LATE_MS = 120_000
 """The requeue function runs every minute and needs some seconds: after this it is late."""
 
@@ -184,9 +187,12 @@ def _for_agents(s: Situation) -> Iterator[Reason]:
         yield from note(s)
         yield from _ahead(s, able)
         return
+    if (changed := _just_changed(s, f"{_free(able)}, so it should start then")) is not None:
+        yield changed
     yield from note(s)
     yield from _ahead(s, able)
-    yield from _could_start(s, able)
+    if changed is None:
+        yield from _could_start(s, able)
     yield from able.reasons
 
 
@@ -254,21 +260,19 @@ def _could_start(s: Situation, able: Readiness) -> Iterator[Reason]:
     head = s.head
     waits_s = _waits_s(s)
     own = None if s.lanes is None else s.lanes.get(head.lane)
-    where = f"agents have {some(able.free, 'slot')} free"
-    if able.uncounted:
-        where += (
-            f", unless a limit of the queue or of the tenant stops {some(able.uncounted, 'agent')} "
-            "whose jobs were too many to count"
-        )
-    if (changed := _just_changed(s, f"{where}, so it should start then")) is not None:
-        yield changed
-        return
+    where = _free(able)
     if any(True for _ in note(s)):
         return  # that explains it
     if waits_s < SOON_S:
+        soon = "it should start within seconds"
+        if waits_s >= RECEIVED_S and own is not None and not own.visible and own.in_flight:
+            soon = (
+                "no message is visible in its lane (an estimate), so an agent has received its "
+                "message; if that agent has ended, the message comes back within 2 min of that"
+            )
         yield Reason(
             "about_to_start",
-            f"{where}, as of the last heartbeats: it should start within seconds",
+            f"{where}, as of the last heartbeats: {soon}",
             {"queue": head.queue, "free": able.free, "waits_s": waits_s, **able.facts},
         )
         return
@@ -277,8 +281,8 @@ def _could_start(s: Situation, able: Readiness) -> Iterator[Reason]:
     elif own.visible or own.in_flight:
         seen = (
             f"about {own.visible} messages are visible in its lane and {own.in_flight} in flight. "
-            "An agent may have given its message back, which hides it for up to 15 min, or have "
-            "too little free memory to fetch any"
+            "An agent may have given its message back, which hides it for up to 15 min, have ended "
+            "with it, which hides it for 2 min, or have too little free memory to fetch any"
         )
     else:
         seen = "SQS shows no message in its lane (an estimate), so its message may be lost"
@@ -295,6 +299,16 @@ def _could_start(s: Situation, able: Readiness) -> Iterator[Reason]:
             **able.facts,
         },
         (f"joblane requeue {head.queue}",),
+    )
+
+
+def _free(able: Readiness) -> str:
+    free = f"agents have {some(able.free, 'slot')} free"
+    if not able.uncounted:
+        return free
+    return (
+        f"{free}, unless a limit of the queue or of the tenant stops "
+        f"{some(able.uncounted, 'agent')} whose jobs were too many to count"
     )
 
 

@@ -156,11 +156,16 @@ def limits(data: Mapping[str, Any]) -> str:
     if not isinstance(found, Mapping):
         return ""
     own = asked if isinstance(asked, Mapping) else {}
-    known = [(name, amount) for name, amount in found.items() if amount is not None]
+    known = [(str(name), amount) for name, amount in found.items() if amount is not None]
     return ", ".join(
-        f"{_show_limit(str(name), amount)}{'' if own.get(name) is not None else ' (default)'}"
+        f"{_show_limit(name, amount)}{'' if own.get(name) is not None else _show_default(name)}"
         for name, amount in known
     )
+
+
+def _show_default(name: str) -> str:
+    """An agent with isolation `namespaces` cannot limit memory, and runs jobs without a limit."""
+    return " (default, on agents that can limit it)" if name == "memory_mb" else " (default)"
 
 
 def _show_limit(name: str, amount: object) -> str:
