@@ -4,7 +4,6 @@ import asyncio
 import fcntl
 import os
 import re
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,8 @@ from ec2_agent.sandbox.model import SandboxRefused
 from ec2_agent.shim.log import Writer
 from ec2_agent.shim.masking import NO_SECRETS
 from ec2_agent.shim.output import PIPE_BYTES, Output
-from tests.sandbox.shim_jobs import HEAD, Room, output, records, wait_end
+from tests.sandbox.running import STOPS, go_on, marker
+from tests.sandbox.shim_jobs import HEAD, Room, output, records, wait_end, wait_for
 
 SECRET = "correct-horse battery"
 PEM = (
@@ -55,24 +55,13 @@ def test_merged_streams_are_in_exact_order(room: Room):
 
 
 def test_a_prompt_that_ends_within_a_character_is_recorded_up_to_it(room: Room):
-    script = r"printf 'Gr\303'; sleep 1; printf '\274n\n'; printf '\342\202'"
+    mark = marker()
+    script = rf"printf 'Gr\303'; {STOPS} printf '\274n\n'; printf '\342\202' # {mark}"
     directory, shim, sandbox = room.start(script)
+    wait_for(lambda: records(directory))
+    go_on(mark)
     wait_end(directory, shim, sandbox)
     assert [b"Gr", "ün\n".encode(), b"\xe2\x82"] == [data for *_, data in records(directory)]
-
-
-def test_the_time_of_a_record_is_that_of_its_first_byte(room: Room):
-    script = "date +%s.%N; sleep 0.5; printf a; sleep 0.1; printf b; sleep 0.6; date +%s.%N"
-    directory, shim, sandbox = room.start(script)
-    wait_end(directory, shim, sandbox)
-    reader, times = directory.reader(), []
-    while reader.unread:
-        _, _, time_ms, data = reader.read()
-        times.append((time_ms / 1000, data))
-    (first, began), (partial, letters), (last, ended) = times
-    assert b"ab" == letters
-    assert 0.45 < partial - float(began) < 0.6 + first - float(began)
-    assert last - float(ended) < partial
 
 
 def test_secrets_are_hidden_in_both_streams_and_across_reads(room: Room):
@@ -133,9 +122,7 @@ def test_a_flood_with_secrets_is_as_complete(room: Room, size: int):
     value = "s" * size
     script = "for i in $(seq 50); do printf '%s-%s\\n' \"$TOKEN\" $i; done"
     directory, shim, sandbox = room.start(script, env={"TOKEN": value}, secrets=("TOKEN",))
-    began = time.monotonic()
     wait_end(directory, shim, sandbox)
-    assert time.monotonic() - began < 20
     assert [f"***-{n}" for n in range(1, 51)] == output(directory).decode().splitlines()
     assert not re.search(r"ss", output(directory).decode())
 

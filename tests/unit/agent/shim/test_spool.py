@@ -2,6 +2,7 @@
 
 import os
 import resource
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 from ec2_agent.processes import identity, is_running
 from ec2_agent.shim import files
 from ec2_agent.shim.log import FRAME, MAX_RECORD, Cutter, Reader, Writer
+from ec2_agent.shim.masking import NO_SECRETS
+from ec2_agent.shim.output import Output
 from joblane.job.chunk import Chunk, decode_chunk
 from joblane.job.output import OutputRecord
 
@@ -58,6 +61,22 @@ def test_a_flush_of_bytes_that_are_no_text_keeps_back_three_at_most(data: bytes)
     pieces = [*cutter.feed(data), *cutter.flush_characters()]
     assert len(b"".join(pieces)) >= len(data) - 3
     assert data == b"".join([*pieces, *cutter.flush()])
+
+
+def test_the_time_of_a_record_is_that_of_the_read_of_its_first_byte(tmp_path: Path):
+    reader, writer = os.pipe()
+    log = Log(tmp_path / "log")
+    output = Output({reader: "stdout"}, log.writer, NO_SECRETS)
+    os.write(writer, b"no end")
+    assert output.read(reader)
+    read_by_ms = time.time_ns() // 1_000_000
+    time.sleep(0.01)
+    output.flush()
+    os.close(writer)
+    output.finish()
+    *_, time_ms, data = log.spool().read()
+    assert b"no end" == data
+    assert time_ms <= read_by_ms
 
 
 def test_whole_lines_come_at_once_and_the_unfinished_one_waits():
