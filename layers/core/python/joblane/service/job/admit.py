@@ -69,8 +69,7 @@ class Admission:
             self.inputs().check(by.tenant, spec, now_ms)
         spec = self._add_notify(by.tenant, spec.model_copy(update={"queue": queue}))
         if is_broadcast(spec.target) and not _sets_retry(spec, typed, repeats):
-            retry = spec.retry.model_copy(update={"max_attempts": 1})
-            spec = spec.model_copy(update={"retry": retry})
+            spec = _tried_once(spec)
         head = replace(
             make_head(job_id, by.tenant, spec, now_ms, by.who, caller_trace=caller_trace),
             resubmit_of=None if repeats is None else repeats.job_id,
@@ -82,6 +81,29 @@ class Admission:
             problem = f"must be within {PAYLOAD_START_DAYS} days for a job that is stored in S3, "
             raise wrong("run_at", f"{problem}one of more than {MAX_DATA_BYTES} bytes")
         return head
+
+    def renew(self, head: Head, now_ms: int) -> Head:
+        """Return a stored job with the current version of its type, as it would be accepted now.
+
+        Its submission must be whole. What the submitter gave stays, and so does a queue that was
+        chosen for it. Raises Invalid naming the field that is not allowed.
+        """
+        typed = self._admit_type(head.tenant, head.spec, now_ms, again=head)
+        if typed is None:
+            return head
+        spec = typed.spec
+        if is_broadcast(spec.target) and not _sets_retry(spec, typed, head):
+            spec = _tried_once(spec)
+        self.check(head.tenant, spec)
+        return replace(head, spec=spec, type_version=typed.version, given=typed.given)
+
+    def check(self, tenant: str, spec: Submission) -> None:
+        """Raise Invalid for what a submission with its queue may not ask for in this deployment."""
+        queue = spec.queue or ""
+        self.router.require(tenant, queue)
+        self._check_secrets(tenant, spec)
+        self._check_conditions(tenant, spec)
+        self._check_fleets(queue, spec)
 
     def _admit_type(
         self, tenant: str, spec: Submission, now_ms: int, *, again: Head | None = None
@@ -164,6 +186,10 @@ def _no_rules() -> "NotifyRules":
     from joblane.notify.rules import NotifyRules  # few jobs notify anybody
 
     return NotifyRules()
+
+
+def _tried_once(spec: Submission) -> Submission:
+    return spec.model_copy(update={"retry": spec.retry.model_copy(update={"max_attempts": 1})})
 
 
 def _sets_retry(

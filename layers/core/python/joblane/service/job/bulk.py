@@ -9,7 +9,7 @@ from functools import partial
 
 from joblane.aws.job.jobs import JobStore, Refused
 from joblane.aws.queue.lanes import Lanes
-from joblane.contract.problems import NotFound, TryAgain
+from joblane.contract.problems import LimitReached, NotFound, TryAgain
 from joblane.errors import Unavailable
 from joblane.job.head import Head
 from joblane.job.message import is_id
@@ -67,7 +67,7 @@ def why_not(change: Callable[[], object]) -> str | None:
     """Change a job. Returns why it was not; empty if it has changed meanwhile, None if it was."""
     try:
         change()
-    except (NotAllowed, TryAgain) as refusal:
+    except (NotAllowed, TryAgain, LimitReached) as refusal:
         return str(refusal)
     except (Gone, Refused):
         return ""
@@ -145,9 +145,18 @@ class BulkOperations:
         )
 
     def restart_failed(
-        self, selection: Selection, why: str, now_ms: int, *, limit: int, after: str | None
+        self,
+        selection: Selection,
+        why: str,
+        now_ms: int,
+        *,
+        limit: int,
+        after: str | None,
+        same_version: bool = False,
     ) -> BulkResult:
         """Restart a page of the tenant's failed jobs, then of its dead ones, counters reset.
+
+        Typed jobs as `Operations.restart`: those that do not fit are refused, and stay.
 
         Jobs that were restarted have left the list, so a second call never restarts one twice.
         Those that the tenant's limits leave no room for are refused; LimitReached if that is all.
@@ -163,8 +172,9 @@ class BulkOperations:
             raise problem
         done = 0
         refused = {head.job_id: problem.detail for head in chosen[accepted:] if problem is not None}
+        restart = partial(self.operations.restart, same_version=same_version)
         for head in chosen[:accepted]:
-            told = why_not(partial(self.operations.restart, head, Event.RETRY, why, now_ms))
+            told = why_not(partial(restart, head, Event.RETRY, why, now_ms))
             done += told is None
             if told:
                 refused[head.job_id] = told

@@ -101,9 +101,10 @@ class TypedAdmission:
         else:
             given = again.given
             spec = self._as_given(tenant, spec, again, contract)
+        params = spec.params or {}
         changes: dict[str, Any] = {"command": command} if command else {}
         changes |= with_defaults(spec, contract)
-        counted = _count(contract, spec.params)
+        counted = _count(contract, params)
         if counted is not None:
             if again is None and "items" in spec.model_fields_set and spec.items != counted:
                 raise wrong("items", f"must be left out: the type counts them in {contract.items}")
