@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.logging import Logger
 from pydantic import Json
@@ -40,7 +40,11 @@ from joblane.http.agent_routes import agent_routes
 from joblane.http.application import Application
 from joblane.http.audit_routes import trail_route
 from joblane.http.condition_routes import condition_routes
-from joblane.http.dead_letter_routes import bulk_routes, dead_letter_routes
+from joblane.http.dead_letter_routes import (
+    bulk_routes,
+    dead_letter_routes,
+    selected_dead_routes,
+)
 from joblane.http.deployment_routes import deployment_routes
 from joblane.http.file_routes import upload_route
 from joblane.http.key_routes import key_routes
@@ -58,6 +62,7 @@ from joblane.service.fleet.agents import Agents
 from joblane.service.job.bulk import BulkOperations
 from joblane.service.job.operations import Operations
 from joblane.service.job.read import JobReader
+from joblane.service.job.search import JobSearch
 from joblane.service.job.wake_up import send_wake_up
 from joblane.service.key.admission import KeyAdmission
 from joblane.service.key.clear import KeyClear
@@ -70,6 +75,9 @@ from joblane.service.typed.keys import TypeKeys
 from joblane.service.typed.schemas import Schema
 from joblane.service.typed.types import Types
 from joblane.state.retention import Retention
+
+if TYPE_CHECKING:
+    from joblane.service.job.selected_dead import SelectedDead
 
 
 class Settings(Environment):
@@ -135,6 +143,8 @@ def build(
     usage = UsageStore(dynamodb, settings.counters_table)
     limits = LimitCheck(usage, settings.limits, app.now_ms, app.logger)
     dead_letter_routes(app, reader, operations, limits)
+    search = JobSearch(jobs, agents, clock, pool)
+    selected_dead_routes(app, limits, lambda: _make_selected_dead(search, operations, pool))
     bulk_routes(app, BulkOperations(jobs, lanes, operations, limits, settings.queues))
     names = [lanes.name(queue, lane) for queue in settings.queues for lane in LANES]
     counters = CounterStore(dynamodb, settings.counters_table)
@@ -182,6 +192,15 @@ def _compile(schema: Mapping[str, Any]) -> Schema:
     from joblane.http.json_schema import JsonSchema
 
     return JsonSchema(schema)
+
+
+def _make_selected_dead(
+    search: JobSearch, operations: Operations, pool: Callable[[int], Executor]
+) -> "SelectedDead":
+    # Few requests change many jobs.
+    from joblane.service.job.selected_dead import SelectedDead
+
+    return SelectedDead(search, operations, pool=pool)
 
 
 @once

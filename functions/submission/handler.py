@@ -35,6 +35,7 @@ from joblane.http.group_routes import group_routes
 from joblane.http.job_routes import job_operation_routes, job_routes, selected_jobs_routes
 from joblane.http.log_routes import log_route
 from joblane.http.request_jobs import RequestJobs
+from joblane.http.resubmission_routes import resubmission_routes
 from joblane.key.policy import KeyTemplate
 from joblane.queue.maxima import Maxima
 from joblane.queue.routing import QueueFilter
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from joblane.service.files.input_check import InputCheck
     from joblane.service.group.groups import Groups
     from joblane.service.job.delete_selected import SelectedDeletion
+    from joblane.service.job.resubmit import Resubmitter
     from joblane.service.job.selected_jobs import SelectedJobs
     from joblane.service.target.targets import Targets
     from joblane.service.typed.admission import TypedAdmission
@@ -201,9 +203,9 @@ def build(
     job_routes(app, submitter, search, views)
     deleter = JobDeleter(jobs, payloads, results, store, outputs, keys, trail, clock)
     operations = Operations(jobs, lanes, settings.retention, keyed, lambda: groups().restart)
-    table = settings.jobs_table
-    groups = cache(lambda: _groups(app, operations, deleter, (dynamodb, table), pool))
-    job_operation_routes(app, submitter, operations, deleter, groups)
+    groups = cache(lambda: _groups(app, operations, deleter, (dynamodb, settings.jobs_table), pool))
+    job_operation_routes(app, limits, operations, deleter, groups)
+    resubmission_routes(app, lambda: _make_resubmitter(submitter, search, pool))
     group_routes(app, groups, limits)
     selected_jobs_routes(
         app,
@@ -267,6 +269,15 @@ def _make_selected(
     from joblane.service.job.selected_jobs import SelectedJobs
 
     return SelectedJobs(search, operations, groups, find, pool=pool)
+
+
+def _make_resubmitter(
+    submitter: Submitter, search: JobSearch, pool: Callable[[int], Executor]
+) -> "Resubmitter":
+    # Few requests submit jobs again.
+    from joblane.service.job.resubmit import Resubmitter
+
+    return Resubmitter(submitter, search, pool=pool)
 
 
 def _make_selected_deletion(

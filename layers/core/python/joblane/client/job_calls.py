@@ -24,8 +24,9 @@ from joblane.client.calls import (
     list_entries,
     sweep,
 )
-from joblane.client.errors import WaitTimeoutError
+from joblane.client.errors import InputError, WaitTimeoutError
 from joblane.client.fields import (
+    DeadFilters,
     Filters,
     Seconds,
     Submission,
@@ -210,12 +211,39 @@ class JobCalls(LogCalls, ABC, Generic[J]):
 
     @ApiCall
     def resubmit(
-        self, job_id: str, *, idempotency_key: str | None = None, reason: str | None = None
+        self,
+        job_id: str,
+        *,
+        changes: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+        reason: str | None = None,
     ) -> Call[J]:
-        """Submit a job that has ended again, under a new id. Raises `RequestError` (409)."""
-        path = f"{job_path(job_id)}/resubmit"
-        answer = yield from act("POST", path, reason=reason, idempotency_key=idempotency_key)
+        """Submit a job that has ended again, under a new id.
+
+        `changes` are a JSON merge patch of its submission, such as `{"resources": {"memory_mb":
+        2048}, "deadline": None}`: None removes a field. Raises `RequestError`: 409 for a job that
+        has not ended, 400 that names the field which is not acceptable any more.
+        """
+        path, body = f"{job_path(job_id)}/resubmit", _changes(changes)
+        answer = yield from act("POST", path, body, reason=reason, idempotency_key=idempotency_key)
         return self._handle(self._note_submitted(answer))
+
+    @ApiStream
+    def resubmit_jobs(
+        self,
+        *,
+        changes: Mapping[str, Any] | None = None,
+        reason: str | None = None,
+        **filters: Unpack[Filters],
+    ) -> Stream[dict[str, Any]]:
+        """Submit all ended jobs that the filters select again, under new ids and each once.
+
+        As `cancel_jobs`, with the numbers `resubmitted` and `already`, of those that were left out
+        because they have been resubmitted before, and in `jobs` the `id` of each and what it was
+        `resubmitted_as`. It may be called again after a failure. `changes` as in `resubmit`.
+        """
+        path, given = "/v1/jobs/resubmit", encode_filters(filters)
+        return sweep(path, "a page of jobs", reason, given, _changes(changes))
 
     @ApiCall
     def hide(self, job_id: str, *, reason: str | None = None) -> Call[J]:
@@ -252,6 +280,27 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         return self._action(f"{job_path(job_id, 'dlq')}/dismiss", reason)
 
     @ApiStream
+    def replay_jobs(
+        self, *, reason: str | None = None, **filters: Unpack[DeadFilters]
+    ) -> Stream[dict[str, Any]]:
+        """Restart all dead jobs that the filters select: same ids, attempts reset.
+
+        As `cancel_jobs`, with the number `replayed`. One filter is required besides `until` and
+        `hidden`.
+        """
+        return sweep("/v1/dlq/replay", "a page of jobs", reason, encode_filters(filters))
+
+    @ApiStream
+    def dismiss_jobs(
+        self, *, reason: str | None = None, **filters: Unpack[DeadFilters]
+    ) -> Stream[dict[str, Any]]:
+        """Remove all dead jobs that the filters select from the list of dead jobs.
+
+        As `replay_jobs`, with the number `dismissed`.
+        """
+        return sweep("/v1/dlq/dismiss", "a page of jobs", reason, encode_filters(filters))
+
+    @ApiStream
     def list(self, limit: int | None = None, **filters: Unpack[Filters]) -> Stream[J]:
         """Yield jobs, newest first, at most `limit`; pages are fetched as they are needed."""
         return list_entries(partial(JobCalls.list_page, self, **filters), limit, self._handle)
@@ -272,6 +321,13 @@ class JobCalls(LogCalls, ABC, Generic[J]):
 
     def _action(self, path: str, reason: str | None) -> Call[J]:
         return self._handle(job_json((yield from act("POST", path, reason=reason))))
+
+
+def _changes(changes: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The body of a resubmission. Raises `InputError`."""
+    if not isinstance(changes, Mapping | None):
+        raise InputError('changes must be a mapping, such as {"queue": "bulk"}')
+    return {"changes": dict(changes)} if changes else None
 
 
 def _page(

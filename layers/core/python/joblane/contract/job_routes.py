@@ -14,9 +14,16 @@ from joblane.contract.queries import ListJobs, LogQuery, MembersQuery, PageQuery
 from joblane.contract.queues import QueueChoice
 from joblane.contract.route import FOLLOWING, SWEEPS, Route
 from joblane.contract.route_kinds import change
-from joblane.contract.submissions import BatchAnswer, Cancelled, Submitted
-from joblane.contract.views import JobPage, JobsCancelled, JobsDeleted, JobsRetried, LogPage
-from joblane.job.spec import Batch, Submission
+from joblane.contract.submissions import BatchAnswer, Cancelled, Resubmission, Submitted
+from joblane.contract.views import (
+    JobPage,
+    JobsCancelled,
+    JobsDeleted,
+    JobsResubmitted,
+    JobsRetried,
+    LogPage,
+)
+from joblane.job.spec import MAX_BODY_BYTES, Batch, Submission
 
 _JOBS = "/v1/jobs"
 _JOB = "/v1/jobs/{job_id}"
@@ -97,6 +104,18 @@ JOB_ROUTES: Final = (
         "Retry the failed and dead jobs that filters select, a page at a time",
         JobsRetried,
     ),
+    Route(
+        "POST",
+        f"{_JOBS}/resubmit",
+        ("jobs.submit",),
+        "Resubmit the ended jobs that filters select, a page at a time",
+        JobsResubmitted,
+        action="resubmit-jobs",
+        body=Resubmission,
+        largest_body=MAX_BODY_BYTES,
+        query=SelectJobs,
+        rate=SWEEPS,
+    ),
     _of_selected(
         "delete",
         "delete-jobs",
@@ -139,7 +158,8 @@ JOB_ROUTES: Final = (
         "Resubmit an ended job under a new id",
         Submitted,
         action="resubmit",
-        body=Because,
+        body=Resubmission,
+        largest_body=MAX_BODY_BYTES,
         idempotent=True,
         status=HTTPStatus.ACCEPTED,
         coalesces=True,

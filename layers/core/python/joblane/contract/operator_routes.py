@@ -11,7 +11,7 @@ from joblane.contract.audit import AuditPage, Because
 from joblane.contract.conditions import AppView, ConditionPage, Declaration
 from joblane.contract.files import MAX_FILES_BODY, FilesAnswer, FilesInput
 from joblane.contract.keys import Cleared, KeyDetail, KeyPage, KeyQuery
-from joblane.contract.queries import AgentsQuery, AuditQuery, PageQuery, WorkQuery
+from joblane.contract.queries import AgentsQuery, AuditQuery, PageQuery, SelectDead, WorkQuery
 from joblane.contract.queues import QueuePage, QueueView, SettingsInput, SettingsView
 from joblane.contract.route import LARGE, PUBLIC, SWEEPS, TOGETHER, Route
 from joblane.contract.route_kinds import change
@@ -31,6 +31,8 @@ from joblane.contract.views import (
     AgentDetail,
     AgentPage,
     Contract,
+    DeadDismissed,
+    DeadReplayed,
     Health,
     JobPage,
     Login,
@@ -62,6 +64,21 @@ def _sweep(action: Action, summary: str, answer: type[BaseModel]) -> Route:
     )
 
 
+def _of_dead(verb: str, action: Action, summary: str, answer: type[BaseModel]) -> Route:
+    """A change of dead jobs that filters select."""
+    return Route(
+        "POST",
+        f"/v1/dlq/{verb}",
+        ("admin.mutate",),
+        summary,
+        answer,
+        action=action,
+        body=Because,
+        query=SelectDead,
+        rate=SWEEPS,
+    )
+
+
 OPERATOR_ROUTES: Final = (
     Route(
         "GET",
@@ -73,6 +90,18 @@ OPERATOR_ROUTES: Final = (
     ),
     Route(
         "GET", "/v1/dlq", ("admin.read",), "List dead jobs, newest first", JobPage, query=PageQuery
+    ),
+    _of_dead(
+        "replay",
+        "replay-jobs",
+        "Replay the dead jobs that filters select, a page at a time",
+        DeadReplayed,
+    ),
+    _of_dead(
+        "dismiss",
+        "dismiss-jobs",
+        "Dismiss the dead jobs that filters select, a page at a time",
+        DeadDismissed,
     ),
     change(_DEAD, "replay", "admin.mutate", "Replay a dead job"),
     change(_DEAD, "dismiss", "admin.mutate", "Dismiss a dead job", status=HTTPStatus.OK),

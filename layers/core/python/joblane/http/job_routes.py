@@ -8,10 +8,10 @@ from pydantic import BaseModel
 
 from joblane.contract.cursors import is_job_or_members
 from joblane.contract.job import job_view
-from joblane.contract.problems import Conflict, Invalid, Problem
+from joblane.contract.problems import Problem
 from joblane.contract.queries import ListJobs, SelectJobs
 from joblane.contract.submissions import Cancelled, NotAccepted, submitted_view
-from joblane.http.answers import answer_sweep, etag, listing, page_start, success
+from joblane.http.answers import answer_sweep, etag, listing, page_start, require_filter, success
 from joblane.http.application import Application
 from joblane.http.conflicts import conflicts
 from joblane.http.statuses import status_of
@@ -47,7 +47,7 @@ def job_routes(app: Application, submitter: Submitter, search: JobSearch, views:
         with conflicts():
             result, repeated = submitter.submit(app.principal(), spec, key, app.trace())
         app.jobs.name(result.head)
-        return _accept(result, repeated)
+        return accept(result, repeated)
 
     @app.route("POST /v1/jobs/batch")
     def batch() -> Response[str]:
@@ -80,7 +80,7 @@ def job_routes(app: Application, submitter: Submitter, search: JobSearch, views:
 
 def job_operation_routes(
     app: Application,
-    submitter: Submitter,
+    limits: LimitCheck,
     operations: Operations,
     deleter: JobDeleter,
     groups: "Callable[[], Groups]",
@@ -113,22 +113,10 @@ def job_operation_routes(
         now_ms = app.now_ms()
         head = app.job(job_id)
         exact, why = app.matches(head), app.describe_request("retried", now_ms)
-        submitter.limits.require(app.tenant())
+        limits.require(app.tenant())
         with conflicts(exact=exact):
             back = operations.restart(head, Event.RETRY, why, now_ms, exact=exact)
         return success(job_view(back), HTTPStatus.ACCEPTED)
-
-    @app.route("POST /v1/jobs/{job_id}/resubmit")
-    def resubmit(job_id: str) -> Response[str]:
-        head = app.job(job_id)
-        if head.member_of is not None:
-            group = head.member_of.group_id
-            raise Conflict(
-                f"the job is a member of group {group}: retry it, or resubmit the group",
-            )
-        with conflicts():
-            key = app.idempotency_key()
-            return _accept(*submitter.resubmit(app.principal(), head, key))
 
     def show(job_id: str, *, hidden: bool) -> Response[str]:
         head = app.job(job_id)
@@ -154,10 +142,7 @@ def selected_jobs_routes(
 
     def query() -> tuple[SelectJobs, str | None]:
         found = app.parameters(SelectJobs)
-        if not found.selects:
-            raise Invalid(
-                "give at least one filter: state, type, name, queue, label, since or groups",
-            )
+        require_filter(found)
         return found, page_start(found, is_job_or_members)
 
     @app.route("POST /v1/jobs/cancel")
@@ -193,7 +178,8 @@ def _entry(answer: SubmissionOutcome | Problem) -> dict[str, Any]:
     return entry.model_dump(mode="json")
 
 
-def _accept(result: SubmissionOutcome, repeated: bool) -> Response[str]:  # noqa: FBT001 - as `submit` has it
+def accept(result: SubmissionOutcome, repeated: bool) -> Response[str]:  # noqa: FBT001 - as `submit` has it
+    """Make the answer of a submission."""
     where = {"Location": f"/v1/jobs/{result.head.job_id}"}
     headers = where | (REPLAYED if repeated else {})
     return success(_view(result), _status(result), headers)

@@ -74,8 +74,8 @@ class Step:
         """Inverse of `encode`."""
         state, at_ms, attempt, reason, *rest = json.loads(text)
         named = rest.pop() if rest and isinstance(rest[-1], dict) else {}
-        from_version = named.get(_VERSION)
-        return cls(State(state), at_ms, attempt, reason, *rest, from_version=from_version)
+        step = cls(State(state), at_ms, attempt, reason, *rest)
+        return replace(step, from_version=named[_VERSION]) if _VERSION in named else step
 
     @property
     def began_ms(self) -> int:

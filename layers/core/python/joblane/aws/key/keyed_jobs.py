@@ -105,26 +105,29 @@ class KeyedJobs(JobStore):
         super().__init__(client, table)
         self.keys = keys
 
-    def put_keyed(self, head: Head, write: KeyWrite, skip: Skip | None = None) -> Head:
+    def put_keyed(
+        self, head: Head, write: KeyWrite, skip: Skip | None = None, seen: Head | None = None
+    ) -> Head:
         """Store a new job with its key: four write units, and one for the index.
 
-        If it resubmits a job, it is named on that one as well. Returns the job as it is in the
-        table: one that is there was written by an earlier request with the same Idempotency-Key,
-        or by this one, if its answer was lost.
+        If it resubmits a job, it is named on that one as well; `seen` is that one as it was read,
+        of a bulk operation (`put_resubmitted`). Returns the job as it is in the table: one that is
+        there was written by an earlier request with the same Idempotency-Key, or by this one, if
+        its answer was lost.
 
         Raises Changed: decide anew, because the key has changed since, or the job to skip has
-        started. Raises Refused if the job that it resubmits is deleted.
+        started. Raises Refused if the job that it resubmits is deleted, or not as it was seen.
         """
         writes = [self._key(write), self.as_put_new(head), *self._skip(skip)]
         if head.resubmit_of is not None:
-            writes.append(self.as_resubmitted(head))
+            writes.append(self.as_resubmitted(head, seen))
         try:
             self._table.transact(writes)
         except TransactionRefused as refusal:
             if found := refusal.row(1):
                 return self._complete(found)
             if head.resubmit_of is not None and refusal.has_failed(len(writes) - 1):
-                raise Refused(None) from refusal
+                raise self.original_changed(refusal, len(writes) - 1) from refusal
             raise _changed() from refusal
         return head
 

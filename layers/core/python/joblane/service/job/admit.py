@@ -21,7 +21,7 @@ from joblane.target.match import ANY
 if TYPE_CHECKING:
     from joblane.notify.rules import NotifyRules
     from joblane.service.files.input_check import InputCheck
-    from joblane.service.typed.admission import TypedAdmission, TypedSubmission
+    from joblane.service.typed.admission import Pinned, TypedAdmission, TypedSubmission
 
 
 @dataclass(frozen=True)
@@ -111,10 +111,9 @@ class Admission:
         """Apply the type of a submission, which is that of the job `again`; None without one."""
         if spec.type is None:
             return None
-        from joblane.service.typed.admission import Pinned  # few requests are about a type
-
-        pinned = None if again is None else Pinned(again.type_version, again.given)
-        return self.types().admit(tenant, spec, now_ms, again=pinned)
+        return self.types().admit(
+            tenant, spec, now_ms, again=None if again is None else _pinned(again)
+        )
 
     def explain(self, by: Principal, spec: Submission, now_ms: int) -> QueueChoice:
         """Say which queue would take a job, and why. Raises Invalid for its type or params."""
@@ -186,6 +185,12 @@ def _no_rules() -> "NotifyRules":
     from joblane.notify.rules import NotifyRules  # few jobs notify anybody
 
     return NotifyRules()
+
+
+def _pinned(head: Head) -> "Pinned":
+    from joblane.service.typed.admission import Pinned  # few requests are about a type
+
+    return Pinned(head.spec.type, head.type_version, head.given)
 
 
 def _tried_once(spec: Submission) -> Submission:

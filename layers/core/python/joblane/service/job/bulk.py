@@ -4,6 +4,7 @@ A call costs what its page costs, however many jobs there are; its result says w
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 
@@ -61,6 +62,33 @@ def not_now(error: Unavailable) -> str:
     if error.code is not None:
         return f"a service behind this API refused it: {error.code}"
     return "a service behind this API did not answer; try again in a moment"
+
+
+Change = Callable[[Head], object]
+"""Changes one job. Raises NotAllowed, TryAgain, Refused and Gone."""
+
+AT_ONCE = 8
+"""Jobs that are changed at the same time; each waits for AWS most of the time."""
+
+
+def change_jobs(
+    heads: Sequence[Head],
+    one: Change,
+    following: str | None,
+    pool: Callable[[int], Executor],
+) -> BulkResult:
+    """Change jobs side by side; those with a key one by one, as several may have the same.
+
+    `pool` makes an executor of that many workers.
+    """
+    free = [head for head in heads if head.key is None]
+    keyed = [head for head in heads if head.key is not None]
+    with pool(AT_ONCE) as workers:
+        results = [*workers.map(lambda head: why_not(partial(one, head)), free)]
+    results += [why_not(partial(one, head)) for head in keyed]
+    told = zip((*free, *keyed), results, strict=True)
+    refused = {head.job_id: why for head, why in told if why}
+    return BulkResult(len(heads), results.count(None), refused, following)
 
 
 def why_not(change: Callable[[], object]) -> str | None:

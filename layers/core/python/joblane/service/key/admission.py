@@ -102,15 +102,18 @@ class KeyAdmission:
         request = self.rules.of_new(head)
         return head if request is None or head.ended else replace(head, key=request.name)
 
-    def submit(self, head: Head, now_ms: int, keep: Callable[[Head], Head]) -> SubmissionOutcome:
+    def submit(
+        self, head: Head, now_ms: int, keep: Callable[[Head], Head], original: Head | None = None
+    ) -> SubmissionOutcome:
         """Accept a new job, or answer what stands in its way.
 
         `keep` stores a large submission; it is called once, and only if the key has room. If that
         is taken before the job is written, what was stored stays until it expires: a concurrent
-        request with the same Idempotency-Key may need it.
+        request with the same Idempotency-Key may need it. `original` is the job that it resubmits,
+        of a bulk operation.
 
         Raises Conflict if the key is full, TryAgain if it changes on every try, and Refused if the
-        job that it resubmits is deleted.
+        job that it resubmits is deleted, or not as it was read.
         """
         request = self.rules.of_stored(head)
         kept: Head | None = None
@@ -137,7 +140,8 @@ class KeyAdmission:
                 self.send(new)
                 sent = True
             skip = self._skip(decision, head.job_id, request, now_ms)
-            stored = self.jobs.put_keyed(new, KeyWrite(seen, decision.state, now_ms), skip)
+            write = KeyWrite(seen, decision.state, now_ms)
+            stored = self.jobs.put_keyed(new, write, skip, original)
             self._let_go(request.name, decision.state, looked.granted, now_ms)
             if skip is None:
                 return SubmissionOutcome(stored)

@@ -48,6 +48,7 @@ class TypedSubmission:
 class Pinned(NamedTuple):
     """What the row of a typed job says of its type."""
 
+    type: str | None
     version: int | None
     """None for a built-in type, whose jobs have only what their submitters gave."""
     given: tuple[str, ...]
@@ -123,7 +124,8 @@ class TypedAdmission:
         if job.version is None:
             return spec
         bare, queue = only_given(spec, job.given), contract.defaults.queue
-        if "queue" not in job.given and queue not in (None, spec.queue):
+        may_follow = "queue" not in job.given and job.type == spec.type
+        if may_follow and queue not in (None, spec.queue):
             earlier = self._contract(tenant, str(spec.type), job.version).contract
             if earlier.defaults.queue == spec.queue:
                 return bare

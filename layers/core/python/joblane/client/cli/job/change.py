@@ -9,7 +9,12 @@ from joblane.client.answers import is_group
 from joblane.client.cli import completion
 from joblane.client.cli.group import groups
 from joblane.client.cli.job import text as job_text
-from joblane.client.cli.job.filter_options import BulkOptions, change_selected
+from joblane.client.cli.job.filter_options import (
+    BulkOptions,
+    DeadOptions,
+    ResubmitOptions,
+    change_selected,
+)
 from joblane.client.cli.job.warning import note_warning
 from joblane.client.cli.options import (
     IdempotencyKey,
@@ -97,18 +102,30 @@ def retry(
 
 
 @commands.command()
+@with_fields(ResubmitOptions)
 def resubmit(
     ctx: typer.Context,
-    job_id: JobId,
+    options: ResubmitOptions,
     *,
     idempotency_key: IdempotencyKey = None,
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Submit a job that has ended again; prints the new id."""
+    """Submit a job that has ended again and print the new id, or all jobs that filters select.
+
+    --set changes fields of the submission, which is checked as a new one. With filters, of which
+    all must match, the command counts the jobs and asks. Those that have been resubmitted before
+    are left out then, so it can be repeated after an interruption.
+    """
+    job_id, changes = options.one, options.changes
+    if job_id is None and idempotency_key is not None:
+        raise typer.BadParameter("--idempotency-key is for one job; with filters none is needed")
     client = connect(ctx)
+    if job_id is None:
+        change_selected(client, "resubmit", options, reason, as_json=json, changes=changes)
+        return
     job_id = full_id(client, job_id)
-    job = client.resubmit(job_id, idempotency_key=idempotency_key, reason=reason)
+    job = client.resubmit(job_id, changes=changes, idempotency_key=idempotency_key, reason=reason)
     note_warning(job)
     terminal.show(job.data, lambda: job.id, as_json=json)
 
@@ -196,20 +213,34 @@ def dlq_ls(
 
 
 @dead_letters.command("replay")
+@with_fields(DeadOptions)
 def dlq_replay(
-    ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False
+    ctx: typer.Context, options: DeadOptions, *, reason: Reason = None, json: Json = False
 ) -> None:
-    """Restart a dead job: same id, attempts reset."""
-    client = connect(ctx)
+    """Restart a dead job, or all that filters select: same ids, attempts reset.
+
+    With filters, of which all must match, the command counts the jobs and asks.
+    """
+    job_id, client = options.one, connect(ctx)
+    if job_id is None:
+        change_selected(client, "replay", options, reason, as_json=json)
+        return
     _print_job(client.replay(full_id(client, job_id, "dead"), reason=reason), as_json=json)
 
 
 @dead_letters.command("dismiss")
+@with_fields(DeadOptions)
 def dlq_dismiss(
-    ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False
+    ctx: typer.Context, options: DeadOptions, *, reason: Reason = None, json: Json = False
 ) -> None:
-    """Remove a dead job from the list of dead jobs."""
-    client = connect(ctx)
+    """Remove a dead job, or all that filters select, from the list of dead jobs.
+
+    With filters, of which all must match, the command counts the jobs and asks.
+    """
+    job_id, client = options.one, connect(ctx)
+    if job_id is None:
+        change_selected(client, "dismiss", options, reason, as_json=json)
+        return
     _print_job(client.dismiss(full_id(client, job_id, "dead"), reason=reason), as_json=json)
 
 
