@@ -39,8 +39,8 @@ class Admission:
     """Queues that have fleets, none of which allows the network `host`."""
     types: "Callable[[], TypedAdmission]"
     """Returns what checks typed jobs, which takes long to import."""
-    inputs: "Callable[[], InputCheck]"
-    """Returns what checks input files, which few jobs have."""
+    inputs: "Callable[[], InputCheck] | None" = None
+    """Returns what checks input files, which few jobs have; None where none is submitted."""
     notify: "Callable[[], NotifyRules] | None" = None
     """Returns what checks notifications; None if no tenant may ask for any."""
 
@@ -65,7 +65,7 @@ class Admission:
         self._check_conditions(by.tenant, spec)
         queue = self.router.route(by, spec, now_ms)
         self._check_fleets(queue, spec)
-        if spec.inputs or spec.stdin_file is not None:
+        if self.inputs is not None and (spec.inputs or spec.stdin_file is not None):
             self.inputs().check(by.tenant, spec, now_ms)
         spec = self._add_notify(by.tenant, spec.model_copy(update={"queue": queue}))
         if is_broadcast(spec.target) and not _sets_retry(spec, typed, repeats):

@@ -79,10 +79,12 @@ def change_jobs(
 ) -> BulkResult:
     """Change jobs side by side; those with a key one by one, as several may have the same.
 
+    So are those of a type, which may get a key when they are restarted.
+
     `pool` makes an executor of that many workers.
     """
-    free = [head for head in heads if head.key is None]
-    keyed = [head for head in heads if head.key is not None]
+    free = [head for head in heads if head.key is None and head.type_version is None]
+    keyed = [head for head in heads if head.key is not None or head.type_version is not None]
     with pool(AT_ONCE) as workers:
         results = [*workers.map(lambda head: why_not(partial(one, head)), free)]
     results += [why_not(partial(one, head)) for head in keyed]
