@@ -61,13 +61,11 @@ class Admission:
         """
         typed = self._admit_type(by.tenant, spec, now_ms, again=repeats)
         spec = spec if typed is None else typed.spec
-        self._check_secrets(by.tenant, spec)
-        self._check_conditions(by.tenant, spec)
-        queue = self.router.route(by, spec, now_ms)
-        self._check_fleets(queue, spec)
+        spec = spec.model_copy(update={"queue": self.router.route(by, spec, now_ms)})
+        self.check(by.tenant, spec)
         if self.inputs is not None and (spec.inputs or spec.stdin_file is not None):
             self.inputs().check(by.tenant, spec, now_ms)
-        spec = self._add_notify(by.tenant, spec.model_copy(update={"queue": queue}))
+        spec = self._add_notify(by.tenant, spec)
         if is_broadcast(spec.target) and not _sets_retry(spec, typed, repeats):
             spec = _tried_once(spec)
         head = replace(
@@ -98,11 +96,15 @@ class Admission:
         return replace(head, spec=spec, type_version=typed.version, given=typed.given)
 
     def check(self, tenant: str, spec: Submission) -> None:
-        """Raise Invalid for what a submission with its queue may not ask for in this deployment."""
-        queue = spec.queue or ""
-        self.router.require(tenant, queue)
+        """Check a submission that has its queue against what the deployment allows now.
+
+        Raises Invalid naming the field: of a queue that the tenant may not use, more than its
+        fleets give, and others' conditions and secrets.
+        """
         self._check_secrets(tenant, spec)
         self._check_conditions(tenant, spec)
+        queue = spec.queue or ""
+        self.router.require(tenant, queue)
         self._check_fleets(queue, spec)
 
     def _admit_type(
