@@ -180,6 +180,20 @@ def change(before: Head, after: Head) -> tuple[Row, list[str]]:
     return sets, sorted(old.keys() - new.keys())
 
 
+def change_submission(after: Head) -> tuple[Row, list[str]]:
+    """What to SET and what to REMOVE so that the head has the submission of `after`.
+
+    If that is not inline, the DATA item of the edit has it.
+    """
+    row = to_row(after, encode_spec(after.spec) if is_inline(after) else None)
+    sets = {name: row[name] for name in _OF_SUBMISSION if name in row}
+    return sets, [name for name in _OF_SUBMISSION if name not in row]
+
+
+_OF_SUBMISSION = ("spec", "given", "items", NOTIFY, "targeting", "spec_of")
+"""Attributes of a head that follow from its submission, and from where that is."""
+
+
 def to_data(head: Head, spec: str, expires_at: int) -> Row:
     """The DATA item: a submission's JSON, or its abridged JSON and where the whole is."""
     where = key(head.job_id, data_sk(head.edit))
