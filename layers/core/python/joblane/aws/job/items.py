@@ -180,14 +180,18 @@ def change(before: Head, after: Head) -> tuple[Row, list[str]]:
     return sets, sorted(old.keys() - new.keys())
 
 
-def change_submission(after: Head) -> tuple[Row, list[str]]:
-    """What to SET and what to REMOVE so that the head has the submission of `after`.
+def change_head(before: Head, after: Head) -> tuple[Row, list[str]]:
+    """As `change`, and with the submission of `after` if that is of another edit.
 
-    If that is not inline, the DATA item of the edit has it.
+    If it is not inline, the DATA item of the edit has it.
     """
-    row = to_row(after, encode_spec(after.spec) if is_inline(after) else None)
-    sets = {name: row[name] for name in _OF_SUBMISSION if name in row}
-    return sets, [name for name in _OF_SUBMISSION if name not in row]
+    sets, removes = change(before, after)
+    if after.edit == before.edit:
+        return sets, removes
+    inline = after.spec_of is None and is_inline(after)
+    row = to_row(after, encode_spec(after.spec) if inline else None)
+    sets |= {name: row[name] for name in _OF_SUBMISSION if name in row}
+    return sets, sorted({*removes, *_OF_SUBMISSION} - sets.keys())
 
 
 _OF_SUBMISSION = ("spec", "given", "items", NOTIFY, "targeting", "spec_of")

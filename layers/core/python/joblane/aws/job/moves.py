@@ -6,7 +6,7 @@ from dataclasses import replace
 from joblane.aws.job.items import (
     RAW,
     change,
-    change_submission,
+    change_head,
     data_key,
     data_sk,
     edit_of,
@@ -114,7 +114,7 @@ class JobMoves(JobTable):
         if self.as_data(head, after):
             self._move_with_data(head, after)
             return after
-        sets, removes = _changes(head, after)
+        sets, removes = change_head(head, after)
         shorter = len(after.timeline) <= len(head.timeline)
         steps, condition = [step], _as_seen(head)
         if shorter:
@@ -131,7 +131,7 @@ class JobMoves(JobTable):
         Conditional on the head's state, epoch and timeline, so a job that changes meanwhile is not
         moved.
         """
-        sets, removes = _changes(head, after)
+        sets, removes = change_head(head, after)
         lines = [step.encode() for step in after.timeline]
         sets |= {"state": after.state, "timeline": lines}
         return self._as_update(head.job_id, unchanged(head), sets=sets, removes=removes)
@@ -266,15 +266,6 @@ class JobMoves(JobTable):
         has_letter = gone["state"] in {State.DEAD, State.DISMISSED}
         for item in (*data, *((key(job_id, RAW),) if has_letter else ())):
             self._table.delete(item)
-
-
-def _changes(head: Head, after: Head) -> tuple[Row, list[str]]:
-    """What to SET and what to REMOVE, the submission included if it is another one."""
-    sets, removes = change(head, after)
-    if after.edit == head.edit:
-        return sets, removes
-    of_spec, not_of_spec = change_submission(after)
-    return sets | of_spec, sorted({*removes, *not_of_spec} - of_spec.keys())
 
 
 def _as_seen(head: Head) -> WriteCondition:
