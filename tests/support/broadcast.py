@@ -10,11 +10,11 @@ from joblane.aws.job.groups import GroupStore
 from joblane.group.record import Group
 from joblane.job.head import Head
 from joblane.job.moves import AttemptFacts
+from joblane.service.job.wake_up import wake_up_message
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, Cloud, configure
 from tests.support.fleet import beat
-from tests.support.jobs import named
 from tests.support.memory import Memory
 from tests.support.requests import Api
 from tests.support.stream import JobsStream
@@ -76,9 +76,8 @@ class Broadcast:
 
     def claim(self, index: int) -> None:
         """A member's agent starts it."""
-        self.aws.jobs.claim(
-            named(self.member(index).job_id), self.names[index], int(self.now * 1000)
-        )
+        message = wake_up_message(self.member(index))
+        self.aws.jobs.claim(message, self.names[index], int(self.now * 1000))
 
     def deliver(self) -> None:
         """The stream brings the function `sequel` what has changed."""
