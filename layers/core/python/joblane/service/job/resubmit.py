@@ -184,7 +184,9 @@ class Resubmitter:
 
 def _given_with(head: Head, changes: Changes) -> Head:
     """The job with what changes give, which its type does not fill in then."""
-    return replace(head, given=given_after(head.given, changes))
+    return (
+        head if head.type_version is None else replace(head, given=given_after(head.given, changes))
+    )
 
 
 def _left_or(do: Callable[[], T]) -> T | _Left:
