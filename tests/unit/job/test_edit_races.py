@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from functions.submission.handler import Settings, build
@@ -16,6 +16,7 @@ from joblane.service.job.wake_up import wake_up_message
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import QUEUES, Cloud, configure
+from tests.support.depth import budget
 from tests.support.jobs import JOB, submission
 from tests.support.memory import Memory
 from tests.support.requests import Api
@@ -31,7 +32,7 @@ places = st.fixed_dictionaries(
 memory = st.sampled_from([None, 64, 1024]).map(lambda mb: {"resources": {"memory_mb": mb}})
 steps = st.one_of(
     st.tuples(st.just("edit"), st.one_of(places.filter(bool), memory)),
-    st.tuples(st.just("claim"), st.integers(0, 50)),
+    st.tuples(st.just("claim"), st.integers(0, 5)),
     st.tuples(st.just("end"), st.sampled_from([State.RETRY, State.PENDING])),
     st.tuples(st.sampled_from(["take over", "cancel"]), st.none()),
 )
@@ -95,6 +96,7 @@ class Race:
         self.held = claimed
 
 
+@settings(max_examples=budget(100, 1000))
 @given(st.lists(steps, min_size=1, max_size=12))
 def test_only_the_message_of_its_latest_edit_starts_a_job(todo: list[tuple[str, Any]]):
     race = Race(Memory().cloud())
