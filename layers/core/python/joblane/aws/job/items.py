@@ -97,9 +97,14 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         **trace_values(head.caller_trace),
         # Of a group, only the group itself has it: infra/sequel.py looks for this attribute.
         NOTIFY: None if member or head.spec.notify is None else IN_SPEC,
-        **({"spec": spec} if spec is not None else _beside_data(head)),
+        **({"spec": spec, **_given(head)} if spec is not None else _beside_data(head)),
     }
     return key(head.job_id) | {name: value for name, value in known.items() if value is not None}
+
+
+def _given(head: Head) -> Row:
+    """What stands beside a submission: which fields of a typed job the submitter gave."""
+    return {"given": " ".join(head.given)} if head.given else {}
 
 
 def trace_values(caller: TraceContext | None) -> Row:
@@ -132,6 +137,7 @@ def is_inline(head: Head) -> bool:
     if head.payload is not None:
         return False
     spec, beside = encode_spec(head.spec), trace_values(head.caller_trace)
+    beside |= _given(head)
     size = len(spec.encode()) + sum(len(name) + len(text) for name, text in beside.items())
     return size <= INLINE_SPEC_BYTES - (TARGET_BYTES if head.spec.target is not None else 0)
 
@@ -171,7 +177,7 @@ def change(before: Head, after: Head) -> tuple[Row, list[str]]:
 
 def to_data(head: Head, spec: str, expires_at: int) -> Row:
     """The DATA item: a submission's JSON, or its abridged JSON and where the whole is."""
-    row = {**key(head.job_id, DATA), "spec": spec, "expires_at": expires_at}
+    row = {**key(head.job_id, DATA), "spec": spec, **_given(head), "expires_at": expires_at}
     return row if head.payload is None else row | asdict(head.payload)
 
 
@@ -209,6 +215,7 @@ def from_row(row: Row, data: Row) -> Head:
         result_object=_result_object(row),
         output_files=_output_files(row),
         type_version=row.get("type_version"),
+        given=tuple(data.get("given", "").split()),
         caller_trace=parse_trace(row.get("traceparent"), row.get("tracestate")),
         key=key_of(row),
         slot=row.get("slot"),

@@ -52,14 +52,14 @@ class Admission:
         now_ms: int,
         caller_trace: TraceContext | None = None,
         *,
-        resubmit_of: str | None = None,
+        repeats: Head | None = None,
     ) -> Head:
         """Make a submission's job. Raises Invalid naming the field that is not allowed.
 
-        `caller_trace` is for a submission without a trace context of its own. `resubmit_of` is the
-        job whose submission it is.
+        `caller_trace` is for a submission without a trace context of its own. `repeats` is the job
+        whose submission it is.
         """
-        typed = self._admit_type(by.tenant, spec, now_ms, again=resubmit_of is not None)
+        typed = self._admit_type(by.tenant, spec, now_ms, again=repeats)
         spec = spec if typed is None else typed.spec
         self._check_secrets(by.tenant, spec)
         self._check_conditions(by.tenant, spec)
@@ -68,13 +68,14 @@ class Admission:
         if spec.inputs or spec.stdin_file is not None:
             self.inputs().check(by.tenant, spec, now_ms)
         spec = self._add_notify(by.tenant, spec.model_copy(update={"queue": queue}))
-        if resubmit_of is None and is_broadcast(spec.target) and not _sets_retry(spec, typed):
+        if is_broadcast(spec.target) and not _sets_retry(spec, typed, repeats):
             retry = spec.retry.model_copy(update={"max_attempts": 1})
             spec = spec.model_copy(update={"retry": retry})
         head = replace(
             make_head(job_id, by.tenant, spec, now_ms, by.who, caller_trace=caller_trace),
-            resubmit_of=resubmit_of,
+            resubmit_of=None if repeats is None else repeats.job_id,
             type_version=None if typed is None else typed.version,
+            given=() if typed is None or typed.version is None else typed.given,
         )
         latest_ms = now_ms + PAYLOAD_START_DAYS * 86_400_000
         if head.next_at_ms is not None and head.next_at_ms > latest_ms and is_large(spec):
@@ -83,15 +84,19 @@ class Admission:
         return head
 
     def _admit_type(
-        self, tenant: str, spec: Submission, now_ms: int, *, again: bool
+        self, tenant: str, spec: Submission, now_ms: int, *, again: Head | None = None
     ) -> "TypedSubmission | None":
+        """Apply the type of a submission, which is that of the job `again`; None without one."""
         if spec.type is None:
             return None
-        return self.types().admit(tenant, spec, now_ms, again=again)
+        from joblane.service.typed.admission import Pinned  # few requests are about a type
+
+        pinned = None if again is None else Pinned(again.type_version, again.given)
+        return self.types().admit(tenant, spec, now_ms, again=pinned)
 
     def explain(self, by: Principal, spec: Submission, now_ms: int) -> QueueChoice:
         """Say which queue would take a job, and why. Raises Invalid for its type or params."""
-        typed = self._admit_type(by.tenant, spec, now_ms, again=False)
+        typed = self._admit_type(by.tenant, spec, now_ms)
         return self.router.explain(by, spec if typed is None else typed.spec, now_ms)
 
     def _add_notify(self, tenant: str, spec: Submission) -> Submission:
@@ -161,10 +166,15 @@ def _no_rules() -> "NotifyRules":
     return NotifyRules()
 
 
-def _sets_retry(spec: Submission, typed: "TypedSubmission | None") -> bool:
+def _sets_retry(
+    spec: Submission, typed: "TypedSubmission | None", repeats: Head | None = None
+) -> bool:
     """Whether the submission or its type says how often to try.
 
-    Members of a group are tried once unless it does: docs/decisions/1431.
+    Members of a group are tried once unless it does: docs/decisions/1431. A stored submission has
+    what was decided then, but for what its type fills in.
     """
-    by_type = None if typed is None else typed.contract.defaults.retry
-    return "retry" in spec.model_fields_set or by_type is not None
+    if typed is not None and typed.version is not None:
+        given = any(name.startswith("retry.") for name in typed.given)
+        return given or typed.contract.defaults.retry is not None
+    return repeats is not None or "retry" in spec.model_fields_set

@@ -93,11 +93,12 @@ class Submitter:
         spec: Submission,
         key: IdempotencyKey | None,
         trace: TraceContext | None = None,
-        resubmit_of: str | None = None,
+        repeats: Head | None = None,
     ) -> tuple[SubmissionOutcome, bool]:
         """Accept one job; returns it, and whether it had been accepted before.
 
-        `trace` is the trace context of the request, for a submission without one of its own.
+        `trace` is the trace context of the request, for a submission without one of its own;
+        `repeats` the job whose submission it is.
 
         A request that has made a group and was interrupted goes on with it when it is repeated.
 
@@ -112,7 +113,7 @@ class Submitter:
             raise closed
         self.serving.look()
         first_id = self.new_ids(now_ms)
-        head = self.make_head(by, spec, first_id, now_ms, trace, resubmit_of=resubmit_of)
+        head = self.make_head(by, spec, first_id, now_ms, trace, repeats=repeats)
         claim = self._claim(key, head.job_id)
         if key is not None and claim.repeated:
             known = self._read_known(key, claim, [claim.first_id])
@@ -241,10 +242,10 @@ class Submitter:
         now_ms: int,
         trace: TraceContext | None,
         *,
-        resubmit_of: str | None = None,
+        repeats: Head | None = None,
     ) -> Head:
         """Make the job of a submission. Raises Invalid, and LimitReached as `TypedAdmission`."""
-        head = self.admission.head(by, spec, job_id, now_ms, trace, resubmit_of=resubmit_of)
+        head = self.admission.head(by, spec, job_id, now_ms, trace, repeats=repeats)
         return self.keyed.name_key(head)
 
     def _assign(self, heads: list[Head], now_ms: int) -> list[Head]:
