@@ -200,6 +200,9 @@ class ApiStack(FunctionStack):
                 "JOBLANE_CONCURRENCY": concurrency(config),
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
                 "JOBLANE_QUEUES": queues(config),
+                "JOBLANE_MAXIMA": maxima(config),
+                "JOBLANE_FLEET_QUEUES": fleet_queues(config),
+                "JOBLANE_WITHOUT_HOST_NETWORK": json.dumps(config.without_host_network),
                 "JOBLANE_THREADS": threads(config),
                 "JOBLANE_ARCHITECTURES": json.dumps(
                     sorted({fleet.architecture for fleet in config.fleets.values()})

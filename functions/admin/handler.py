@@ -3,6 +3,7 @@
 from joblane.aws.lambda_startup import Environment, once  # first of all: see there
 
 # isort: split
+import json
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -21,6 +22,7 @@ from joblane.aws.files.signed_uploads import SIGNING
 from joblane.aws.files.store import FileStore
 from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.fleet.facts import FactStore
+from joblane.aws.job.payload_store import PayloadStore
 from joblane.aws.key.keyed_jobs import KeyedJobs
 from joblane.aws.key.keys import KeyStore
 from joblane.aws.queue.counters import CounterStore
@@ -71,13 +73,14 @@ from joblane.service.key.release import KeyRelease
 from joblane.service.key.rules import KeyRules
 from joblane.service.queue.queues import Queues, QueueStatistics
 from joblane.service.queue.thread_shares import ThreadShares
-from joblane.service.typed.keys import TypeKeys
 from joblane.service.typed.schemas import Schema
 from joblane.service.typed.types import Types
 from joblane.state.retention import Retention
 
 if TYPE_CHECKING:
+    from joblane.service.job.present_code import PresentCode
     from joblane.service.job.selected_dead import SelectedDead
+    from joblane.service.typed.admission import TypedAdmission
 
 
 class Settings(Environment):
@@ -90,6 +93,13 @@ class Settings(Environment):
     policies: str
     """JSON: policy of each kind of condition that does not have the default one."""
     queues: Json[dict[str, tuple[str, ...]]]
+    maxima: str
+    """JSON: the most that a job of each queue may ask for, by fleet. Read when a typed job is
+    started again, as the next two."""
+    fleet_queues: str
+    """JSON: the queues that each fleet serves."""
+    without_host_network: str
+    """JSON: queues that have fleets, none of which allows the network `host`."""
     settings_table: str
     counters_table: str
     threads: Json[dict[str, int]]
@@ -128,16 +138,21 @@ def build(
     trail_route(app, trail)
     openapi = Path(joblane.__file__).with_name("contract") / "openapi.json"
     deployment_routes(app, settings.login, joblane.__version__, openapi)
+    s3 = cache(lambda: clients.make("s3", SIGNING))
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     releases = KeyRelease(keys, jobs, lanes, logger, clock)
+    typed = cache(lambda: _make_typed(type_store))
+    rules = KeyRules(settings.concurrency, lambda *version: typed().key(*version))
     keyed = KeyAdmission(
         jobs,
-        KeyRules(settings.concurrency, TypeKeys(type_store).find),
+        rules,
         releases,
         partial(send_wake_up, lanes),
         settings.retention,
     )
-    operations = Operations(jobs, lanes, settings.retention, keyed)
+    payloads = PayloadStore(s3, settings.bucket)
+    present = cache(lambda: _make_present_code(settings, typed, payloads, rules, logger))
+    operations = Operations(jobs, lanes, settings.retention, keyed, present=present)
     facts = FactStore(dynamodb, settings.agents_table)
     agent_routes(app, Agents(agents, facts, jobs, lanes, app.now_ms))
     usage = UsageStore(dynamodb, settings.counters_table)
@@ -167,7 +182,6 @@ def build(
         clock,
     )
     condition_routes(app, conditions)
-    s3 = cache(lambda: clients.make("s3", SIGNING))
     meter = UploadMeter(UploadStore(dynamodb, settings.counters_table), settings.limits, app.now_ms)
     types = Types(
         type_store,
@@ -192,6 +206,38 @@ def _compile(schema: Mapping[str, Any]) -> Schema:
     from joblane.http.json_schema import JsonSchema
 
     return JsonSchema(schema)
+
+
+def _make_typed(store: TypeStore) -> "TypedAdmission":
+    # Few requests start typed jobs again.
+    from joblane.service.typed.admission import TypedAdmission
+    from joblane.service.typed.validation_time import ValidationTime
+
+    return TypedAdmission(store, _compile, ValidationTime(time.monotonic))
+
+
+def _make_present_code(
+    settings: Settings,
+    typed: "Callable[[], TypedAdmission]",
+    payloads: PayloadStore,
+    rules: KeyRules,
+    log: Logger,
+) -> "PresentCode":
+    # Few requests start typed jobs again.
+    from joblane.queue.maxima import read_maxima
+    from joblane.service.job.admit import Admission
+    from joblane.service.job.present_code import PresentCode
+    from joblane.service.queue.router import QueueRouter
+
+    admission = Admission(
+        settings.deployment,
+        QueueRouter(settings.queues, "", (), log),  # their queues were chosen before
+        read_maxima(settings.maxima),
+        json.loads(settings.fleet_queues),
+        json.loads(settings.without_host_network),
+        typed,
+    )
+    return PresentCode(lambda: admission, payloads, rules)
 
 
 def _make_selected_dead(

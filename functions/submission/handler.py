@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from joblane.service.files.input_check import InputCheck
     from joblane.service.group.groups import Groups
     from joblane.service.job.delete_selected import SelectedDeletion
+    from joblane.service.job.present_code import PresentCode
     from joblane.service.job.resubmit import Resubmitter
     from joblane.service.job.selected_jobs import SelectedJobs
     from joblane.service.target.targets import Targets
@@ -144,7 +145,6 @@ def build(
     filters = tuple(QueueFilter(*each) for each in settings.filters)
     router = QueueRouter(settings.queues, settings.default_queue, filters, logger)
     notify = cache(lambda: _notify_rules(settings.notify)) if settings.notify != "{}" else None
-    inputs = cache(lambda: _inputs(settings, s3, pool))
     outputs = cache(lambda: _outputs(settings, s3))
     admission = Admission(
         settings.deployment,
@@ -153,7 +153,7 @@ def build(
         settings.fleet_queues,
         settings.without_host_network,
         typed,
-        inputs,
+        cache(lambda: _inputs(settings, s3, pool)),
         notify,
     )
     rules = KeyRules(settings.concurrency, lambda *version: typed().key(*version))
@@ -202,7 +202,10 @@ def build(
     search = JobSearch(jobs, agents, clock, pool)
     job_routes(app, submitter, search, views)
     deleter = JobDeleter(jobs, payloads, results, store, outputs, keys, trail, clock)
-    operations = Operations(jobs, lanes, settings.retention, keyed, lambda: groups().restart)
+    present = cache(lambda: _make_present_code(admission, payloads, rules))
+    operations = Operations(
+        jobs, lanes, settings.retention, keyed, lambda: groups().restart, present
+    )
     groups = cache(lambda: _groups(app, operations, deleter, (dynamodb, settings.jobs_table), pool))
     job_operation_routes(app, limits, operations, deleter, groups)
     resubmission_routes(app, lambda: _make_resubmitter(submitter, search, pool))
@@ -256,6 +259,15 @@ def _outputs(settings: Settings, s3: "Callable[[], S3Client]") -> "OutputFileSto
     from joblane.aws.files.output_store import OutputFileStore
 
     return OutputFileStore(s3, settings.bucket)
+
+
+def _make_present_code(
+    admission: Admission, payloads: PayloadStore, rules: KeyRules
+) -> "PresentCode":
+    # Few requests start typed jobs again.
+    from joblane.service.job.present_code import PresentCode
+
+    return PresentCode(lambda: admission, payloads, rules)
 
 
 def _make_selected(

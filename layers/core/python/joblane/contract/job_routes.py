@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from joblane.audit.records import Action
 from joblane.contract.access import Scope
-from joblane.contract.audit import AuditPage, Because
+from joblane.contract.audit import AuditPage, Because, Restart
 from joblane.contract.groups import GroupPage
 from joblane.contract.job import Job
 from joblane.contract.queries import ListJobs, LogQuery, MembersQuery, PageQuery, SelectJobs
@@ -31,7 +31,12 @@ _GROUP = "/v1/groups/{group}"
 
 
 def _of_group(
-    verb: str, action: Action, scope: Scope, summary: str, answer: type[BaseModel]
+    verb: str,
+    action: Action,
+    scope: Scope,
+    summary: str,
+    answer: type[BaseModel],
+    body: type[Because] = Because,
 ) -> Route:
     """A change of the members of a group."""
     return Route(
@@ -41,7 +46,7 @@ def _of_group(
         summary,
         answer,
         action=action,
-        body=Because,
+        body=body,
         query=MembersQuery,
         errors=(HTTPStatus.CONFLICT,),
         rate=SWEEPS,
@@ -49,7 +54,12 @@ def _of_group(
 
 
 def _of_selected(
-    verb: str, action: Action, scope: Scope, summary: str, answer: type[BaseModel]
+    verb: str,
+    action: Action,
+    scope: Scope,
+    summary: str,
+    answer: type[BaseModel],
+    body: type[Because] = Because,
 ) -> Route:
     """A change of jobs that filters select."""
     return Route(
@@ -59,7 +69,7 @@ def _of_selected(
         summary,
         answer,
         action=action,
-        body=Because,
+        body=body,
         query=SelectJobs,
         rate=SWEEPS,
     )
@@ -103,6 +113,7 @@ JOB_ROUTES: Final = (
         "jobs.submit",
         "Retry the failed and dead jobs that filters select, a page at a time",
         JobsRetried,
+        Restart,
     ),
     Route(
         "POST",
@@ -150,7 +161,7 @@ JOB_ROUTES: Final = (
     change(
         _JOB, "cancel", "jobs.cancel", "Cancel a job; a running job is stopped", answer=Cancelled
     ),
-    change(_JOB, "retry", "jobs.submit", "Retry a failed or dead job"),
+    change(_JOB, "retry", "jobs.submit", "Retry a failed or dead job", body=Restart),
     Route(
         "POST",
         f"{_JOB}/resubmit",
@@ -204,6 +215,7 @@ JOB_ROUTES: Final = (
         "jobs.submit",
         "Retry the failed and dead members of a group, a page at a time",
         JobsRetried,
+        Restart,
     ),
     Route(
         "POST",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
+from joblane.contract.audit import Restart
 from joblane.contract.cursors import is_job_or_members
 from joblane.contract.job import job_view
 from joblane.contract.queries import PageQuery, SelectDead, WorkQuery
@@ -44,9 +45,12 @@ def dead_letter_routes(
         head, at_ms = app.job(job_id), app.now_ms()
         why = app.describe_request("replayed", at_ms)
         exact = app.matches(head)
+        same = app.read_action(Restart).same_version
         limits.require(app.tenant())
         with conflicts(exact=exact):
-            head = operations.restart(head, Event.REPLAY, why, at_ms, exact=exact)
+            head = operations.restart(
+                head, Event.REPLAY, why, at_ms, exact=exact, same_version=same
+            )
         return success(job_view(head), HTTPStatus.ACCEPTED)
 
     @app.route("POST /v1/dlq/{job_id}/dismiss")
@@ -71,7 +75,8 @@ def selected_dead_routes(
         after, tenant = page_start(wanted, is_id), app.tenant()
         limits.require(tenant)
         why = app.describe_request("replayed", now_ms)
-        result = selected().replay(tenant, wanted, why, now_ms, after)
+        same = app.read_action(Restart).same_version
+        result = selected().replay(tenant, wanted, why, now_ms, after, same_version=same)
         limits.note(tenant, result.done - 1)
         return answer_sweep("replayed", result, wanted)
 
@@ -108,5 +113,6 @@ def bulk_routes(app: Application, bulk: BulkOperations) -> None:
             at_ms,
             limit=query.limit,
             after=after,
+            same_version=app.read_action(Restart).same_version,
         )
         return answer_sweep("restarted", result, query)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools.event_handler.api_gateway import Response
 from pydantic import BaseModel
 
+from joblane.contract.audit import Restart
 from joblane.contract.cursors import is_job_or_members
 from joblane.contract.job import job_view
 from joblane.contract.problems import Problem
@@ -113,9 +114,12 @@ def job_operation_routes(
         now_ms = app.now_ms()
         head = app.job(job_id)
         exact, why = app.matches(head), app.describe_request("retried", now_ms)
+        same = app.read_action(Restart).same_version
         limits.require(app.tenant())
         with conflicts(exact=exact):
-            back = operations.restart(head, Event.RETRY, why, now_ms, exact=exact)
+            back = operations.restart(
+                head, Event.RETRY, why, now_ms, exact=exact, same_version=same
+            )
         return success(job_view(back), HTTPStatus.ACCEPTED)
 
     def show(job_id: str, *, hidden: bool) -> Response[str]:
@@ -159,7 +163,8 @@ def selected_jobs_routes(
         wanted, after = query()
         limits.require(app.tenant())
         why = app.describe_request("retried", now_ms)
-        result = selected().retry(app.tenant(), wanted, why, now_ms, after)
+        same = app.read_action(Restart).same_version
+        result = selected().retry(app.tenant(), wanted, why, now_ms, after, same_version=same)
         limits.note(app.tenant(), result.done - 1)
         return answer_sweep("retried", result, wanted)
 

@@ -1,7 +1,7 @@
 """The timeline of a job: its transitions, and how a long one is folded."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -74,8 +74,8 @@ class Step:
         """Inverse of `encode`."""
         state, at_ms, attempt, reason, *rest = json.loads(text)
         named = rest.pop() if rest and isinstance(rest[-1], dict) else {}
-        from_version = named.get(_VERSION)
-        return cls(State(state), at_ms, attempt, reason, *rest, from_version=from_version)
+        step = cls(State(state), at_ms, attempt, reason, *rest)
+        return replace(step, from_version=named[_VERSION]) if _VERSION in named else step
 
     @property
     def began_ms(self) -> int:
@@ -104,6 +104,16 @@ def first_start(steps: tuple[Step, ...]) -> Step | None:
     ends = (n for n, step in enumerate(steps[:-1], 1) if step.state in ENDED)
     since = steps[max(ends, default=0) :]
     return next((step for step in since if step.state is State.ACTIVE), None)
+
+
+def waits_since(steps: Sequence[Step]) -> Step:
+    """The step with which the job came to its state; lines after it are edits."""
+    state, *earlier = reversed(steps)
+    for step in earlier:
+        if step.state is not state.state or step.state is State.ACTIVE:
+            break
+        state = step
+    return state
 
 
 def short_reason(reason: str) -> str:

@@ -21,7 +21,9 @@ class Groups:
     restart: GroupRestart
     deleter: GroupDeleter
 
-    def retry(self, head: Head, why: str, now_ms: int, *, page: int | None) -> Swept:
+    def retry(
+        self, head: Head, why: str, now_ms: int, *, page: int | None, same_version: bool = False
+    ) -> Swept:
         """Retry the failed and dead members of one page.
 
         `page` is the `following` of an earlier request. Raises NotAllowed for a group that has none

@@ -21,7 +21,7 @@ from joblane.target.match import ANY
 if TYPE_CHECKING:
     from joblane.notify.rules import NotifyRules
     from joblane.service.files.input_check import InputCheck
-    from joblane.service.typed.admission import TypedAdmission, TypedSubmission
+    from joblane.service.typed.admission import Pinned, TypedAdmission, TypedSubmission
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Admission:
     """Queues that have fleets, none of which allows the network `host`."""
     types: "Callable[[], TypedAdmission]"
     """Returns what checks typed jobs, which takes long to import."""
-    inputs: "Callable[[], InputCheck]"
-    """Returns what checks input files, which few jobs have."""
+    inputs: "Callable[[], InputCheck] | None" = None
+    """Returns what checks input files, which few jobs have; None where none is submitted."""
     notify: "Callable[[], NotifyRules] | None" = None
     """Returns what checks notifications; None if no tenant may ask for any."""
 
@@ -61,16 +61,13 @@ class Admission:
         """
         typed = self._admit_type(by.tenant, spec, now_ms, again=repeats)
         spec = spec if typed is None else typed.spec
-        self._check_secrets(by.tenant, spec)
-        self._check_conditions(by.tenant, spec)
-        queue = self.router.route(by, spec, now_ms)
-        self._check_fleets(queue, spec)
-        if spec.inputs or spec.stdin_file is not None:
+        spec = spec.model_copy(update={"queue": self.router.route(by, spec, now_ms)})
+        self.check(by.tenant, spec)
+        if self.inputs is not None and (spec.inputs or spec.stdin_file is not None):
             self.inputs().check(by.tenant, spec, now_ms)
-        spec = self._add_notify(by.tenant, spec.model_copy(update={"queue": queue}))
+        spec = self._add_notify(by.tenant, spec)
         if is_broadcast(spec.target) and not _sets_retry(spec, typed, repeats):
-            retry = spec.retry.model_copy(update={"max_attempts": 1})
-            spec = spec.model_copy(update={"retry": retry})
+            spec = _tried_once(spec)
         head = replace(
             make_head(job_id, by.tenant, spec, now_ms, by.who, caller_trace=caller_trace),
             resubmit_of=None if repeats is None else repeats.job_id,
@@ -83,16 +80,42 @@ class Admission:
             raise wrong("run_at", f"{problem}one of more than {MAX_DATA_BYTES} bytes")
         return head
 
+    def renew(self, head: Head, now_ms: int) -> Head:
+        """Return a stored job with the current version of its type, as it would be accepted now.
+
+        Its submission must be whole. What the submitter gave stays, and so does a queue that was
+        chosen for it. Raises Invalid naming the field that is not allowed.
+        """
+        typed = self._admit_type(head.tenant, head.spec, now_ms, again=head)
+        if typed is None:
+            return head
+        spec = typed.spec
+        if is_broadcast(spec.target) and not _sets_retry(spec, typed, head):
+            spec = _tried_once(spec)
+        self.check(head.tenant, spec)
+        return replace(head, spec=spec, type_version=typed.version, given=typed.given)
+
+    def check(self, tenant: str, spec: Submission) -> None:
+        """Check a submission that has its queue against what the deployment allows now.
+
+        Raises Invalid naming the field: of a queue that the tenant may not use, more than its
+        fleets give, and others' conditions and secrets.
+        """
+        self._check_secrets(tenant, spec)
+        self._check_conditions(tenant, spec)
+        queue = spec.queue or ""
+        self.router.require(tenant, queue)
+        self._check_fleets(queue, spec)
+
     def _admit_type(
         self, tenant: str, spec: Submission, now_ms: int, *, again: Head | None = None
     ) -> "TypedSubmission | None":
         """Apply the type of a submission, which is that of the job `again`; None without one."""
         if spec.type is None:
             return None
-        from joblane.service.typed.admission import Pinned  # few requests are about a type
-
-        pinned = None if again is None else Pinned(again.type_version, again.given)
-        return self.types().admit(tenant, spec, now_ms, again=pinned)
+        return self.types().admit(
+            tenant, spec, now_ms, again=None if again is None else _pinned(again)
+        )
 
     def explain(self, by: Principal, spec: Submission, now_ms: int) -> QueueChoice:
         """Say which queue would take a job, and why. Raises Invalid for its type or params."""
@@ -164,6 +187,16 @@ def _no_rules() -> "NotifyRules":
     from joblane.notify.rules import NotifyRules  # few jobs notify anybody
 
     return NotifyRules()
+
+
+def _pinned(head: Head) -> "Pinned":
+    from joblane.service.typed.admission import Pinned  # few requests are about a type
+
+    return Pinned(head.spec.type, head.type_version, head.given)
+
+
+def _tried_once(spec: Submission) -> Submission:
+    return spec.model_copy(update={"retry": spec.retry.model_copy(update={"max_attempts": 1})})
 
 
 def _sets_retry(

@@ -27,12 +27,21 @@ class SelectedDead:
     """Makes an executor of that many workers."""
 
     def replay(
-        self, tenant: str, query: SelectDead, why: str, now_ms: int, after: str | None
+        self,
+        tenant: str,
+        query: SelectDead,
+        why: str,
+        now_ms: int,
+        after: str | None,
+        *,
+        same_version: bool = False,
     ) -> BulkResult:
         """Replay a page of dead jobs, counters reset; `after` is an earlier `following`."""
 
         def one(head: Head) -> object:
-            return self.operations.restart(head, Event.REPLAY, why, now_ms, exact=True)
+            return self.operations.restart(
+                head, Event.REPLAY, why, now_ms, exact=True, same_version=same_version
+            )
 
         return self._page(tenant, query, after, one)
 

@@ -63,7 +63,14 @@ class SelectedJobs:
         return self._page(tenant, query.within(OPEN), after, one, members)
 
     def retry(
-        self, tenant: str, query: SelectJobs, why: str, now_ms: int, after: str | None
+        self,
+        tenant: str,
+        query: SelectJobs,
+        why: str,
+        now_ms: int,
+        after: str | None,
+        *,
+        same_version: bool = False,
     ) -> BulkResult:
         """Retry a page of jobs, counters reset. Without states: those that can be retried.
 
@@ -71,10 +78,12 @@ class SelectedJobs:
         """
 
         def one(head: Head) -> object:
-            return self.operations.restart(head, Event.RETRY, why, now_ms, exact=True)
+            return self.operations.restart(
+                head, Event.RETRY, why, now_ms, exact=True, same_version=same_version
+            )
 
         def members(head: Head, page: int | None) -> "Swept":
-            return self.groups().retry(head, why, now_ms, page=page)
+            return self.groups().retry(head, why, now_ms, page=page, same_version=same_version)
 
         return self._page(tenant, query.within(RETRIABLE), after, one, members)
 

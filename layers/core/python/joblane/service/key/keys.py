@@ -20,7 +20,7 @@ EXAMINED_MAX = 500
 _BEFORE_SLOT = ENDED | {State.WAITING, State.SCHEDULED}
 """States after which a job that moves on has a new slot."""
 
-_DELETED = "deleted"
+_DELETED = "deleted, or started again under another key"
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ class KeyReader:
         state = key.state
         shown = state.queued[:SHOWN_QUEUED]
         # A waiting job that is let go meanwhile is shown as it is now.
-        heads = {head.job_id: head for head in self.jobs.heads([*state.holders, *shown])}
+        found = self.jobs.heads([*state.holders, *shown])
+        heads = {head.job_id: head for head in found if head.key == name}
         return KeyDetail(
             **dict(_view(key)),
             queued_total=state.queued_total,

@@ -48,6 +48,7 @@ class TypedSubmission:
 class Pinned(NamedTuple):
     """What the row of a typed job says of its type."""
 
+    type: str | None
     version: int | None
     """None for a built-in type, whose jobs have only what their submitters gave."""
     given: tuple[str, ...]
@@ -101,9 +102,10 @@ class TypedAdmission:
         else:
             given = again.given
             spec = self._as_given(tenant, spec, again, contract)
+        params = spec.params or {}
         changes: dict[str, Any] = {"command": command} if command else {}
         changes |= with_defaults(spec, contract)
-        counted = _count(contract, spec.params)
+        counted = _count(contract, params)
         if counted is not None:
             if again is None and "items" in spec.model_fields_set and spec.items != counted:
                 raise wrong("items", f"must be left out: the type counts them in {contract.items}")
@@ -124,7 +126,8 @@ class TypedAdmission:
         if spec.queue is None:  # it was removed: the type or a filter chooses
             return only_given(spec, job.given)
         bare, queue = only_given(spec, job.given), contract.defaults.queue
-        if "queue" not in job.given and queue not in (None, spec.queue):
+        may_follow = "queue" not in job.given and job.type == spec.type
+        if may_follow and queue not in (None, spec.queue):
             earlier = self._contract(tenant, str(spec.type), job.version).contract
             if earlier.defaults.queue == spec.queue:
                 return bare
