@@ -21,7 +21,7 @@ from tests.support.fleet import beat
 from tests.support.memory import Memory
 from tests.support.meter import Meter
 from tests.support.requests import Api
-from tests.support.types import PARAMS, store_type
+from tests.support.types import store_type
 from tests.unit.job.test_selected_jobs import (
     AGENTS,
     NOW,
@@ -51,9 +51,9 @@ def _api(aws: Cloud, clock: Iterator[float]) -> Api:
     return api_of(aws, clock)
 
 
-def ended(aws: Cloud, api: Api, state: State = State.FAILED, **fields: object) -> str:
+def ended(aws: Cloud, api: Api, **fields: object) -> str:
     job_id = submit(api, **fields)
-    end(aws, job_id, state)
+    end(aws, job_id)
     return job_id
 
 
@@ -66,7 +66,8 @@ def newer(aws: Cloud, job_id: str) -> str:
 
 def test_what_has_ended_and_matches_is_submitted_again(aws: Cloud, api: Api):
     web = {"labels": {"team": "web"}}
-    done, failed = ended(aws, api, State.COMPLETED, **web), ended(aws, api, **web)
+    done, failed = submit(api, **web), ended(aws, api, **web)
+    end(aws, done, State.COMPLETED)
     pending, other = submit(api, **web), ended(aws, api)
     answer = page(api, "resubmit", label="team=web")
     made = {entry["id"]: entry["resubmitted_as"] for entry in answer.pop("jobs")}
@@ -107,17 +108,16 @@ def test_jobs_that_cannot_be_resubmitted_are_named_and_the_others_go_on(
     aws: Cloud, api: Api, clock: Iterator[float]
 ):
     store_type(aws)
-    typed = {"command": [], "type": "sync-tickets", "params": {"origin": "acme"}}
     fits, broken = (
-        ended(aws, api, **{**typed, "params": {"origin": "acme", "tickets": tickets}})
+        ended(aws, api, command=[], type="sync-tickets", params={"origin": "a", "tickets": tickets})
         for tickets in ([1], [])
     )
     plain, waits = ended(aws, api), submit(api)
     late = ended(aws, api, deadline=rfc3339(NOW_MS + 70_000))
     while next(clock) < NOW + 70:
         pass
-    tickets = {**PARAMS["properties"], "tickets": {"type": "array", "minItems": 1}}
-    store_type(aws, params_schema={**PARAMS, "properties": tickets})
+    some = {"type": "array", "minItems": 1}
+    store_type(aws, params_schema={"type": "object", "properties": {"tickets": some}})
     answer = page(api, "resubmit", queue="default")
     assert {fits, plain} == {entry["id"] for entry in answer["jobs"]}
     told = {entry["id"]: entry["detail"] for entry in answer["refused"]}

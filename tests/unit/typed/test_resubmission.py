@@ -1,17 +1,20 @@
 """A job submitted again with changes: a JSON merge patch, and a submission like a new one."""
 
 import json
+import time
 from typing import Any
 
 import pytest
 
+from functions.submission.handler import Settings, build
 from joblane.aws.audit import AuditStore, TrailQuery
 from joblane.formats.merge_patch import changed_paths, merge
 from joblane.formats.times import rfc3339
 from joblane.job.moves import AttemptFacts
+from joblane.service.job.wake_up import wake_up_message
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
-from tests.support.aws import AUDIT_TABLE, DESCRIPTOR, Cloud
+from tests.support.aws import AUDIT_TABLE, DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
 from tests.support.requests import Api
 from tests.support.types import PARAMS, store_type, type_store
 from tests.unit.typed.test_jobs import GOOD
@@ -65,7 +68,7 @@ def typed(api: Api, aws: Cloud, /, **fields: object) -> str:
 def end(aws: Cloud, job_id: str) -> None:
     head = aws.job(job_id)
     at_ms = head.timeline[-1].at_ms + 1
-    head = aws.jobs.claim(job_id, "agent-1", at_ms)
+    head = aws.jobs.claim(wake_up_message(head), "agent-1", at_ms)
     aws.jobs.settle(
         head, Step(State.FAILED, at_ms + 1, 1, "ended"), AttemptFacts(Outcome.PERMANENT)
     )
@@ -163,12 +166,12 @@ def store(aws: Cloud, job_id: str, spec: str) -> None:
 
 
 def test_a_job_of_a_queue_that_is_gone_goes_to_another_one(aws: Cloud, api: Api):
-    job_id = made(api, aws)
-    spec = aws.job(job_id).spec.model_copy(update={"queue": "gone"})
-    store(aws, job_id, spec.model_dump_json(exclude_defaults=True))
-    assert {"queue"} == refused(api, job_id).keys()
-    assert "bulk" == again(api, job_id, queue="bulk")["queue"]
-    assert "default" == again(api, job_id, queue=None)["queue"]
+    job_id = made(api, aws, queue="bulk")
+    settings = {**FUNCTION_ENVIRONMENT, "JOBLANE_QUEUES": '{"default": []}'}
+    later = Api(build(Settings.model_validate(settings), aws.clients, time.time))
+    assert {"queue"} == refused(later, job_id).keys()
+    assert "default" == again(later, job_id, queue="default")["queue"]
+    assert "default" == again(later, job_id, queue=None)["queue"]
 
 
 def test_params_that_a_new_schema_refuses_are_accepted_with_a_change(aws: Cloud, api: Api):
