@@ -302,6 +302,8 @@ def test_a_page_costs_what_its_jobs_cost(aws: Cloud, meter: Meter, clock: Iterat
         "dynamodb.TransactWriteItems": 10,
         "sqs.SendMessage": 10,
     } == meter.calls
+    # 5 each: both rows in a transaction, and the new job's index; docs/explanation/costs.md
+    assert 1 + 10 * 5 == meter.write_units
 
 
 def test_what_is_left_out_costs_its_read(aws: Cloud, meter: Meter, clock: Iterator[float]):
