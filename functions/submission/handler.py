@@ -329,7 +329,7 @@ def _groups(
     return Groups(
         GroupReader(found, app.jobs.find, app.now_ms),
         GroupCancel(found, operations, place, settlement, pool=pool),
-        GroupRestart(found, settlement, send, retention),
+        GroupRestart(found, settlement, send, retention, operations.present),
         GroupDeleter(found, deleter, pool=pool),
     )
 

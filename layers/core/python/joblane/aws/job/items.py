@@ -180,6 +180,24 @@ def change(before: Head, after: Head) -> tuple[Row, list[str]]:
     return sets, sorted(old.keys() - new.keys())
 
 
+def change_head(before: Head, after: Head) -> tuple[Row, list[str]]:
+    """As `change`, and with the submission of `after` if that is of another edit.
+
+    If it is not inline, the DATA item of the edit has it.
+    """
+    sets, removes = change(before, after)
+    if after.edit == before.edit:
+        return sets, removes
+    inline = after.spec_of is None and is_inline(after)
+    row = to_row(after, encode_spec(after.spec) if inline else None)
+    sets |= {name: row[name] for name in _OF_SUBMISSION if name in row}
+    return sets, sorted({*removes, *_OF_SUBMISSION} - sets.keys())
+
+
+_OF_SUBMISSION = ("spec", "given", "items", NOTIFY, "targeting", "spec_of")
+"""Attributes of a head that follow from its submission, and from where that is."""
+
+
 def to_data(head: Head, spec: str, expires_at: int) -> Row:
     """The DATA item: a submission's JSON, or its abridged JSON and where the whole is."""
     where = key(head.job_id, data_sk(head.edit))

@@ -1,11 +1,23 @@
 """Adapter for the `jobs` table: transitions that operators, the clock and recovery make."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from joblane.aws.job.items import RAW, change, data_key, key
+from joblane.aws.job.items import (
+    RAW,
+    change,
+    change_head,
+    data_key,
+    data_sk,
+    edit_of,
+    encode_spec,
+    is_inline,
+    key,
+    to_data,
+)
 from joblane.aws.job.table import JobTable, Refused, WriteCondition, at_edit, unchanged
-from joblane.aws.table import ConditionFailed, Item, Row
-from joblane.job.head import Head
+from joblane.aws.table import ConditionFailed, Item, Row, TransactionRefused
+from joblane.job.head import DATA_DAYS, Head
 from joblane.job.moves import apply, rearm
 from joblane.key.segments import KeyName
 from joblane.state.lifecycle import Event, State
@@ -99,7 +111,10 @@ class JobMoves(JobTable):
         Raises Refused with the job as it is.
         """
         after = apply(to or head, event, step, expires_at)
-        sets, removes = change(head, after)
+        if self.as_data(head, after):
+            self._move_with_data(head, after)
+            return after
+        sets, removes = change_head(head, after)
         shorter = len(after.timeline) <= len(head.timeline)
         steps, condition = [step], _as_seen(head)
         if shorter:
@@ -116,10 +131,37 @@ class JobMoves(JobTable):
         Conditional on the head's state, epoch and timeline, so a job that changes meanwhile is not
         moved.
         """
-        sets, removes = change(head, after)
+        sets, removes = change_head(head, after)
         lines = [step.encode() for step in after.timeline]
         sets |= {"state": after.state, "timeline": lines}
         return self._as_update(head.job_id, unchanged(head), sets=sets, removes=removes)
+
+    def as_data(self, head: Head, after: Head) -> Sequence[Item]:
+        """The write of the submission of `after`, if that is another one and not in its head.
+
+        A part of the transaction that changes the head: two that change a job at once write under
+        the same number of the edit, and the one that comes second must not leave its submission
+        to the other:
+
+            restart A                    table                      edit B
+            reads edit 0                                            reads edit 0
+            head: edit 1, DATA#1  --->   edit 1, submission of A
+                                         refused as a whole  <----  head: edit 1, DATA#1
+        """
+        if after.edit == head.edit or after.spec_of is not None or is_inline(after):
+            return ()
+        expires_at = after.timeline[-1].at_ms // 1000 + DATA_DAYS * 86_400
+        row = to_data(after, encode_spec(after.spec), expires_at)
+        return (self._table.as_put(row, "attribute_not_exists(job_id)"),)
+
+    def _move_with_data(self, head: Head, after: Head) -> None:
+        """Make `after` of `head`, and write its submission. Raises Refused as `move`."""
+        try:
+            self._table.transact([self.as_change(head, after), *self.as_data(head, after)])
+        except TransactionRefused as refusal:
+            row = refusal.row(0)
+            if not row or row["timeline"][-1] != after.timeline[-1].encode():
+                raise Refused(self._complete(row) if row else None) from refusal
 
     def as_skip(self, job_id: str, step: Step, expires_at: int) -> Item:
         """The write that skips a job that has not started, as a part of a transaction.
@@ -217,8 +259,10 @@ class JobMoves(JobTable):
             gone = self._table.delete(key(job_id), holds, **values)
         except ConditionFailed as failure:
             raise self._refused(failure) from failure
-        # A member of a group may have the submission of its group.
-        data = (data_key(gone),) if "spec" not in gone and "spec_of" not in gone else ()
+        # A member of a group may have the submission of its group. Each edit may have left one.
+        data = [key(job_id, data_sk(edit)) for edit in range(edit_of(gone))]
+        if "spec" not in gone and "spec_of" not in gone:
+            data.append(data_key(gone))
         has_letter = gone["state"] in {State.DEAD, State.DISMISSED}
         for item in (*data, *((key(job_id, RAW),) if has_letter else ())):
             self._table.delete(item)

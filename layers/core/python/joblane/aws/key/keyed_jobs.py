@@ -139,8 +139,8 @@ class KeyedJobs(JobStore):
         Raises Changed as `put_keyed`, and Refused with the job as it is if it has changed.
         """
         try:
-            move = self.as_change(head, after)
-            self._table.transact([move, *map(self._key, writes), *self._skip(skip)])
+            changes = [self.as_change(head, after), *self.as_data(head, after)]
+            self._table.transact([*changes, *map(self._key, writes), *self._skip(skip)])
         except TransactionRefused as refusal:
             if not refusal.has_failed(0):
                 raise _changed() from refusal

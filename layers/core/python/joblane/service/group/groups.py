@@ -26,7 +26,8 @@ class Groups:
     ) -> Swept:
         """Retry the failed and dead members of one page.
 
-        `page` is the `following` of an earlier request. Raises NotAllowed for a group that has none
+        The group takes the present version of its type, unless `same_version`. `page` is the
+        `following` of an earlier request. Raises NotAllowed for a group that has none
         or that is about to be cancelled, Gone if it is deleted, and TryAgain if it changed on
         every try.
         """
@@ -37,6 +38,6 @@ class Groups:
             )
         first = (page or 0) * PAGE
         numbers = range(first, min(first + PAGE, group.begun))
-        done = self.restart.members(head.job_id, numbers, why, now_ms)
+        done = self.restart.members(head.job_id, numbers, why, now_ms, same_version=same_version)
         following = None if numbers.stop >= group.begun else numbers.stop // PAGE
         return Swept(len(numbers), done.done, done.refused, following)

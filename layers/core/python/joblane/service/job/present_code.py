@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from joblane.aws.job.items import encode_spec
 from joblane.aws.job.payload_store import PayloadLost, PayloadStore
 from joblane.contract.problems import Invalid
 from joblane.job.head import Head
@@ -38,7 +39,8 @@ class PresentCode:
     def of(self, head: Head, now_ms: int) -> Renewed:
         """Return a typed job as it is to be started again.
 
-        Its submission is whole, unless nothing in it changes. Raises DoesNotFit if the present
+        A submission in which something changes is another edit, and is in S3 by now if it is too
+        large for the table. Raises DoesNotFit if the present
         version, or the deployment as it is now, does not take it, NotAllowed if its submission is
         lost, LimitReached if its params take too long to validate, and Unavailable.
         """
@@ -52,8 +54,12 @@ class PresentCode:
         except Invalid as problem:
             raise _does_not_fit(head, problem) from None
         after = replace(after, key=None if request is None else request.name)
-        if after.spec == whole.spec:
-            after = replace(after, spec=head.spec, payload=head.payload)
+        if encode_spec(after.spec) == encode_spec(whole.spec):  # as it is stored
+            moved = {"queue": after.queue, "priority": after.lane}
+            spec = head.spec.model_copy(update=moved)
+            after = replace(after, spec=spec, payload=head.payload, given=head.given)
+        else:
+            after = self.payloads.keep(replace(after, edit=head.edit + 1))
         return Renewed(after, request)
 
 

@@ -20,7 +20,9 @@ EXAMINED_MAX = 500
 _BEFORE_SLOT = ENDED | {State.WAITING, State.SCHEDULED}
 """States after which a job that moves on has a new slot."""
 
-_DELETED = "deleted, or started again under another key"
+_DELETED = "deleted"
+
+_MOVED = "started again under another key"
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class KeyReader:
         shown = state.queued[:SHOWN_QUEUED]
         # A waiting job that is let go meanwhile is shown as it is now.
         found = self.jobs.heads([*state.holders, *shown])
-        heads = {head.job_id: head for head in found if head.key == name}
+        heads = {head.job_id: head if head.key == name else None for head in found}
         return KeyDetail(
             **dict(_view(key)),
             queued_total=state.queued_total,
@@ -88,27 +90,34 @@ def _view(key: StoredKey) -> KeyView:
     )
 
 
-def _holder(job_id: str, slot: int, heads: Mapping[str, Head]) -> KeyHolder:
+def _holder(job_id: str, slot: int, heads: Mapping[str, Head | None]) -> KeyHolder:
     head = heads.get(job_id)
     return KeyHolder(
         id=job_id,
         slot=slot,
         state=None if head is None else head.state,
         since_at=None if head is None else rfc3339(_slot_ms(head)),
-        reason=_DELETED if head is None else head.reason,
+        reason=_reason(job_id, heads),
         agent=None if head is None else head.agent,
     )
 
 
-def _waiter(job_id: str, position: int, heads: Mapping[str, Head]) -> KeyWaiter:
+def _waiter(job_id: str, position: int, heads: Mapping[str, Head | None]) -> KeyWaiter:
     head = heads.get(job_id)
     return KeyWaiter(
         id=job_id,
         position=position,
         state=None if head is None else head.state,
         since_at=None if head is None else rfc3339(head.timeline[-1].at_ms),
-        reason=_DELETED if head is None else head.reason,
+        reason=_reason(job_id, heads),
     )
+
+
+def _reason(job_id: str, heads: Mapping[str, Head | None]) -> str:
+    head = heads.get(job_id)
+    if head is not None:
+        return head.reason
+    return _MOVED if job_id in heads else _DELETED
 
 
 def _slot_ms(head: Head) -> int:
