@@ -277,7 +277,7 @@ PASSED = rfc3339(NOW - 1_000)
         ),
         (
             job(State.DEAD, attempt=3, deadline=PASSED),
-            "its deadline has passed: resubmit it with another one (--set deadline=TIME), or dismiss it",
+            "resubmit it with another one (--set deadline=TIME), or dismiss it",
             ["logs", "dlq dismiss"],
         ),
         (
