@@ -161,7 +161,10 @@ def _not_admitted(s: Situation) -> str | None:
         return None
     name = s.head.queue
     if not s.queue.declared:
-        return f"queue {name} is not this tenant's any more: resubmit it to another one (--set queue=QUEUE)"
+        return (
+            f"queue {name} is not this tenant's any more: resubmit it to another one "
+            "(--set queue=QUEUE)"
+        )
     if (found := excess(s.head.spec.resources, s.queue.maxima)) is None:
         return None
     field, most = found
