@@ -31,6 +31,7 @@ from joblane.contract.principal import AnyAccess
 from joblane.deployment.limits import Limits
 from joblane.http.application import Application
 from joblane.http.audit_routes import job_trail_route
+from joblane.http.edit_route import edit_route
 from joblane.http.group_routes import group_routes
 from joblane.http.job_routes import job_operation_routes, job_routes, selected_jobs_routes
 from joblane.http.log_routes import log_route
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from joblane.service.files.input_check import InputCheck
     from joblane.service.group.groups import Groups
     from joblane.service.job.delete_selected import SelectedDeletion
+    from joblane.service.job.edit import Edits
     from joblane.service.job.present_code import PresentCode
     from joblane.service.job.resubmit import Resubmitter
     from joblane.service.job.selected_jobs import SelectedJobs
@@ -209,6 +211,7 @@ def build(
     groups = cache(lambda: _groups(app, operations, deleter, (dynamodb, settings.jobs_table), pool))
     job_operation_routes(app, limits, operations, deleter, groups)
     resubmission_routes(app, lambda: _make_resubmitter(submitter, search, pool))
+    edit_route(app, submitter.serving, lambda: _edits(jobs, admission, operations, targets))
     group_routes(app, groups, limits)
     selected_jobs_routes(
         app,
@@ -218,8 +221,7 @@ def build(
     )
     window = WaitWindow(random_bits(32) / 2**32)
     follow = FollowSender(lanes, clock, app.logger, sent={})
-    output = JobOutput(jobs, store, clock, app.logger, window.left_s, follow.note_end)
-    log_route(app, output)
+    log_route(app, JobOutput(jobs, store, clock, app.logger, window.left_s, follow.note_end))
     job_trail_route(app, trail)
     return app
 
@@ -268,6 +270,15 @@ def _make_present_code(
     from joblane.service.job.present_code import PresentCode
 
     return PresentCode(lambda: admission, payloads, rules)
+
+
+def _edits(
+    jobs: KeyedJobs, admission: Admission, operations: Operations, targets: "Callable[[], Targets]"
+) -> "Edits":
+    # Few jobs are edited.
+    from joblane.service.job.edit import Edits
+
+    return Edits(jobs, admission, operations, targets)
 
 
 def _make_selected(

@@ -24,6 +24,7 @@ Action = Literal[
     "dismiss",
     "dismiss-jobs",
     "drain",
+    "edit",
     "hide",
     "push-type",
     "remove-type",

@@ -9,7 +9,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from joblane.aws.job.group_items import group_value, roster_key, roster_row
-from joblane.aws.job.items import change_head, data_key, data_sk, edit_of, from_row, key, to_row
+from joblane.aws.job.items import (
+    change,
+    change_whole,
+    data_key,
+    data_sk,
+    edit_of,
+    from_row,
+    key,
+    to_row,
+)
 from joblane.aws.job.jobs import JobStore
 from joblane.aws.job.table import Refused, WriteCondition
 from joblane.aws.table import ConditionFailed, Row, TransactionRefused
@@ -85,7 +94,7 @@ class GroupStore(JobStore):
         """
         if after.group is None:
             raise ValueError(f"job {after.job_id} is no group")
-        if self.as_data(seen, after):
+        if self.as_submission(seen, after, after.timeline[-1].at_ms):
             self.write_group_with(seen, after, ())
             return
         value = group_value(after.group)
@@ -118,7 +127,7 @@ class GroupStore(JobStore):
         sets, removes = _changes(seen, after)
         group = self._as_update(seen.job_id, _unchanged(seen), sets=sets, removes=removes)
         try:
-            data = self.as_data(seen, after)
+            data = self.as_submission(seen, after, after.timeline[-1].at_ms)
             self._table.transact([group, *data, *(self.as_change(*move) for move in moves)])
         except TransactionRefused as refusal:
             if after.group is not None and refusal.row(0).get("group") == group_value(after.group):
@@ -157,7 +166,8 @@ def _changes(seen: Head, after: Head) -> tuple[Row, list[str]]:
 
     Whoever adds a line to the timeline of a group changes its version, too.
     """
-    sets, removes = change_head(seen, after)
+    edited = after.edit != seen.edit
+    sets, removes = change_whole(seen, after) if edited else change(seen, after)
     if after.timeline != seen.timeline:
         sets["timeline"] = [step.encode() for step in after.timeline]
     return sets, removes

@@ -180,22 +180,20 @@ def change(before: Head, after: Head) -> tuple[Row, list[str]]:
     return sets, sorted(old.keys() - new.keys())
 
 
-def change_head(before: Head, after: Head) -> tuple[Row, list[str]]:
-    """As `change`, and with the submission of `after` if that is of another edit.
-
-    If it is not inline, the DATA item of the edit has it.
-    """
-    sets, removes = change(before, after)
-    if after.edit == before.edit:
-        return sets, removes
-    inline = after.spec_of is None and is_inline(after)
-    row = to_row(after, encode_spec(after.spec) if inline else None)
-    sets |= {name: row[name] for name in _OF_SUBMISSION if name in row}
-    return sets, sorted({*removes, *_OF_SUBMISSION} - sets.keys())
+def change_whole(before: Head, after: Head) -> tuple[Row, list[str]]:
+    """`change` for a job whose submission changes as well; what is in DATA is written beside it."""
+    old, new = _whole_row(before), _whole_row(after)
+    sets = {n: v for n, v in new.items() if n != "timeline" and old.get(n) != v}
+    return sets, sorted(old.keys() - new.keys())
 
 
-_OF_SUBMISSION = ("spec", "given", "items", NOTIFY, "targeting", "spec_of")
-"""Attributes of a head that follow from its submission, and from where that is."""
+def _whole_row(head: Head) -> Row:
+    return to_row(head, encode_spec(head.spec) if is_in_head(head) else None)
+
+
+def is_in_head(head: Head) -> bool:
+    """Whether a stored job has its submission in its head: as `is_inline`, and of members."""
+    return head.spec_of is None and is_inline(head)
 
 
 def to_data(head: Head, spec: str, expires_at: int) -> Row:

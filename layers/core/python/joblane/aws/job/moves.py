@@ -1,30 +1,27 @@
 """Adapter for the `jobs` table: transitions that operators, the clock and recovery make."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
+from joblane.aws.job.edits import JobEdits
 from joblane.aws.job.items import (
     RAW,
     change,
-    change_head,
+    change_whole,
     data_key,
     data_sk,
     edit_of,
-    encode_spec,
-    is_inline,
     key,
-    to_data,
 )
-from joblane.aws.job.table import JobTable, Refused, WriteCondition, at_edit, unchanged
+from joblane.aws.job.table import Refused, WriteCondition, at_edit, unchanged
 from joblane.aws.table import ConditionFailed, Item, Row, TransactionRefused
-from joblane.job.head import DATA_DAYS, Head
+from joblane.job.head import Head
 from joblane.job.moves import apply, rearm
 from joblane.key.segments import KeyName
 from joblane.state.lifecycle import Event, State
 from joblane.state.timeline import SAME_ATTEMPT, Step
 
 
-class JobMoves(JobTable):
+class JobMoves(JobEdits):
     """Makes transitions outside of an attempt, and deletes jobs."""
 
     def unblock(self, job_id: str, condition: str, step: Step) -> Head:
@@ -111,10 +108,10 @@ class JobMoves(JobTable):
         Raises Refused with the job as it is.
         """
         after = apply(to or head, event, step, expires_at)
-        if self.as_data(head, after):
-            self._move_with_data(head, after)
+        if self.as_submission(head, after, step.at_ms):
+            self._move_with_submission(head, after, step.at_ms)
             return after
-        sets, removes = change_head(head, after)
+        sets, removes = _changes(head, after)
         shorter = len(after.timeline) <= len(head.timeline)
         steps, condition = [step], _as_seen(head)
         if shorter:
@@ -131,33 +128,16 @@ class JobMoves(JobTable):
         Conditional on the head's state, epoch and timeline, so a job that changes meanwhile is not
         moved.
         """
-        sets, removes = change_head(head, after)
+        sets, removes = _changes(head, after)
         lines = [step.encode() for step in after.timeline]
         sets |= {"state": after.state, "timeline": lines}
         return self._as_update(head.job_id, unchanged(head), sets=sets, removes=removes)
 
-    def as_data(self, head: Head, after: Head) -> Sequence[Item]:
-        """The write of the submission of `after`, if that is another one and not in its head.
-
-        A part of the transaction that changes the head: two that change a job at once write under
-        the same number of the edit, and the one that comes second must not leave its submission
-        to the other:
-
-            restart A                    table                      edit B
-            reads edit 0                                            reads edit 0
-            head: edit 1, DATA#1  --->   edit 1, submission of A
-                                         refused as a whole  <----  head: edit 1, DATA#1
-        """
-        if after.edit == head.edit or after.spec_of is not None or is_inline(after):
-            return ()
-        expires_at = after.timeline[-1].at_ms // 1000 + DATA_DAYS * 86_400
-        row = to_data(after, encode_spec(after.spec), expires_at)
-        return (self._table.as_put(row, "attribute_not_exists(job_id)"),)
-
-    def _move_with_data(self, head: Head, after: Head) -> None:
+    def _move_with_submission(self, head: Head, after: Head, now_ms: int) -> None:
         """Make `after` of `head`, and write its submission. Raises Refused as `move`."""
+        beside = self.as_submission(head, after, now_ms)
         try:
-            self._table.transact([self.as_change(head, after), *self.as_data(head, after)])
+            self._table.transact([self.as_change(head, after), *beside])
         except TransactionRefused as refusal:
             row = refusal.row(0)
             if not row or row["timeline"][-1] != after.timeline[-1].encode():
@@ -266,6 +246,11 @@ class JobMoves(JobTable):
         has_letter = gone["state"] in {State.DEAD, State.DISMISSED}
         for item in (*data, *((key(job_id, RAW),) if has_letter else ())):
             self._table.delete(item)
+
+
+def _changes(head: Head, after: Head) -> tuple[Row, list[str]]:
+    """What to SET and what to REMOVE, with the submission if it is of another edit."""
+    return change(head, after) if after.edit == head.edit else change_whole(head, after)
 
 
 def _as_seen(head: Head) -> WriteCondition:

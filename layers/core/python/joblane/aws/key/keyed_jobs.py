@@ -139,7 +139,8 @@ class KeyedJobs(JobStore):
         Raises Changed as `put_keyed`, and Refused with the job as it is if it has changed.
         """
         try:
-            changes = [self.as_change(head, after), *self.as_data(head, after)]
+            beside = self.as_submission(head, after, after.timeline[-1].at_ms)
+            changes = [self.as_change(head, after), *beside]
             self._table.transact([*changes, *map(self._key, writes), *self._skip(skip)])
         except TransactionRefused as refusal:
             if not refusal.has_failed(0):
