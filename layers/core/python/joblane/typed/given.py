@@ -34,6 +34,23 @@ def given_fields(spec: Submission) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def given_after(given: Collection[str], changes: Mapping[str, Any]) -> tuple[str, ...]:
+    """The fields that were given after a JSON merge patch of the submission.
+
+    A field that it takes away is left to the type again.
+    """
+    found = set(given)
+    for name, value in changes.items():
+        if name not in _FILLED:
+            continue
+        members = value if isinstance(value, Mapping) else {"": value}
+        for member, new in members.items():
+            path = f"{name}.{member}" if member else name
+            found = {each for each in found if each != path and not each.startswith(f"{path}.")}
+            found |= {path} if new is not None else set()
+    return tuple(sorted(found))
+
+
 def only_given(spec: Submission, given: Collection[str]) -> Submission:
     """The submission without what its type filled in; its `model_fields_set` lacks that, too."""
     members: dict[str, set[str]] = {}

@@ -8,7 +8,7 @@ from typing import Any
 from joblane.formats.merge_patch import merge
 from joblane.job.head import Head
 from joblane.job.spec import Submission
-from joblane.typed.given import given_fields, only_given
+from joblane.typed.given import given_after, given_fields, only_given
 
 
 def with_changes(head: Head, changes: Mapping[str, Any]) -> str:
@@ -31,10 +31,8 @@ def with_changes(head: Head, changes: Mapping[str, Any]) -> str:
 def as_changed(head: Head, spec: Submission, changes: Mapping[str, Any]) -> Head:
     """Return the job as if its submitter had given `spec`, which has the changes.
 
-    Of another type nothing is known of what the job had from its own.
+    Of another type, what it has now counts as given: no version of it has filled that in.
     """
-    given = given_fields(spec)
-    if "queue" not in head.given and "queue" not in changes:
-        given = tuple(name for name in given if name != "queue")
-    same = spec.type == head.spec.type
-    return replace(head, given=given, type_version=head.type_version if same else None)
+    if spec.type == head.spec.type:
+        return replace(head, given=given_after(head.given, changes))
+    return replace(head, given=given_fields(spec), type_version=None)

@@ -186,16 +186,6 @@ class Resubmitter:
         return outcome.head.job_id
 
 
-<<<<<<< HEAD
-=======
-def _given_with(head: Head, changes: Changes) -> Head:
-    """The job with what changes give, which its type does not fill in then."""
-    return (
-        head if head.type_version is None else replace(head, given=given_after(head.given, changes))
-    )
-
-
->>>>>>> ae1fd6ceffcb48afe0e40abb291058c87a968743
 def _left_or(do: Callable[[], T]) -> T | _Left:
     """Do something for one job, or say why that is left: the others go on."""
     try:
