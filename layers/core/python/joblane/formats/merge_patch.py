@@ -1,19 +1,20 @@
-"""JSON merge patches (RFC 7396): changes of a JSON document, written as a part of it."""
+"""JSON Merge Patch (RFC 7396): a JSON object of what is to change; null removes a member."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 
-def merge(document: object, patch: object) -> object:
-    """Apply a patch: null removes a member, an object changes members, all else replaces."""
-    if not isinstance(patch, Mapping):
-        return patch
-    merged = dict(document) if isinstance(document, Mapping) else {}
-    for name, change in patch.items():
-        if change is None:
+def merge(target: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """Apply a patch to a JSON object, as section 2 of the RFC has it."""
+    merged = dict(target)
+    for name, value in patch.items():
+        if value is None:
             merged.pop(name, None)
+        elif isinstance(value, Mapping):
+            earlier = merged.get(name)
+            merged[name] = merge(earlier if isinstance(earlier, Mapping) else {}, value)
         else:
-            merged[name] = merge(merged.get(name), change)
+            merged[name] = value
     return merged
 
 

@@ -26,7 +26,7 @@ class _Next:
     """With `{id}` for the job's."""
 
 
-_PASSED = "its deadline has passed: submit it with another one"
+_PASSED = "its deadline has passed: resubmit it with another one (--set deadline=TIME)"
 
 _TAKEN = "its agent was lost, and another job of its key took the slot"
 
@@ -161,11 +161,17 @@ def _not_admitted(s: Situation) -> str | None:
         return None
     name = s.head.queue
     if not s.queue.declared:
-        return f"queue {name} is not this tenant's any more: submit it to another queue"
+        return (
+            f"queue {name} is not this tenant's any more: resubmit it to another one "
+            "(--set queue=QUEUE)"
+        )
     if (found := excess(s.head.spec.resources, s.queue.maxima)) is None:
         return None
     field, most = found
-    return f"no fleet of queue {name} gives more than {most:g} of {field}: submit it with less"
+    return (
+        f"no fleet of queue {name} gives more than {most:g} of {field}: resubmit it with less "
+        f"(--set resources.{field}={most:g})"
+    )
 
 
 def _means(head: Head) -> str | None:

@@ -16,7 +16,7 @@ sent again:
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, TypeVar
 
 from joblane.aws.job.jobs import Refused
@@ -29,7 +29,6 @@ from joblane.job.head import Head
 from joblane.job.idempotency import IdempotencyKey
 from joblane.job.moves import NotAllowed
 from joblane.job.offers import check_resubmission
-from joblane.job.resubmission import with_changes
 from joblane.job.spec import Submission, is_broadcast
 from joblane.service.job.bulk import AT_ONCE, BulkResult, not_now
 from joblane.service.job.operations import Gone
@@ -37,7 +36,7 @@ from joblane.service.job.search import JobSearch
 from joblane.service.job.submit import Submitter, check_deadline
 from joblane.service.key.admission import SubmissionOutcome
 from joblane.state.lifecycle import ENDED
-from joblane.typed.given import given_after
+from joblane.typed.resubmission import as_changed, with_changes
 
 MOST_MS = 5_000
 """Milliseconds after which a request begins no further job: those with many input files take long.
@@ -87,10 +86,10 @@ class Resubmitter:
         Raises NotAllowed for a job that has not ended, whose deadline has passed, or that is a
         member of a group, and Gone.
         """
-        spec = self._read(head, changes, self.submitter.now_ms())
+        spec, repeats = self._read(head, changes, self.submitter.now_ms())
         try:
             trace = head.trace.under(head.span_id)
-            return self.submitter.submit(by, spec, key, trace, _given_with(head, changes))
+            return self.submitter.submit(by, spec, key, trace, repeats)
         except Refused as refusal:
             raise Gone from refusal
 
@@ -128,7 +127,7 @@ class Resubmitter:
     ) -> dict[str, str | _Left]:
         """Submit some jobs again. Returns the new id of each, or why it was left."""
 
-        def read(head: Head) -> Submission | _Left:
+        def read(head: Head) -> tuple[Submission, Head] | _Left:
             return _left_or(lambda: self._read(head, changes, now_ms))
 
         def submit(seen: Head, new: Head) -> str | _Left:
@@ -138,10 +137,9 @@ class Resubmitter:
         open_heads = [head for head in heads if head.resubmitted_as is None]
         told |= {head.job_id: _Left(None) for head in heads if head.resubmitted_as is not None}
         new: list[tuple[Head, Head]] = []
-        for head, spec in zip(open_heads, pool.map(read, open_heads), strict=True):
+        for head, found in zip(open_heads, pool.map(read, open_heads), strict=True):
             # One after the other: the check of typed jobs keeps what it has read and compiled.
-            seen = _given_with(head, changes)
-            made = spec if isinstance(spec, _Left) else self._make(by, seen, spec, now_ms)
+            made = found if isinstance(found, _Left) else self._make(by, *found, now_ms)
             if isinstance(made, _Left):
                 told[head.job_id] = made
             else:
@@ -154,22 +152,28 @@ class Resubmitter:
             told[head.job_id] = answer
         return told
 
-    def _read(self, head: Head, changes: Changes, now_ms: int) -> Submission:
-        """Read the submission of an ended job, with changes. Raises NotAllowed, and Invalid."""
+    def _read(self, head: Head, changes: Changes, now_ms: int) -> tuple[Submission, Head]:
+        """Read the submission of an ended job, with changes, and the job as if it had had them.
+
+        Raises NotAllowed, and Invalid.
+        """
         check_resubmission(head, now_ms, new_deadline="deadline" in changes)
         try:
-            spec = self.submitter.payloads.read_whole(head).spec
+            whole = self.submitter.payloads.read_whole(head)
         except PayloadLost as lost:
             raise NotAllowed(f"the job's submission is lost: {lost}") from None
-        return parse_model(Submission, with_changes(spec, changes)) if changes else spec
+        if not changes:
+            return whole.spec, head
+        spec = parse_model(Submission, with_changes(whole, changes))
+        return spec, as_changed(whole, spec, changes)
 
-    def _make(self, by: Principal, seen: Head, spec: Submission, now_ms: int) -> Head | _Left:
+    def _make(self, by: Principal, spec: Submission, repeats: Head, now_ms: int) -> Head | _Left:
         """Make the new job of one that was read."""
 
         def make() -> Head:
             job_id = self.submitter.new_ids(now_ms)
-            trace = seen.trace.under(seen.span_id)
-            head = self.submitter.make_head(by, spec, job_id, now_ms, trace, repeats=seen)
+            trace = repeats.trace.under(repeats.span_id)
+            head = self.submitter.make_head(by, spec, job_id, now_ms, trace, repeats=repeats)
             check_deadline(head, now_ms)
             return head
 
@@ -180,13 +184,6 @@ class Resubmitter:
         if outcome.admission == "coalesced":
             return _Left(f"no job was made: job {outcome.head.job_id} of its key stands for it")
         return outcome.head.job_id
-
-
-def _given_with(head: Head, changes: Changes) -> Head:
-    """The job with what changes give, which its type does not fill in then."""
-    return (
-        head if head.type_version is None else replace(head, given=given_after(head.given, changes))
-    )
 
 
 def _left_or(do: Callable[[], T]) -> T | _Left:

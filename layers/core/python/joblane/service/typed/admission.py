@@ -123,6 +123,8 @@ class TypedAdmission:
         """
         if job.version is None:
             return spec
+        if spec.queue is None:  # it was removed: the type or a filter chooses
+            return only_given(spec, job.given)
         bare, queue = only_given(spec, job.given), contract.defaults.queue
         may_follow = "queue" not in job.given and job.type == spec.type
         if may_follow and queue not in (None, spec.queue):

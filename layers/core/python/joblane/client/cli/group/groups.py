@@ -86,7 +86,8 @@ def run_pages(pages: Iterator[dict[str, Any]], name: str, *, as_json: bool) -> N
 
 def _describe(sums: dict[str, Any], name: str) -> str:
     """What pages have done: `resubmitted 3 of 5 jobs examined, 2 were resubmitted before`."""
-    before = f", {sums['already']} were {name} before" if sums.get("already") else ""
+    already = sums.get("already", 0)
+    before = f", {already} {'was' if already == 1 else 'were'} {name} before" if already else ""
     return f"{name} {sums[name]} of {sums['examined']} jobs examined{before}"
 
 

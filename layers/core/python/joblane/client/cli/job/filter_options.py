@@ -277,7 +277,8 @@ class _Count:
 
     def __str__(self) -> str:
         least = "at least " if self.more else ""
-        before = f" ({self.already:,} were resubmitted before)" if self.already else ""
+        were = "was" if self.already == 1 else "were"
+        before = f" ({self.already:,} {were} resubmitted before)" if self.already else ""
         return f"{least}{self.jobs:,} {'job' if self.jobs == 1 else 'jobs'}{before}"
 
 
