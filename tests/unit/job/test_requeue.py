@@ -159,7 +159,9 @@ def test_more_than_a_page_is_due_and_jobs_that_are_not_cost_nothing(aws: Cloud, 
 def test_nothing_due_costs_a_question_a_shard_of_due_jobs_and_agents(aws: Cloud, meter: Meter):
     run(aws)
     assert {} == run(aws, clients=meter.clients_of(aws))
-    settings = {"dynamodb.BatchGetItem": 3}  # what agents can give, as it was, and when passes began
+    settings = {
+        "dynamodb.BatchGetItem": 3
+    }  # what agents can give, as it was, and when passes began
     assert {"dynamodb.Query": WAKE_SHARDS + WAIT_SHARDS + AGENT_SHARDS, **settings} == dict(
         meter.calls
     )

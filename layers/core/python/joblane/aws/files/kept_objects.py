@@ -46,7 +46,7 @@ class KeptObjects:
             lambda: client.copy_object(
                 Bucket=bucket,
                 Key=key,
-                CopySource={"Bucket": bucket, "Key": key},
+                CopySource=f"{bucket}/{key}",
                 MetadataDirective="REPLACE",
                 ContentType=found["ContentType"],
             )

@@ -38,7 +38,7 @@ class FileKeeper:
             return {}
         with self.pool(min(AT_ONCE, len(ages))) as workers:
             found = [*workers.map(lambda key: self.objects.keep(key, now_s - ages[key]), ages)]
-        seen |= ages.keys()
+        seen.update(ages)
         return {what: found.count(what) for what in Kept if what in found}
 
     def _objects(self, head: Head) -> Iterator[tuple[str, int]]:

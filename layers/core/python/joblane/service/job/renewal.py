@@ -209,7 +209,7 @@ class Renewal:
             for head in heads
             if (delay_s := renewal_delay_s(head, now_ms)) is not None
         ]
-        for queue, some in groupby(sorted(due, key=_queue), key=_queue):
+        for (queue, _), some in groupby(sorted(due, key=_lane), key=_lane):
             jobs = list(some)
             ids = {head.job_id for head, _ in jobs}
             try:
@@ -226,8 +226,8 @@ class Renewal:
         return refused
 
 
-def _queue(due: tuple[Head, int]) -> str:
-    return due[0].queue
+def _lane(due: tuple[Head, int]) -> tuple[str, str]:
+    return due[0].queue, due[0].lane
 
 
 def _next_page(head: Head, page: int) -> str:
