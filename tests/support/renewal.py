@@ -79,7 +79,7 @@ class Calendar:
 
     # --- jobs
 
-    def submit(self, tenant: str = "acme", **fields: object) -> str:
+    def submit(self, tenant: str = "acme", **fields: Any) -> str:
         """Submit a job; returns its id."""
         status, job = self.apis[tenant]("POST", "/v1/jobs", {"command": ["a"], **fields})
         assert 202 == status, job

@@ -35,7 +35,7 @@ def _at() -> Calendar:
     return Calendar()
 
 
-def put_old_jobs(at: Calendar, count: int, **fields: object) -> list[str]:
+def put_old_jobs(at: Calendar, count: int, **fields: Any) -> list[str]:
     jobs = [at.submit(**fields) for _ in range(count)]
     at.forget_messages()
     return jobs
@@ -309,14 +309,15 @@ def test_a_pass_costs_what_is_due(at: Calendar, meter: Meter):
     at.to_a_pass(days=5)
     done = at.function(meter.clients_of(at.aws)).renew(lambda: 60.0)
     assert {"Renewed": PAGE} == done
-    # Two tenants have a query each. The place is written at the begin, and after each query.
+    # A query finds a page, one the end of the list, and one that of the other tenant. The place is
+    # written at the begin, and after each of them.
     assert {
         "dynamodb.BatchGetItem": 1 + 1,
-        "dynamodb.Query": 2,
-        "dynamodb.UpdateItem": 1 + 2,
+        "dynamodb.Query": 3,
+        "dynamodb.UpdateItem": 1 + 3,
         "sqs.SendMessageBatch": PAGE // 10,
     } == meter.calls
-    assert (3, 1 + PAGE + PAGE) == (meter.write_units, meter.rows_read)  # keys, then heads
+    assert (4, 1 + PAGE + PAGE) == (meter.write_units, meter.rows_read)  # keys, then heads
     times = 30 / 9
     price = dollars_per_million(
         write_units=times * 0.01, read_units=times * 0.5, sqs_requests=times * 0.1
