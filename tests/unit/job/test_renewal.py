@@ -72,7 +72,7 @@ def test_a_job_gets_a_message_in_the_states_in_which_it_may_have_one(at: Calenda
 
 
 def test_a_job_that_waits_for_its_time_or_its_key_gets_none(at: Calendar):
-    key = {"concurrency": {"key": ["k"], "max_queued": 1}}
+    key: dict[str, Any] = {"concurrency": {"key": ["k"], "max_queued": 1}}
     holder, queued = at.submit(**key), at.submit(**key)
     later = at.submit(run_at=rfc3339(at.now_ms() + 25 * DAY_S * 1000))
     assert [State.WAITING, State.SCHEDULED] == [at.aws.job(j).state for j in (queued, later)]
