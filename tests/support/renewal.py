@@ -17,6 +17,7 @@ from joblane.job.head import Head
 from joblane.job.moves import AttemptFacts
 from joblane.job.renewal import DAY_S, PASS_EVERY_S, RenewalPass
 from joblane.service.job.requeue import Requeue
+from joblane.service.job.wake_up import wake_up_message
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME
@@ -98,8 +99,9 @@ class Calendar:
 
     def claim(self, job_id: str) -> Head:
         """Have an agent claim a job: the only one that may run it, or any."""
-        agent = self.aws.job(job_id).assigned or "agent-1"
-        return self.aws.jobs.claim(job_id, agent, self.now_ms())
+        head = self.aws.job(job_id)
+        agent = head.assigned or "agent-1"
+        return self.aws.jobs.claim(wake_up_message(head), agent, self.now_ms())
 
     def end(self, job_id: str, state: State, next_at_ms: int | None = None) -> Head:
         """Have an agent run a job, which comes into a state by it."""

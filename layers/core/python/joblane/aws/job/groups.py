@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from joblane.aws.job.group_items import group_value, roster_key, roster_row
-from joblane.aws.job.items import DATA, change, from_row, key, to_row
+from joblane.aws.job.items import change, data_key, data_sk, from_row, key, to_row
 from joblane.aws.job.jobs import JobStore
 from joblane.aws.job.table import Refused, WriteCondition
 from joblane.aws.table import ConditionFailed, Row, TransactionRefused
@@ -48,7 +48,7 @@ class GroupStore(JobStore):
         In Unix seconds. What is not there, as a submission that is in the head, is no error: a
         write unit. Raises Unavailable.
         """
-        keys = [key(head.job_id, DATA)]
+        keys = [key(head.job_id, data_sk(head.edit))]
         if head.group is not None:
             keys += [roster_key(head.group, page) for page in range(head.group.pages)]
         for each in keys:
@@ -149,14 +149,14 @@ class GroupStore(JobStore):
                 return
             raise _changed() from failure
         if "spec" not in gone:
-            self._table.delete(key(seen.job_id, DATA))
+            self._table.delete(data_key(gone))
 
 
 def _changed() -> Changed:
     return Changed("the group is being changed by other requests; try again")
 
 
-_SOME_SPEC = {"command": ["-"], "queue": "default"}
+_SOME_SPEC = {"command": ["-"]}
 """Stands for a submission that is not read."""
 
 
