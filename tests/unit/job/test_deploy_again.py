@@ -20,7 +20,7 @@ from tests.support.world import World
 NOW_MS = 1_800_000_000_000
 SEEDS = range(11, 11 + budget(3, 8))
 STEPS = 60
-LOST_SEEDS = range(29, 29 + budget(3, 8))
+LOST_SEEDS = range(23, 23 + budget(3, 8))
 LONGEST_S = 300
 """The longest delay between two tests of a condition; that of the default policy."""
 
