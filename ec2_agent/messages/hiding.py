@@ -8,7 +8,7 @@ agent receives are renewed by the requeue function, by the same days (`joblane.j
 
 from typing import NamedTuple
 
-from joblane.job.renewal import REPLACE_AFTER_S
+from joblane.job.renewal import KEPT_S, REPLACE_AFTER_S
 
 REPLACE_AT = 500
 """Receives from which a message is replaced, half of what a lane allows (`infra.lanes`)."""
@@ -50,3 +50,14 @@ def is_worn(receives: int, age_s: float) -> bool:
     SQS keeps one of `REPLACE_AFTER_S` for five days more, twelve hours of them hidden.
     """
     return receives >= REPLACE_AT or age_s >= REPLACE_AFTER_S
+
+
+SPENT_AFTER_S = 2 * KEPT_S
+"""Age of the first message from which those that replace it end. The pass of renewal has sent two
+others since, the later one 13 days ago at most; all of them together would be one more each nine
+days, received again and again."""
+
+
+def is_spent(first_age_s: float) -> bool:
+    """Whether a worn message is deleted and not replaced: its job has others."""
+    return first_age_s >= SPENT_AFTER_S
