@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -41,7 +42,8 @@ class Calendar:
         self.aws = self.memory.cloud()
         self.environment = {**FUNCTION_ENVIRONMENT, **environment}
         settings = submission.Settings.model_validate(self.environment)
-        made = submission.build(settings, self.aws.clients, self.clock, Inline)
+        dice = random.Random(1).getrandbits  # of ids, which the walk has an order by
+        made = submission.build(settings, self.aws.clients, self.clock, Inline, dice)
         self.apis = {name: Api(made, f"client-{name}") for name in ("acme", "other")}
         self.passes = RenewalStore(self.aws.clients.make("dynamodb"), table_name(NAME, "settings"))
         self.minute()

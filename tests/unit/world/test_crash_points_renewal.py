@@ -25,7 +25,7 @@ class Scene(Calendar):
     def __init__(self) -> None:
         super().__init__()
         self.beat("web-1", "web-2")
-        file = {"inputs": [{"path": "a", "sha256": self.upload(b"data")}]}
+        file: dict[str, Any] = {"inputs": [{"path": "a", "sha256": self.upload(b"data")}]}
         self.group = self.submit(target="_all", reply_timeout_s=86_400, command=["a" * 5000])
         group = self.aws.job(self.group).group
         assert group is not None
