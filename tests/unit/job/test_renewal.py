@@ -325,6 +325,21 @@ def test_a_pass_costs_what_is_due(at: Calendar, meter: Meter):
     print(f"a million jobs that wait for a month: ${price:.2f} for their messages")
 
 
+def test_a_file_costs_a_head_each_nine_days_and_a_put_each_eighteen(at: Calendar, meter: Meter):
+    at.submit(inputs=[{"path": "a", "sha256": at.upload(b"data")}])
+    function = at.function(meter.clients_of(at.aws))
+    for _ in range(180):
+        at.clock.now += DAY_S
+        at.expire()
+        function.renew(lambda: 60.0)
+    heads, puts = meter.calls["s3.HeadObject"], meter.calls["s3.CopyObject"]
+    assert (20, 10) == (heads, puts)
+    price = dollars_per_million(
+        write_units=0, read_units=0, sqs_requests=0, s3_gets=heads / 6, s3_puts=puts / 6
+    )
+    print(f"a million files of jobs that wait for a month: ${price:.2f}")
+
+
 def test_nothing_is_read_but_how_far_the_pass_is_while_none_is_due(at: Calendar, meter: Meter):
     put_old_jobs(at, 3)
     at.clock.now += 3 * DAY_S
