@@ -59,6 +59,8 @@ class GroupStore(JobStore):
         """
         keys = [key(head.job_id, data_sk(head.edit))]
         if head.group is not None:
+            # Members that have ended may have the submission of before a restart.
+            keys += [key(head.job_id, data_sk(edit)) for edit in range(head.edit)]
             keys += [roster_key(head.group, page) for page in range(head.group.pages)]
         for each in keys:
             with suppress(ConditionFailed):
