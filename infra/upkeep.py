@@ -12,7 +12,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.assets import Assets
-from infra.declared import fleet_plans, metrics, queues, threads
+from infra.declared import fleet_plans, metrics, queues, retired, threads
 from infra.function import Function, FunctionStack, concurrency
 from infra.lanes import new_queue
 from infra.policies import PolicyGrant, acknowledge, sending, table_grant
@@ -85,6 +85,7 @@ class UpkeepStack(FunctionStack):
                 **self._retention,
                 "JOBLANE_CONCURRENCY": concurrency(self.config),
                 "JOBLANE_QUEUES": queues(self.config),
+                "JOBLANE_RETIRED": retired(self.config),
                 "JOBLANE_TENANTS": json.dumps(list(self.config.tenants)),
                 "JOBLANE_LIMITS": self.config.limits_by_tenant.compact("jobs_running"),
             },

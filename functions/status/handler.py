@@ -48,10 +48,14 @@ class Settings(Environment):
     bucket: str
     queues: Json[dict[str, tuple[str, ...]]]
     """Tenants that may use each queue; none listed means all."""
+    retired: Json[dict[str, str | None]]
+    """The retired queues, each with the one that its jobs move to."""
     threads: Json[dict[str, int]]
     """What joblane.toml declares for each queue."""
     maxima: str
     """JSON: those of the fleets of each queue."""
+    without_host_network: Json[frozenset[str]]
+    """Queues that have fleets, none of which allows the network `host`."""
     policies: str
     """JSON: policy of each kind of condition that does not have the default one."""
     limits: Json[Limits]
@@ -129,6 +133,7 @@ def build(
         from joblane.aws.job.places import JobPlaces
         from joblane.aws.key.keys import KeyStore
         from joblane.aws.queue.lanes import Lanes
+        from joblane.aws.queue.moves import QueueMoveStore
         from joblane.aws.queue.settings import SettingsStore
         from joblane.condition.policies import read_policies
         from joblane.queue.maxima import read_maxima
@@ -139,6 +144,7 @@ def build(
             JobPlaces(dynamodb, settings.jobs_table),
             AgentStore(dynamodb, settings.agents_table),
             SettingsStore(dynamodb, settings.settings_table),
+            QueueMoveStore(dynamodb, settings.settings_table),
             FleetRecords(dynamodb, settings.settings_table),
             ConditionStore(dynamodb, settings.conditions_table),
             KeyStore(dynamodb, settings.keys_table),
@@ -148,7 +154,9 @@ def build(
             deployment=settings.deployment,
             tenants=settings.queues,
             threads=settings.threads,
+            retired=settings.retired,
             maxima=read_maxima(settings.maxima),
+            without_host_network=settings.without_host_network,
             limits=settings.limits,
             policy_of=read_policies(settings.policies),
             now_ms=app.now_ms,

@@ -82,6 +82,8 @@ class Settings(Environment):
     bucket: str
     queues: Json[dict[str, tuple[str, ...]]]
     """Tenants that may submit to each queue; none listed means all."""
+    retired: Json[dict[str, str | None]]
+    """The retired queues, each with the one that its jobs move to."""
     maxima: Json[dict[str, tuple[Maxima, ...]]]
     """The most that a job of each queue may ask for, by fleet."""
     fleet_queues: Json[dict[str, tuple[str, ...]]]
@@ -140,7 +142,9 @@ def build(
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     typed = cache(lambda: _make_typed(dynamodb, settings.types_table, monotonic))
     filters = tuple(QueueFilter(*each) for each in settings.filters)
-    router = QueueRouter(settings.queues, settings.default_queue, filters, logger)
+    router = QueueRouter(
+        settings.queues, settings.default_queue, filters, settings.retired, logger
+    )
     notify = cache(lambda: _notify_rules(settings.notify)) if settings.notify != "{}" else None
     inputs = cache(lambda: _inputs(settings, s3, pool))
     outputs = cache(lambda: _outputs(settings, s3))

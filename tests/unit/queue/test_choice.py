@@ -235,7 +235,7 @@ by = Principal("machine", "ci", "ci", "acme", "admin", frozenset())
 spec = Submission(command=("true",))
 loaded = []
 for filters in ((), (QueueFilter("theirs", 1, "true"),), (QueueFilter("bulk", 1, "true"),)):
-    QueueRouter({"default": (), "bulk": (), "theirs": ("other",)}, "default", filters, Log()).route(
+    QueueRouter({"default": (), "bulk": (), "theirs": ("other",)}, "default", filters, {}, Log()).route(
         by, spec, 0
     )
     loaded.append("cel_expr_python" in sys.modules)

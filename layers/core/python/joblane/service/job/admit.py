@@ -11,12 +11,12 @@ from joblane.contract.queues import QueueChoice
 from joblane.job.head import Head, make_head
 from joblane.job.spec import Submission, is_broadcast
 from joblane.queue.access import open_queues
-from joblane.queue.maxima import Maxima, excess, problem_of
+from joblane.queue.fit import find_misfit
+from joblane.queue.maxima import Maxima
 from joblane.service.queue.router import QueueRouter
 from joblane.state.retention import PAYLOAD_START_DAYS
 from joblane.state.secret_names import describe_allowed, parse
 from joblane.state.trace import TraceContext
-from joblane.target.match import ANY
 
 if TYPE_CHECKING:
     from joblane.notify.rules import NotifyRules
@@ -108,19 +108,9 @@ class Admission:
 
     def _check_fleets(self, queue: str, spec: Submission) -> None:
         """Refuse what no fleet of the queue gives; a target may name an agent of no fleet."""
-        if spec.network == "host" and spec.target in {None, ANY}:
-            self._check_host_network(queue)
-        if (found := excess(spec.resources, self.maxima.get(queue, ()))) is not None:
-            field, most = found
-            raise wrong(f"resources.{field}", problem_of(field, most, queue))
-
-    def _check_host_network(self, queue: str) -> None:
-        if queue in self.without_host_network:
-            raise wrong(
-                "network",
-                f"must be none or egress: no fleet of queue {queue} allows host "
-                "(allow_host_network)",
-            )
+        found = find_misfit(queue, spec, self.maxima, self.without_host_network)
+        if found is not None:
+            raise wrong(*found)
 
     def _check_conditions(self, tenant: str, spec: Submission) -> None:
         """Refuse quotas of others, and fleets that are unknown or serve no queue of the tenant.

@@ -179,14 +179,18 @@ class Operations:
             self.send(back, now_ms)
         return back
 
-    def send(self, head: Head, now_ms: int) -> None:
-        """Send a pending job's message, and note on the row that it is sent. Safe to repeat."""
-        self.wake_up(head)
-        self.jobs.rearm(head, now_ms)
+    def send(self, head: Head, now_ms: int) -> bool:
+        """Send a pending job's message, and note on the row that it is sent. Safe to repeat.
 
-    def wake_up(self, head: Head) -> None:
-        """Send another message for a job; its row stays as it is."""
-        send_wake_up(self.lanes, head)
+        False if its queue is gone, as `send_wake_up`: it is not tried again every minute.
+        """
+        sent = self.wake_up(head)
+        self.jobs.rearm(head, now_ms)
+        return sent
+
+    def wake_up(self, head: Head) -> bool:
+        """Send another message for a job; its row stays as it is. False as in `send`."""
+        return send_wake_up(self.lanes, head)
 
 
 def _describe_cancelled(seen: Head) -> str:

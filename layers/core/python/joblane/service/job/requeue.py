@@ -64,6 +64,7 @@ COUNTED = (
     "Unread",
     "Shared",
     "Lost",
+    "QueueGone",
 )
 """Names of the counts that a run returns.
 
@@ -75,6 +76,7 @@ agent or an operator had moved meanwhile. `Unread`: shards not read to their end
 `Shared`: queues whose `cluster_threads` were shared out again, and one for the `jobs_running` of
 tenants.
 `Lost`: jobs that were over and had not left their keys.
+`QueueGone`: jobs that may start and have no lane: joblane.toml has their queue no more.
 """
 
 
@@ -166,8 +168,7 @@ class Requeue:
             head = self.keyed.wake(head, now_ms)
         if head.state is not State.PENDING:
             return "Queued" if head.state is State.WAITING else "Skipped"
-        self.operations.send(head, now_ms)
-        return "Woken"
+        return "Woken" if self.operations.send(head, now_ms) else "QueueGone"
 
     def _do(self, head: Head, what: Due, now_ms: int) -> str:
         match what:
@@ -184,8 +185,7 @@ class Requeue:
             case Due.WAKE:
                 return self._wake(head, now_ms)
             case Due.SEND:
-                self.operations.send(head, now_ms)
-                return "Sent"
+                return "Sent" if self.operations.send(head, now_ms) else "QueueGone"
             case Due.JUDGE | Due.REARM:
                 return self._rearm(head, what, now_ms)
         return "Superseded"

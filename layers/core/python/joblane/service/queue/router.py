@@ -13,6 +13,7 @@ from joblane.contract.problems import wrong
 from joblane.contract.queues import QueueChoice, QueueVerdict
 from joblane.job.spec import Submission
 from joblane.queue.access import open_queues
+from joblane.queue.retired import Retired, why_retired
 from joblane.queue.routing import ChosenQueue, Evaluate, QueueFilter, attributes, choose, explain
 from joblane.service.log import Log
 
@@ -29,6 +30,7 @@ class QueueRouter:
     default_queue: str
     filters: tuple[QueueFilter, ...]
     """By falling order."""
+    retired: Retired
     log: Log
     _compiled: "dict[str, CompiledFilter]" = field(default_factory=dict)
     _failed: set[str] = field(default_factory=set)
@@ -45,7 +47,9 @@ class QueueRouter:
         """Say which queue a job would get, and of each queue why it does not."""
         allowed = open_queues(self.queues, by.tenant)
         choice = self._choose(by, spec, now_ms)
-        entries = explain(choice, spec.queue, allowed, self.default_queue, self.filters)
+        entries = explain(
+            choice, spec.queue, allowed, self.default_queue, self.filters, self.retired
+        )
         taken = next((each.reason for each in entries if each.verdict == "takes"), None)
         return QueueChoice(
             queue=choice.queue,
@@ -62,15 +66,12 @@ class QueueRouter:
             ),
         )
 
-    def require(self, tenant: str, queue: str) -> None:
-        """Raise Invalid for a queue that the tenant may not use."""
-        if queue not in open_queues(self.queues, tenant):
-            raise wrong("queue", self._refusal(tenant, queue))
-
     def _choose(self, by: Principal, spec: Submission, now_ms: int) -> ChosenQueue:
         allowed = open_queues(self.queues, by.tenant)
         evaluate = self._evaluator(by, spec, now_ms)
-        return choose(spec.queue, allowed, self.default_queue, self.filters, evaluate)
+        return choose(
+            spec.queue, allowed, self.default_queue, self.filters, evaluate, self.retired
+        )
 
     def _evaluator(self, by: Principal, spec: Submission, now_ms: int) -> Evaluate:
         values = attributes(by.tenant, by.name, spec, now_ms) if self.filters else {}
@@ -92,7 +93,10 @@ class QueueRouter:
         return evaluate
 
     def _refusal(self, tenant: str, named: str | None) -> str:
-        names = ", ".join(open_queues(self.queues, tenant)) or "none"
+        usable = open_queues(self.queues, tenant)
+        names = ", ".join(queue for queue in usable if queue not in self.retired) or "none"
+        if named in usable and (why := why_retired(named, self.retired)) is not None:
+            return f"{why}; this tenant may use {names}"
         if named is not None:
             return f"is unknown; this tenant may use {names}"
         why = "no filter is true for this job, and the default queue is not this tenant's"
