@@ -21,10 +21,12 @@ from joblane.aws.job.jobs import JobStore
 from joblane.aws.key.keyed_jobs import KeyedJobs
 from joblane.aws.key.keys import KeyStore
 from joblane.aws.queue.lanes import Lanes
+from joblane.aws.queue.moves import QueueMoveStore
 from joblane.aws.queue.settings import SettingsStore
 from joblane.aws.typed.types import TypeStore
 from joblane.deployment.limits import Limits
 from joblane.key.policy import KeyTemplate
+from joblane.queue.maxima import Maxima
 from joblane.service.group.expansion import Expansion
 from joblane.service.group.members import Members
 from joblane.service.group.settlement import GroupSettlement
@@ -36,6 +38,7 @@ from joblane.service.key.admission import KeyAdmission
 from joblane.service.key.release import KeyRelease
 from joblane.service.key.rules import KeyRules
 from joblane.service.key.watch import KeyWatch
+from joblane.service.queue.mover import QueueMover
 from joblane.service.queue.running_shares import RunningShares
 from joblane.service.target.assigned import AssignedJobs
 from joblane.service.target.due import DueTargets
@@ -52,6 +55,12 @@ class Settings(Environment):
     settings_table: str
     queues: Json[dict[str, tuple[str, ...]]]
     """The tenants of each queue; none means all."""
+    retired: Json[dict[str, str | None]]
+    """The retired queues, each with the one that its jobs move to."""
+    maxima: Json[dict[str, tuple[Maxima, ...]]]
+    """The most that a job of each queue may ask for, by fleet."""
+    without_host_network: Json[frozenset[str]]
+    """Queues that have fleets, none of which allows the network `host`."""
     tenants: Json[tuple[str, ...]]
     limits: Json[Limits]
     keys_table: str
@@ -112,6 +121,18 @@ def build(
         logger,
         clock,
     )
+    mover = QueueMover(
+        jobs,
+        QueueMoveStore(dynamodb, settings.settings_table),
+        EDIT,
+        tenants=settings.queues,
+        everyone=settings.tenants,
+        retired=settings.retired,
+        maxima=settings.maxima,
+        without_host_network=settings.without_host_network,
+        log=logger,
+        pool=pool,
+    )
     return Requeue(
         jobs,
         operations,
@@ -120,6 +141,7 @@ def build(
         DueTargets(Targets(agents, expansion, random_bits, pool=pool), operations),
         GroupWatch(groups, agents, assigned, expansion, settlement.settle, pool=pool),
         KeyWatch(keyed_jobs, releases, logger).look,
+        mover.run,
         shares.refresh,
         clock,
         logger,

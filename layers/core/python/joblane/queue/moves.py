@@ -29,11 +29,13 @@ class QueueMove:
     before: str | None = None
     """The jobs of the tenant below this id are left; None: all."""
     passes: int = 0
-    """Passes that have ended."""
+    """Passes that have ended since one in which a move failed."""
     moved: int = 0
-    """Jobs that have moved, in all passes."""
+    """Jobs that have moved, in all passes; those of a page that a crash interrupted are left out."""
     kept: int = 0
     """Jobs that the other queue does not take, in this or the last pass."""
+    failed: int = 0
+    """Jobs of this pass that AWS did not let move: the next pass follows soon."""
     ended_ms: int | None = None
     """When the last pass ended, in Unix milliseconds."""
     version: int = 0
@@ -66,7 +68,7 @@ def begin(move: QueueMove | None, to: str, tenants: Sequence[str], now_ms: int) 
     due_ms = move.due_ms
     if due_ms is not None and now_ms < due_ms:
         return None
-    return replace(move, tenant=tenants[0], before=None, kept=0)
+    return replace(move, tenant=tenants[0], before=None, kept=0, failed=0)
 
 
 def after_page(
@@ -77,9 +79,16 @@ def after_page(
     *,
     moved: int,
     kept: int,
+    failed: int,
 ) -> QueueMove:
     """Return the pass after a page of the tenant's jobs; `following` is the id to continue from."""
-    move = replace(move, before=following, moved=move.moved + moved, kept=move.kept + kept)
+    move = replace(
+        move,
+        before=following,
+        moved=move.moved + moved,
+        kept=move.kept + kept,
+        failed=move.failed + failed,
+    )
     return move if following is not None else _go_on(move, tenants, now_ms)
 
 
@@ -88,4 +97,5 @@ def _go_on(move: QueueMove, tenants: Sequence[str], now_ms: int) -> QueueMove:
     later = [tenant for tenant in tenants if tenant > (move.tenant or "")]
     if later:
         return replace(move, tenant=later[0])
-    return replace(move, tenant=None, passes=move.passes + 1, ended_ms=now_ms)
+    passes = 1 if move.failed else move.passes + 1
+    return replace(move, tenant=None, passes=passes, ended_ms=now_ms)

@@ -32,23 +32,16 @@ class QueueMoveStore(Store):
         any more. Raises Changed.
         """
         new = replace(move, version=move.version + 1)
-        values = {name: value for name, value in asdict(new).items() if value is not None}
-        gone = [name for name in asdict(new) if name not in values]
-        update = "SET " + ", ".join(f"#{name} = :{name}" for name in values)
-        if gone:
-            update += " REMOVE " + ", ".join(f"#{name}" for name in gone)
-        condition = (
-            "#version = :over" if move.version else "attribute_not_exists(#version)"
-        )
-        over = {"over": move.version} if move.version else {}
+        row = {"queue": f"{QUEUE_MOVE}{queue}", **asdict(new)}
         try:
-            self._table.update(
-                {"queue": f"{QUEUE_MOVE}{queue}"}, update, condition, **values, **over
-            )
+            if move.version:
+                self._table.put(row, "#version = :over", over=move.version)
+            else:
+                self._table.put(row, "attribute_not_exists(#version)")
         except ConditionFailed as failure:
-            if failure.row and _move(failure.row) == new:  # the SDK repeated it after a lost answer
-                return new
-            raise Changed("another function has moved these jobs on") from failure
+            if not failure.row or _move(failure.row) != new:
+                raise Changed("another function has moved these jobs on") from failure
+            # The SDK repeated the call after a lost answer.
         return new
 
 
@@ -60,6 +53,7 @@ def _move(row: Row) -> QueueMove:
         passes=row["passes"],
         moved=row["moved"],
         kept=row["kept"],
+        failed=row["failed"],
         ended_ms=row.get("ended_ms"),
         version=row["version"],
     )

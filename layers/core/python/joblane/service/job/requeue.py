@@ -11,8 +11,9 @@ as it is now, so running twice at once, or being killed at any point, does no ha
     send  -------------------------------------------->     message
     rearm  ------------------>   pending
 
-Before that, limits of queues and tenants are shared out again where agents have come or gone, and
-keys are looked at that jobs have waited for long (`joblane.service.key.watch`).
+Before that, limits of queues and tenants are shared out again where agents have come or gone,
+keys are looked at that jobs have waited for long (`joblane.service.key.watch`), and jobs of retired
+queues are moved (`joblane.service.queue.mover`).
 """
 
 from collections import Counter
@@ -51,6 +52,9 @@ GROUP_S = 10.0
 KEYS_S = 10.0
 """Seconds of one run that keys may take."""
 
+MOVES_S = 10.0
+"""Seconds of one run that moves of jobs from retired queues may take."""
+
 COUNTED = (
     "Woken",
     "Queued",
@@ -65,6 +69,8 @@ COUNTED = (
     "Shared",
     "Lost",
     "QueueGone",
+    "Moved",
+    "Kept",
 )
 """Names of the counts that a run returns.
 
@@ -77,6 +83,7 @@ agent or an operator had moved meanwhile. `Unread`: shards not read to their end
 tenants.
 `Lost`: jobs that were over and had not left their keys.
 `QueueGone`: jobs that may start and have no lane: joblane.toml has their queue no more.
+`Moved`: jobs of retired queues that wait in another one now; `Kept`: those that it does not take.
 """
 
 
@@ -93,6 +100,8 @@ class Requeue:
     look_at_keys: Callable[[int, Callable[[], float]], int]
     """Looks at keys at a Unix time in ms for as many seconds as the second one returns; returns how
     many jobs were over and had not left them."""
+    move_jobs: Callable[[int, Callable[[], float]], Counter[str]]
+    """Moves jobs of retired queues, as `look_at_keys`; returns the counts."""
     share: Callable[[int], int]
     """Shares out limits at a Unix time in ms; returns how many changed."""
     clock: Callable[[], float]
@@ -116,6 +125,7 @@ class Requeue:
             self.log.exception("limits could not be shared out; next try in a minute")
             done["Failed"] += 1
         self._look_at_keys(left_s, done)
+        self._move_jobs(left_s, done)
         first = int(self.clock()) // 60
         for shard in ((first + n) % WAKE_SHARDS for n in range(WAKE_SHARDS)):
             if not self._shard(str(shard), left_s, done):
@@ -131,6 +141,16 @@ class Requeue:
             done.update({"Lost": lost} if lost else {})
         except Unavailable:
             self.log.exception("keys could not be looked at; next try in a minute")
+            done["Failed"] += 1
+
+    def _move_jobs(self, left_s: Callable[[], float], done: Counter[str]) -> None:
+        end_s = self.clock() + MOVES_S
+        try:
+            done += self.move_jobs(
+                int(self.clock() * 1000), lambda: min(left_s() - RESERVE_S, end_s - self.clock())
+            )
+        except Unavailable:
+            self.log.exception("jobs of retired queues could not be moved; next try in a minute")
             done["Failed"] += 1
 
     def _shard(self, shard: str, left_s: Callable[[], float], done: Counter[str]) -> bool:
