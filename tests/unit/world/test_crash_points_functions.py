@@ -22,14 +22,14 @@ from joblane.aws.job.payload_store import PayloadStore
 from joblane.deployment.names import inbox_name
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head, make_head
-from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts, plan
+from joblane.service.job.wake_up import wake_up_message
 from joblane.state.lifecycle import Event, Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, NAME, Cloud, configure
 from tests.support.crash_points import Killed, Process
 from tests.support.inline_calls import Inline
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 from tests.support.memory import Memory
 from tests.support.requests import Api
 
@@ -91,7 +91,7 @@ def pending(aws: Cloud, job_id: str = JOB, **spec: object) -> Head:
 def send(aws: Cloud, job_id: str) -> None:
     """Send a job's message."""
     url = DESCRIPTOR.lane_url("default", "default")
-    body = Message(job_id=job_id, tenant="acme").encode()
+    body = named(job_id).encode()
     aws.clients.make("sqs").send_message(QueueUrl=url, MessageBody=body)
 
 
@@ -99,7 +99,7 @@ def active(aws: Cloud, job_id: str = JOB, **spec: object) -> Head:
     """A job that an agent runs; the agent has its message in flight."""
     pending(aws, job_id, **spec)
     aws.clients.make("sqs").create_queue(QueueName=inbox_name(NAME, "agent-1"))
-    return aws.jobs.claim(job_id, "agent-1", NOW_MS - 50_000)
+    return aws.jobs.claim(named(job_id), "agent-1", NOW_MS - 50_000)
 
 
 def over(state: State) -> Callable[[Cloud], None]:
@@ -197,10 +197,14 @@ CASES = {
     "expire": Case(spec(deadline=rfc3339(NOW_MS)), tick, {"expired"}),
     "tell of a deadline": Case(running(deadline=rfc3339(NOW_MS)), tick, {"active"}),
     "dead-letter a message": Case(
-        pending, letter(Message(job_id=JOB, tenant="acme").encode()), {"dead"}
+        pending,
+        letter(named(JOB).encode()),
+        {"dead"},
     ),
     "dead-letter a copy of a running job's message": Case(
-        active, letter(Message(job_id=JOB, tenant="acme").encode()), {"active"}
+        active,
+        letter(named(JOB).encode()),
+        {"active"},
     ),
     "keep what is not ours": Case(pending, letter("junk"), {"pending"}),
 }
@@ -228,7 +232,7 @@ class Deployment:
 
 def in_reach(head: Head, sent: list[str]) -> bool:
     """Whether something will move the job on: its end, a message, a due row, or its agent."""
-    message = Message(job_id=head.job_id, tenant=head.tenant).encode()
+    message = wake_up_message(head).encode()
     return (
         head.ended
         or head.state is State.ACTIVE
@@ -269,7 +273,7 @@ def kill_at(point: int, case: Case, deployment: Deployment) -> bool:
         states = [step.state for step in head.timeline]
         assert len(states) <= 4, f"a transition was made twice, after call {point}: {states}"
         if head.state is State.PENDING:
-            body = Message(job_id=head.job_id, tenant="acme").encode()
+            body = wake_up_message(head).encode()
             assert body in sent, f"no message after call {point}"
             assert head.wake_at_ms is None, f"due for ever after call {point}"
     check_told(found, sent)

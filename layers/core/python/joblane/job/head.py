@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from joblane.audit.records import Who
-from joblane.deployment.names import Lane
+from joblane.deployment.names import Lane, LanePath, lane_path
 from joblane.formats.times import unix_ms
 from joblane.job.fields import json_bytes
 from joblane.job.spec import LISTED_CHARS, Submission
@@ -29,8 +29,8 @@ if TYPE_CHECKING:  # most jobs are in no group and leave no files
 _Entry = TypeVar("_Entry")
 
 INLINE_SPEC_BYTES = 340
-"""Longest submission stored in the head, together with a trace context that came with it (66 bytes,
-and its `tracestate`). The rest of an ended job's head takes about 450 bytes
+"""Longest submission stored in the head, together with its lane and with a trace context that came
+with it (66 bytes, and its `tracestate`). The rest of an ended job's head takes about 450 bytes
 (tests/unit/job/test_cost.py), 130 more with cgroup accounting and 50 more for a person who
 submitted it, which leaves room for longer reasons."""
 
@@ -132,6 +132,9 @@ class Head:
     """The group that it is a member of; None for most."""
     spec_of: str | None = None
     """Id of the job whose DATA item has the submission; None for its own."""
+    edit: int = 0
+    """How often it was edited; a message of an earlier edit does not start it. Members of a group
+    have that of the group at their start, and their messages."""
 
     @property
     def trace(self) -> TraceContext:
@@ -159,6 +162,11 @@ class Head:
     def lane(self) -> Lane:
         """Its lane in that queue."""
         return self.spec.priority
+
+    @property
+    def lane_path(self) -> LanePath:
+        """The lane that its message is in."""
+        return lane_path(self.queue, self.lane)
 
     @property
     def ended(self) -> bool:

@@ -33,5 +33,6 @@ def member_job(parent: Head, index: int, agent: str, now_ms: int, *, inline: boo
         reply_by_ms=now_ms + parent.reply_timeout_ms,
         member_of=MemberOf(parent.job_id, index),
         spec_of=None if inline else parent.job_id,
+        edit=parent.edit,
     )
     return replace(job, timeline=(Step(State.PENDING, now_ms, 0, waits(job)),))

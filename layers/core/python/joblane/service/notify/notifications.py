@@ -14,7 +14,7 @@ quarter of an hour: those may have come while there was no mapping.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from joblane.aws.job.items import from_row
@@ -83,6 +83,4 @@ class Notifications:
         head = self.jobs.head_of_image(change.row)
         if head is not None:
             return head
-        head = from_row(change.row, _SOME_SPEC)
-        spec = head.spec.model_copy(update={"queue": change.row.get("queue")})
-        return replace(head, spec=spec)
+        return from_row(change.row, _SOME_SPEC)
