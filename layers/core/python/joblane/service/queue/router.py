@@ -66,6 +66,19 @@ class QueueRouter:
             ),
         )
 
+    def require(self, tenant: str, queue: str) -> None:
+        """Raise Invalid for a queue that the tenant may not use: a job that has it stays in it.
+
+        One that is retired is allowed: what is there runs.
+        """
+        if queue not in open_queues(self.queues, tenant):
+            raise wrong("queue", self._refusal(tenant, queue))
+
+    def require_open(self, tenant: str, queue: str) -> None:
+        """Raise Invalid as `require`, and for a queue that is retired: a job comes to it."""
+        if queue in self.retired or queue not in open_queues(self.queues, tenant):
+            raise wrong("queue", self._refusal(tenant, queue))
+
     def _choose(self, by: Principal, spec: Submission, now_ms: int) -> ChosenQueue:
         allowed = open_queues(self.queues, by.tenant)
         evaluate = self._evaluator(by, spec, now_ms)
