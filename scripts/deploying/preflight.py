@@ -33,8 +33,8 @@ ASKS = (
 )
 
 STRANDED: Mapping[Kind, str] = {
-    "queues": "no agent gets them any more, nor what moves or ends there: keep it with retired = "
-    "true, and moves_to, until it is empty (docs/how-to/remove-or-rename-a-queue.md)",
+    "queues": "no agent gets them any more: keep it with retired = true, and moves_to, until it is "
+    "empty (docs/how-to/remove-or-rename-a-queue.md)",
     "tenants": "nobody can see or stop them any more: cancel them before that",
     "fleets": "they wait for capacity of it, and its next test fails them: cancel them, or keep it",
 }
@@ -269,6 +269,6 @@ def _stranded(declared: Declared, facts: Facts) -> Iterator[Finding]:
         at_least = "" if facts.stranded.all else "at least "
         if not jobs and facts.stranded.all:
             continue
-        count = f"{at_least}{jobs} {'job' if jobs == 1 else 'jobs'}"
-        text = f"{declared.path}: {kind}.{name} is gone, and {count} of it have not ended: "
+        named = "job names it" if jobs == 1 else "jobs name it"
+        text = f"{declared.path}: {kind}.{name} is gone, and {at_least}{jobs} open {named}: "
         yield Finding(text + STRANDED[kind], refuses=False)

@@ -55,16 +55,14 @@ class QueueMove:
 def begin(move: QueueMove | None, to: str, tenants: Sequence[str], now_ms: int) -> QueueMove | None:
     """Return the pass that goes on now; None until the next one is due.
 
-    `tenants` are those of the queue, sorted. A queue that moves to another one than before begins
-    anew, and so does a tenant that joblane.toml has lost meanwhile: with the next one.
+    `tenants` are those of the queue, sorted. It begins anew for a queue that moves to another one
+    than before, and if joblane.toml has lost the tenant whose jobs were looked at.
     """
     if move is None or move.to != to:
         version = 0 if move is None else move.version
         return QueueMove(to, tenants[0], version=version)
-    if move.tenant is not None:
-        if move.tenant in tenants:
-            return move
-        return _go_on(replace(move, before=None), tenants, now_ms)
+    if move.tenant in tenants:
+        return move
     due_ms = move.due_ms
     if due_ms is not None and now_ms < due_ms:
         return None
@@ -82,6 +80,7 @@ def after_page(
     failed: int,
 ) -> QueueMove:
     """Return the pass after a page of the tenant's jobs; `following` is the id to continue from."""
+    later = [tenant for tenant in tenants if tenant > (move.tenant or "")]
     move = replace(
         move,
         before=following,
@@ -89,12 +88,8 @@ def after_page(
         kept=move.kept + kept,
         failed=move.failed + failed,
     )
-    return move if following is not None else _go_on(move, tenants, now_ms)
-
-
-def _go_on(move: QueueMove, tenants: Sequence[str], now_ms: int) -> QueueMove:
-    """Go on with the next tenant; after the last one the pass has ended."""
-    later = [tenant for tenant in tenants if tenant > (move.tenant or "")]
+    if following is not None:
+        return move
     if later:
         return replace(move, tenant=later[0])
     passes = 1 if move.failed else move.passes + 1
