@@ -153,9 +153,9 @@ def _retired(queue: Fields, now: datetime) -> dict[str, str]:
     if kept := move["kept"]:
         moved.append(f"{kept} kept: queue {to} does not take them (joblane why JOB)")
     if move["ended_at"] is not None:
-        moved.append(f"all were looked at {timestamp(move['ended_at'], now)}")
+        moved.append(f"last pass over all jobs {timestamp(move['ended_at'], now)}")
     if move["next_at"] is None:
-        moved.append("more are being looked at")
+        moved.append("a pass goes on")
     return {"retired": said, "moves": "; ".join(moved)}
 
 
