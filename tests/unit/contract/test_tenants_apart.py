@@ -148,6 +148,7 @@ def body_of(route: Route, names: Mapping[str, str]) -> object:
     typed = {"type": "sync-tickets", "params": {"a": 1}, "queue": names["queue"]}
     return {
         "POST /v1/jobs": job,
+        "PATCH /v1/jobs/{job_id}": {"labels": {"customer": "other"}},
         "POST /v1/jobs/batch": {"jobs": [job, typed, {**job, "labels": {"customer": "other"}}]},
         "POST /v1/queues/explain": job,
         "PUT /v1/queues/{queue}/settings": {

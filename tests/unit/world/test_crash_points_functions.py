@@ -132,6 +132,14 @@ def running(**fields: object) -> Callable[[Cloud], Head]:
     return lambda aws: active(aws, JOB, **fields)
 
 
+def retrying(aws: Cloud) -> None:
+    """A job between two attempts, whose agent hides its message until then."""
+    head = active(aws)
+    step = Step(State.RETRY, NOW_MS - 40_000, 1, "exit code 1")
+    facts = AttemptFacts(Outcome.FAILED, next_at_ms=NOW_MS + 500_000)
+    aws.jobs.settle(head, step, facts)
+
+
 @dataclass(frozen=True)
 class Case:
     """A function at work: how the jobs stand before, what is asked, and how they end up."""
@@ -151,6 +159,8 @@ def huge(aws: Cloud) -> None:
 
 HUGE: dict[str, Any] = {"command": ["a", *["x" * 100_000] * 3]}
 FIRST = JOB[:-1] + "3"
+TO_HIGH = (f"/v1/jobs/{JOB}", {"priority": "high"})
+MANY_LABELS = {f"label-{n}": "x" * 40 for n in range(15)}
 CASES = {
     "submit": Case(nothing, post("/v1/jobs", {"command": ["a"]}), {"pending"}),
     "submit large": Case(nothing, post("/v1/jobs", {"command": ["a" * 999]}), {"pending"}),
@@ -182,6 +192,18 @@ CASES = {
         nothing, post("/v1/jobs/batch", {"jobs": [{"command": ["a"]}, HUGE]}), {"pending"}
     ),
     "delete what lies in S3": Case(huge, post(f"/v1/jobs/{JOB}", method="DELETE"), {"pending"}),
+    "edit": Case(pending, post(f"/v1/jobs/{JOB}", {"priority": "high"}, "PATCH"), {"pending"}),
+    "edit between two attempts": Case(retrying, post(*TO_HIGH, "PATCH"), {"retry"}),
+    "edit so that it leaves its row": Case(
+        pending, post(f"/v1/jobs/{JOB}", {"labels": MANY_LABELS}, "PATCH"), {"pending"}
+    ),
+    "edit what lies beside its row": Case(
+        spec(command=["a" * 999]), post(*TO_HIGH, "PATCH"), {"pending"}
+    ),
+    "edit what lies in S3": Case(huge, post(*TO_HIGH, "PATCH"), {"pending"}),
+    "edit for soon": Case(
+        spec(run_at=rfc3339(NOW_MS + 5_000)), post(*TO_HIGH, "PATCH"), {"pending"}
+    ),
     "cancel a waiting job": Case(pending, post(f"/v1/jobs/{JOB}/cancel"), {"cancelled"}),
     "cancel a running job": Case(active, post(f"/v1/jobs/{JOB}/cancel"), {"active"}),
     "retry": Case(over(State.FAILED), post(f"/v1/jobs/{FIRST}/retry"), {"failed", "pending"}),
@@ -272,7 +294,7 @@ def kill_at(point: int, case: Case, deployment: Deployment) -> bool:
     for head in found:
         states = [step.state for step in head.timeline]
         assert len(states) <= 4, f"a transition was made twice, after call {point}: {states}"
-        if head.state is State.PENDING:
+        if head.state in {State.PENDING, State.RETRY}:
             body = wake_up_message(head).encode()
             assert body in sent, f"no message after call {point}"
             assert head.wake_at_ms is None, f"due for ever after call {point}"

@@ -175,6 +175,17 @@ def change(before: Head, after: Head) -> tuple[Row, list[str]]:
     return sets, sorted(old.keys() - new.keys())
 
 
+def change_whole(before: Head, after: Head) -> tuple[Row, list[str]]:
+    """`change` for a job whose submission changes as well; what is in DATA is written beside it."""
+    old, new = _whole_row(before), _whole_row(after)
+    sets = {n: v for n, v in new.items() if n != "timeline" and old.get(n) != v}
+    return sets, sorted(old.keys() - new.keys())
+
+
+def _whole_row(head: Head) -> Row:
+    return to_row(head, encode_spec(head.spec) if is_inline(head) else None)
+
+
 def to_data(head: Head, spec: str, expires_at: int) -> Row:
     """The DATA item: a submission's JSON, or its abridged JSON and where the whole is."""
     row = {**key(head.job_id, data_sk(head.edit)), "spec": spec, "expires_at": expires_at}

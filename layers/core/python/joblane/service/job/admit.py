@@ -88,9 +88,8 @@ class Admission:
         """
         self._check_secrets(tenant, spec)
         self._check_conditions(tenant, spec)
-        queue = spec.queue or ""
-        self.router.require(tenant, queue)
-        self._check_fleets(queue, spec)
+        self.router.require(tenant, spec.queue or "")
+        self.check_fleets(spec)
 
     def _admit_type(
         self, tenant: str, spec: Submission, now_ms: int, *, again: bool
@@ -116,8 +115,12 @@ class Admission:
             raise wrong(*refusal)
         return spec
 
-    def _check_fleets(self, queue: str, spec: Submission) -> None:
-        """Refuse what no fleet of the queue gives; a target may name an agent of no fleet."""
+    def check_fleets(self, spec: Submission) -> None:
+        """Refuse what no fleet of the queue gives; a target may name an agent of no fleet.
+
+        Raises Invalid naming the field.
+        """
+        queue = spec.queue or ""
         found = find_misfit(queue, spec, self.maxima, self.without_host_network)
         if found is not None:
             raise wrong(*found)
