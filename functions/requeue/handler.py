@@ -31,6 +31,7 @@ from joblane.service.group.expansion import Expansion
 from joblane.service.group.members import Members
 from joblane.service.group.settlement import GroupSettlement
 from joblane.service.group.watch import GroupWatch
+from joblane.service.job.edit import Edits
 from joblane.service.job.operations import Operations
 from joblane.service.job.requeue import Requeue
 from joblane.service.job.wake_up import send_wake_up
@@ -39,6 +40,7 @@ from joblane.service.key.release import KeyRelease
 from joblane.service.key.rules import KeyRules
 from joblane.service.key.watch import KeyWatch
 from joblane.service.queue.mover import QueueMover
+from joblane.service.queue.rules import QueueRules
 from joblane.service.queue.running_shares import RunningShares
 from joblane.service.target.assigned import AssignedJobs
 from joblane.service.target.due import DueTargets
@@ -121,15 +123,16 @@ def build(
         logger,
         clock,
     )
+    targets = Targets(agents, expansion, random_bits, pool=pool)
+    rules = QueueRules(
+        settings.queues, settings.retired, settings.maxima, settings.without_host_network
+    )
     mover = QueueMover(
         jobs,
         QueueMoveStore(dynamodb, settings.settings_table),
-        lambda *_: None,
-        tenants=settings.queues,
+        Edits(jobs, rules, operations, lambda: targets),
+        rules=rules,
         everyone=settings.tenants,
-        retired=settings.retired,
-        maxima=settings.maxima,
-        without_host_network=settings.without_host_network,
         log=logger,
         pool=pool,
     )
@@ -138,7 +141,7 @@ def build(
         operations,
         assigned,
         keyed,
-        DueTargets(Targets(agents, expansion, random_bits, pool=pool), operations),
+        DueTargets(targets, operations),
         GroupWatch(groups, agents, assigned, expansion, settlement.settle, pool=pool),
         KeyWatch(keyed_jobs, releases, logger).look,
         mover.run,

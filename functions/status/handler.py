@@ -137,6 +137,7 @@ def build(
         from joblane.aws.queue.settings import SettingsStore
         from joblane.condition.policies import read_policies
         from joblane.queue.maxima import read_maxima
+        from joblane.service.queue.rules import QueueRules
         from joblane.service.why import WhyReader
 
         return WhyReader(
@@ -152,11 +153,13 @@ def build(
             logger,
             fleets=settings.fleets,
             deployment=settings.deployment,
-            tenants=settings.queues,
+            rules=QueueRules(
+                settings.queues,
+                settings.retired,
+                read_maxima(settings.maxima),
+                settings.without_host_network,
+            ),
             threads=settings.threads,
-            retired=settings.retired,
-            maxima=read_maxima(settings.maxima),
-            without_host_network=settings.without_host_network,
             limits=settings.limits,
             policy_of=read_policies(settings.policies),
             now_ms=app.now_ms,

@@ -1,10 +1,9 @@
-"""Whether a queue can run a job: the tenants that may use it, and what its fleets give."""
+"""Whether the fleets of a queue can run a job."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from joblane.job.spec import Submission
-from joblane.queue.access import open_queues
 from joblane.queue.maxima import Maxima, excess, problem_of
 from joblane.target.match import ANY
 
@@ -36,21 +35,3 @@ def find_misfit(
         field, most = found
         return Misfit(f"resources.{field}", problem_of(field, most, queue))
     return None
-
-
-def why_not_in(
-    queue: str,
-    tenant: str,
-    spec: Submission,
-    tenants: Mapping[str, Iterable[str]],
-    maxima: Mapping[str, Iterable[Maxima]],
-    without_host_network: Collection[str],
-) -> str | None:
-    """Why a job of a tenant cannot move to a queue, as a sentence; None if it can.
-
-    `tenants` are those of each queue; none listed means all. The rest as in `find_misfit`.
-    """
-    if queue not in open_queues(tenants, tenant):
-        return f"tenant {tenant} may not use it"
-    found = find_misfit(queue, spec, maxima, without_host_network)
-    return None if found is None else f"{found.field} {found.problem}"

@@ -8,7 +8,7 @@ made side by side.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING
@@ -33,14 +33,11 @@ from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.key.request import KeyRequest
 from joblane.key.segments import parse_segments
-from joblane.queue.access import open_queues
-from joblane.queue.fit import why_not_in
-from joblane.queue.maxima import Maxima
-from joblane.queue.retired import Retired
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.tenant_shares import TenantShares
 from joblane.service.key.reasons import show, to_show
 from joblane.service.log import Log
+from joblane.service.queue.rules import QueueRules
 from joblane.state.lease import Heartbeat
 from joblane.state.lifecycle import State
 from joblane.why.capacity import QueueCapacity
@@ -74,15 +71,9 @@ class WhyReader:
     _: KW_ONLY
     fleets: Sequence[DeclaredFleet]
     deployment: str
-    tenants: Mapping[str, Iterable[str]]
-    """Tenants that may use each queue; none listed means all."""
+    rules: QueueRules
     threads: Mapping[str, int]
     """What joblane.toml declares for each queue."""
-    retired: Retired
-    maxima: Mapping[str, tuple[Maxima, ...]]
-    """Those of the fleets of each queue."""
-    without_host_network: Collection[str]
-    """Queues that have fleets, none of which allows the network `host`."""
     limits: Limits
     policy_of: "Callable[[str], AnyPolicy]"
     """Gives the policy of a kind of conditions."""
@@ -136,7 +127,7 @@ class WhyReader:
         return Situation(head, now_ms, queue=queue, agent=self.agents.get(agent))
 
     def _in_lane(self, head: Head, now_ms: int) -> Situation:
-        if head.queue not in self.tenants:  # it has no lanes and no settings
+        if head.queue not in self.rules.tenants:  # it has no lanes and no settings
             return Situation(head, now_ms, queue=self._queue(head, UNSET))
         with self.pool(_AT_ONCE) as pool:
             fleets = pool.submit(self._fleets, head.queue)
@@ -149,7 +140,7 @@ class WhyReader:
         queue = self._queue(head, found[head.queue])
         limits = self._limit(head, shares)
         # How many agents other tenants have is theirs to know.
-        open_here = {head.queue, *open_queues(self.tenants, head.tenant)}
+        open_here = {head.queue, *self.rules.open_to(head.tenant)}
         rows = [row for row in rows if not open_here.isdisjoint(row.queues)]
         agents = Agents(tuple(rows), more=more)
         capacity = QueueCapacity(head.tenant, queue, agents, limits)
@@ -196,24 +187,20 @@ class WhyReader:
     def _queue(self, head: Head, settings: QueueSettings) -> Queue:
         """The queue of a job, without names of another tenant's operators."""
         declared = self.threads.get(head.queue, MAX_THREADS)  # joblane.toml may have it no more
-        named = self.tenants.get(head.queue, ())
+        named = self.rules.tenants.get(head.queue, ())
         view = settings_view(settings, declared, head.tenant, named)
-        to = None if head.ended else self.retired.get(head.queue)
+        to = None if head.ended else self.rules.retired.get(head.queue)
         return Queue(
             settings=UNSET if settings is UNSET else replace(settings, changed_by=view.changed_by),
             threads=declared,
-            maxima=self.maxima.get(head.queue, ()),
-            declared=head.queue in open_queues(self.tenants, head.tenant),
-            gone=head.queue not in self.tenants,
+            maxima=self.rules.maxima.get(head.queue, ()),
+            declared=head.queue in self.rules.open_to(head.tenant),
+            gone=head.queue not in self.rules.tenants,
             moves_to=to,
-            misfit=None if to is None else self._misfit(head, to),
+            misfit=None if to is None else self.rules.why_not(head.tenant, to, head.spec),
             next_move_ms=None if to is None else self._next_move_ms(head.queue, to),
             may_change=view.may_change,
         )
-
-    def _misfit(self, head: Head, to: str) -> str | None:
-        limits = (self.maxima, self.without_host_network)
-        return why_not_in(to, head.tenant, head.spec, self.tenants, *limits)
 
     def _next_move_ms(self, queue: str, to: str) -> int | None:
         """When the jobs of a retired queue are looked at next; None: soon."""

@@ -15,7 +15,7 @@ What the other queue does not take stays, and runs where it is. `why` says so of
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -23,17 +23,16 @@ from typing import Final
 
 from joblane.aws.job.jobs import JobStore
 from joblane.aws.queue.moves import QueueMoveStore
-from joblane.contract.problems import Invalid, TryAgain
+from joblane.contract.problems import Conflict, Invalid, TryAgain
 from joblane.errors import Changed, Unavailable
 from joblane.job.head import Head
+from joblane.job.edit import EDITABLE
 from joblane.job.moves import NotAllowed
-from joblane.queue.fit import why_not_in
-from joblane.queue.maxima import Maxima
 from joblane.queue.moves import QueueMove, after_page, begin
-from joblane.queue.retired import Retired
+from joblane.service.job.edit import Edits
 from joblane.service.job.operations import Gone
 from joblane.service.log import Log
-from joblane.state.lifecycle import State
+from joblane.service.queue.rules import QueueRules
 
 PAGE: Final = 100
 """Jobs per page: the maximum of one BatchGetItem."""
@@ -41,32 +40,17 @@ PAGE: Final = 100
 AT_ONCE: Final = 8
 """Threads that move the jobs of a page; each waits for AWS most of the time."""
 
-_WAITS: Final = frozenset(
-    {State.SCHEDULED, State.WAITING, State.PENDING, State.RETRY, State.BLOCKED}
-)
-
-Move = Callable[[Head, str, str, int], object]
-"""Moves a job to a queue, for a reason, at a Unix time in ms. Raises Invalid, NotAllowed, Gone,
-Changed and TryAgain."""
-
-
 @dataclass(frozen=True)
 class QueueMover:
     """Moves jobs of retired queues. A run may be repeated after a crash at any point."""
 
     jobs: JobStore
     moves: QueueMoveStore
-    move: Move
+    edits: Edits
     _: KW_ONLY
-    tenants: Mapping[str, Sequence[str]]
-    """Tenants that may use each queue; none listed means all."""
+    rules: QueueRules
     everyone: Sequence[str]
     """All tenants."""
-    retired: Retired
-    maxima: Mapping[str, tuple[Maxima, ...]]
-    """The most that a job of each queue may ask for, by fleet."""
-    without_host_network: Collection[str]
-    """Queues that have fleets, none of which allows the network `host`."""
     log: Log
     pool: Callable[[int], Executor] = ThreadPoolExecutor
     """Makes an executor of that many workers."""
@@ -78,12 +62,12 @@ class QueueMover:
         cannot be read.
         """
         done: Counter[str] = Counter()
-        moving = {queue: to for queue, to in self.retired.items() if to is not None}
+        moving = {queue: to for queue, to in self.rules.retired.items() if to is not None}
         if not moving:
             return done
         known = self.moves.read(moving)
         for queue, to in moving.items():
-            tenants = sorted(self.tenants[queue] or self.everyone)
+            tenants = sorted(self.rules.tenants[queue] or self.everyone)
             try:
                 move = begin(known.get(queue), to, tenants, now_ms)
                 done += self._queue(queue, move, tenants, now_ms, left_s)
@@ -116,14 +100,13 @@ class QueueMover:
 
     def _one(self, to: str, now_ms: int, head: Head) -> str:
         """Move one job. Returns the name of its count."""
-        limits = (self.maxima, self.without_host_network)
-        if why_not_in(to, head.tenant, head.spec, self.tenants, *limits) is not None:
+        if self.rules.why_not(head.tenant, to, head.spec) is not None:
             return "Kept"
         try:
-            self.move(head, to, f"queue {head.queue} is retired", now_ms)
+            self.edits.edit(head, {"queue": to}, f"queue {head.queue} is retired", now_ms)
         except Invalid:
             return "Kept"
-        except (NotAllowed, Gone, Changed):
+        except (NotAllowed, Gone, Conflict):
             return "Changed"  # it has started or ended meanwhile; if it waits again: the next pass
         except (Unavailable, TryAgain):
             self.log.exception("a job not moved", job_id=head.job_id, trace_id=head.trace_id)
@@ -137,4 +120,4 @@ def _moves(head: Head, queue: str) -> bool:
     One that only one agent may run is in that agent's inbox, which serves the queue until the agent
     is told otherwise.
     """
-    return head.queue == queue and head.state in _WAITS and head.assigned is None
+    return head.queue == queue and head.state in EDITABLE and head.assigned is None
