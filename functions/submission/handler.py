@@ -145,10 +145,7 @@ def build(
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     typed = cache(lambda: _make_typed(dynamodb, settings.types_table, monotonic))
     filters = tuple(QueueFilter(*each) for each in settings.filters)
-    queue_rules = QueueRules(
-        settings.queues, settings.retired, settings.maxima, settings.without_host_network
-    )
-    router = QueueRouter(queue_rules, settings.default_queue, filters, logger)
+    router = QueueRouter(_queue_rules(settings), settings.default_queue, filters, logger)
     notify = cache(lambda: _notify_rules(settings.notify)) if settings.notify != "{}" else None
     inputs = cache(lambda: _inputs(settings, s3, pool))
     outputs = cache(lambda: _outputs(settings, s3))
@@ -209,7 +206,7 @@ def build(
     operations = Operations(jobs, lanes, settings.retention, keyed, lambda: groups().restart)
     groups = cache(lambda: _groups(app, operations, deleter, (dynamodb, settings.jobs_table), pool))
     job_operation_routes(app, submitter, operations, deleter, groups)
-    edit_route(app, submitter.serving, lambda: _edits(jobs, queue_rules, operations, targets))
+    edit_route(app, submitter.serving, lambda: _edits(jobs, router.rules, operations, targets))
     group_routes(app, groups, limits)
     selected_jobs_routes(
         app,
@@ -223,6 +220,12 @@ def build(
     log_route(app, output)
     job_trail_route(app, trail)
     return app
+
+
+def _queue_rules(settings: Settings) -> QueueRules:
+    return QueueRules(
+        settings.queues, settings.retired, settings.maxima, settings.without_host_network
+    )
 
 
 def _make_typed(

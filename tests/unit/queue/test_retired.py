@@ -18,6 +18,7 @@ from tests.support.types import described, store_type
 
 RUN = {"command": ["true"]}
 
+STAYS = "is retired and takes no more jobs: name another queue, or none"
 MOVES = "is retired and takes no more jobs: its jobs move to queue default, so name that"
 
 
@@ -51,8 +52,7 @@ def _api(aws: Cloud) -> Api:
         ("old", f"{MOVES}; this tenant may use default"),
         (
             "older",
-            "is retired and takes no more jobs: name another queue, or none; this tenant may use "
-            "default",
+            f"{STAYS}; this tenant may use default",
         ),
         ("theirs", "is unknown; this tenant may use default"),
     ],

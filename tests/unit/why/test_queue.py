@@ -21,6 +21,8 @@ from tests.support.jobs import JOB
 from tests.support.requests import Api
 from tests.support.situations import NOW, OPEN, READY, job, waits
 
+MOST = "must be at most 4096, the most that a fleet of queue default gives"
+NO_HOST = "must be none or egress: no fleet of queue default allows host (allow_host_network)"
 GONE = replace(OPEN, gone=True)
 MOVES = replace(OPEN, moves_to="new")
 
@@ -103,14 +105,12 @@ def explained(aws: Cloud, job_id: str, **settings: str) -> dict[str, Any]:
         (
             {},
             {"resources": {"memory_mb": 8000}},
-            "resources.memory_mb must be at most 4096, the most that a fleet of queue default "
-            "gives",
+            f"resources.memory_mb {MOST}",
         ),
         (
             {"JOBLANE_WITHOUT_HOST_NETWORK": '["default"]'},
             {"network": "host"},
-            "network must be none or egress: no fleet of queue default allows host "
-            "(allow_host_network)",
+            f"network {NO_HOST}",
         ),
     ],
 )

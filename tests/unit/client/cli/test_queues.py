@@ -59,6 +59,7 @@ def lane(name: str, visible: int, oldest_s: int | None = None) -> dict[str, Any]
     }
 
 
+MOVING = "takes no more jobs; those that wait move to queue new"
 QUEUE: dict[str, Any] = {
     "name": "default",
     "lanes": [lane("high", 1), lane("default", 20, 185), lane("low", 0)],
@@ -103,13 +104,11 @@ def test_one_queue_is_shown_in_full(api: FakeApi, joblane: Joblane) -> None:
         ({"moves_to": None, "move": None}, "takes no more jobs; those that it has run"),
         (
             {"moves_to": "new", "move": None},
-            "takes no more jobs; those that wait move to queue new, from about a minute after the "
-            "deployment",
+            f"{MOVING}, from about a minute after the deployment",
         ),
         (
             {"moves_to": "new", "move": {"moved": 2, "kept": 0, "ended_at": None, "next_at": None}},
-            "takes no more jobs; those that wait move to queue new\nmoves        2 moved; a pass goes "
-            "on",
+            f"{MOVING}\nmoves        2 moved; a pass goes on",
         ),
     ],
 )

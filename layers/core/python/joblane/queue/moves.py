@@ -31,7 +31,7 @@ class QueueMove:
     passes: int = 0
     """Passes that have ended since one in which a move failed."""
     moved: int = 0
-    """Jobs that have moved, in all passes; those of a page that a crash interrupted are left out."""
+    """Jobs that have moved, in all passes, without those of a page that a crash interrupted."""
     kept: int = 0
     """Jobs that the other queue does not take, in this or the last pass."""
     failed: int = 0

@@ -122,9 +122,7 @@ def choose(
     return ChosenQueue(None, None, not_true)
 
 
-Verdict = Literal[
-    "takes", "not_allowed", "retired", "false", "error", "not_reached", "no_filter"
-]
+Verdict = Literal["takes", "not_allowed", "retired", "false", "error", "not_reached", "no_filter"]
 
 
 class Considered(NamedTuple):

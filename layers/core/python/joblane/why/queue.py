@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from joblane.formats.times import rfc3339
-from joblane.job.offers import offers
+from joblane.queue.gone import ways_out
 from joblane.state.lifecycle import State
 from joblane.why.reason import Reason
 from joblane.why.situation import Situation
@@ -30,7 +30,7 @@ def explain_gone(s: Situation) -> Iterator[Reason]:
         f"queue {name} is gone, joblane.toml has it no more: {then} until it is moved to another "
         f"queue, or the queue is back and its messages are sent again (joblane requeue {name})",
         {"queue": name},
-        _ways_out(s),
+        ways_out(s.head),
     )
 
 
@@ -44,7 +44,7 @@ def explain_retired(s: Situation) -> Iterator[Reason]:
     if queue.misfit is not None:
         text += f", which does not take this one: {queue.misfit}; it stays and runs where it is"
     elif due_ms is not None and due_ms > s.now_ms:
-        text += f"; if it has not started before, it moves when all are looked at again, from "
+        text += "; if it has not started before, it moves when all are looked at again, from "
         text += at(due_ms, s.now_ms)
     else:
         text += "; it moves within minutes, unless it starts before"
@@ -57,15 +57,5 @@ def explain_retired(s: Situation) -> Iterator[Reason]:
             "misfit": queue.misfit,
             "next_at": None if due_ms is None else rfc3339(due_ms),
         },
-        () if queue.misfit is None else _ways_out(s),
+        () if queue.misfit is None else ways_out(s.head),
     )
-
-
-def _ways_out(s: Situation) -> tuple[str, ...]:
-    """The commands that take the job out of its queue, of those that the API takes now."""
-    may = offers(s.head, s.now_ms)
-    commands = (
-        ("edit", f"joblane edit {s.head.job_id} --queue NAME"),
-        ("cancel", f"joblane cancel {s.head.job_id}"),
-    )
-    return tuple(command for name, command in commands if name in may)

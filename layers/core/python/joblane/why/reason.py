@@ -102,8 +102,8 @@ KINDS: Mapping[Code, Kind] = {
         ("queue",),
     ),
     "queue_retired": Kind(
-        "The queue is retired, and its waiting jobs move to another one. `misfit` says why that one "
-        "does not take this job, which then stays.",
+        "The queue is retired, and its waiting jobs move to another one. `misfit` says why that "
+        "one does not take this job, which then stays.",
         ("queue", "moves_to", "misfit", "next_at"),
     ),
     "thread_limit": Kind(

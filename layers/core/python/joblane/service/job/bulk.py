@@ -15,7 +15,7 @@ from joblane.job.head import Head
 from joblane.job.message import is_id
 from joblane.job.moves import NotAllowed
 from joblane.queue.access import open_queues
-from joblane.queue.gone import what_to_do
+from joblane.queue.gone import why_gone
 from joblane.service.deployment.limit_check import LimitCheck
 from joblane.service.job.operations import Gone, Operations
 from joblane.service.job.wake_up import renewal_delay_s, send_wake_ups
@@ -139,7 +139,7 @@ class BulkOperations:
         ]
         lost = send_wake_ups(self.lanes, due)
         refused = dict.fromkeys(lost.refused, "SQS did not accept its message; try again")
-        refused |= {h.job_id: what_to_do(h.job_id, h.queue) for h, _ in due if h.job_id in lost.gone}
+        refused |= {h.job_id: why_gone(h) for h, _ in due if h.job_id in lost.gone}
         return BulkResult(
             examined=len(examined),
             done=len(due) - len(refused),

@@ -113,8 +113,8 @@ class Submitter:
         A request that has made a group and was interrupted goes on with it when it is repeated.
 
         Raises LimitReached over a limit of the tenant, before anything that the submission may make
-        slow; Invalid, also for a queue that is gone; KeyReused and Conflict for `key`, Conflict if the job's key is full;
-        TryAgain if it changes on every try.
+        slow; Invalid, also for a queue that is gone; KeyReused and Conflict for `key`, Conflict if
+        the job's key is full; TryAgain if it changes on every try.
         """
         now_ms = self.now_ms()
         if (closed := self.limits.explain_closed(by.tenant)) is not None and not (

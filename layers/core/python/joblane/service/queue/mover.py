@@ -25,8 +25,8 @@ from joblane.aws.job.jobs import JobStore
 from joblane.aws.queue.moves import QueueMoveStore
 from joblane.contract.problems import Conflict, Invalid, TryAgain
 from joblane.errors import Changed, Unavailable
-from joblane.job.head import Head
 from joblane.job.edit import EDITABLE
+from joblane.job.head import Head
 from joblane.job.moves import NotAllowed
 from joblane.queue.moves import QueueMove, after_page, begin
 from joblane.service.job.edit import Edits
@@ -39,6 +39,7 @@ PAGE: Final = 100
 
 AT_ONCE: Final = 8
 """Threads that move the jobs of a page; each waits for AWS most of the time."""
+
 
 @dataclass(frozen=True)
 class QueueMover:
