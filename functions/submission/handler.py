@@ -198,6 +198,7 @@ def build(
         results,
         queue_settings,
         agents,
+        settings.queues,
         clock,
     )
     search = JobSearch(jobs, agents, clock, pool)

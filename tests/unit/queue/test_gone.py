@@ -65,6 +65,9 @@ def test_its_jobs_can_be_listed(aws: Cloud, before: Api):
     unmake_lanes(aws, "old")
     code, page = api_of(aws, submission)("GET", "/v1/jobs", query={"queue": "old"})
     assert (200, [job_id]) == (code, [entry["id"] for entry in page["entries"]])
+    gone = f"queue old is gone, joblane.toml has it no more: joblane why {job_id}"
+    _, job = api_of(aws, submission)("GET", f"/v1/jobs/{job_id}")
+    assert [gone, gone] == [page["entries"][0]["reason"], job["reason"]]
 
 
 def test_why_says_that_it_is_gone_and_which_commands_help(aws: Cloud, before: Api):

@@ -117,7 +117,7 @@ def test_all_tenants_of_the_queue_are_walked_and_no_others(aws: Cloud):
     ],
 )
 def test_what_the_other_queue_does_not_take_stays_and_is_counted(
-    aws: Cloud, fields: dict[str, Any], settings: dict[str, str]
+    aws: Cloud, fields: dict[str, Any], settings: dict[str, Any]
 ):
     put(aws, 0, **fields)
     found = tick(aws.clients, **settings)

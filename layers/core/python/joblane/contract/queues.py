@@ -89,6 +89,15 @@ def explain(job: Job, settings: QueueSettings) -> Job:
     return job.model_copy(update={"reason": reason})
 
 
+def explain_gone(job: Job) -> Job:
+    """Give a job that cannot start as joblane.toml has its queue no more this reason."""
+    if job.state not in {State.PENDING, State.RETRY}:
+        return job
+    gone = f"queue {job.queue} is gone, joblane.toml has it no more: joblane why {job.id}"
+    reason = gone if job.state is State.PENDING else f"{job.reason}; {gone}"
+    return job.model_copy(update={"reason": reason})
+
+
 class Count(View):
     """Number of jobs and of their work items."""
 
