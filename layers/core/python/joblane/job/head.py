@@ -138,8 +138,9 @@ class Head:
     spec_of: str | None = None
     """Id of the job whose DATA item has the submission; None for its own."""
     edit: int = 0
-    """How often it was edited; a message of an earlier edit does not start it. Members of a group
-    have that of the group at their start, and their messages."""
+    """How often its submission was changed, by edits and by restarts with another version of its
+    type; a message of an earlier edit does not start it. Members of a group have that of the group
+    at their start, and their messages."""
 
     @property
     def trace(self) -> TraceContext:
