@@ -31,6 +31,7 @@ from joblane.contract.principal import AnyAccess
 from joblane.deployment.limits import Limits
 from joblane.http.application import Application
 from joblane.http.audit_routes import job_trail_route
+from joblane.http.edit_route import edit_route
 from joblane.http.group_routes import group_routes
 from joblane.http.job_routes import job_operation_routes, job_routes, selected_jobs_routes
 from joblane.http.log_routes import log_route
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from joblane.service.files.input_check import InputCheck
     from joblane.service.group.groups import Groups
     from joblane.service.job.delete_selected import SelectedDeletion
+    from joblane.service.job.edit import Edits
     from joblane.service.job.selected_jobs import SelectedJobs
     from joblane.service.target.targets import Targets
     from joblane.service.typed.admission import TypedAdmission
@@ -201,9 +203,9 @@ def build(
     job_routes(app, submitter, search, views)
     deleter = JobDeleter(jobs, payloads, results, store, outputs, keys, trail, clock)
     operations = Operations(jobs, lanes, settings.retention, keyed, lambda: groups().restart)
-    table = settings.jobs_table
-    groups = cache(lambda: _groups(app, operations, deleter, (dynamodb, table), pool))
+    groups = cache(lambda: _groups(app, operations, deleter, (dynamodb, settings.jobs_table), pool))
     job_operation_routes(app, submitter, operations, deleter, groups)
+    edit_route(app, submitter.serving, lambda: _edits(jobs, admission, operations, targets))
     group_routes(app, groups, limits)
     selected_jobs_routes(
         app,
@@ -254,6 +256,15 @@ def _outputs(settings: Settings, s3: "Callable[[], S3Client]") -> "OutputFileSto
     from joblane.aws.files.output_store import OutputFileStore
 
     return OutputFileStore(s3, settings.bucket)
+
+
+def _edits(
+    jobs: KeyedJobs, admission: Admission, operations: Operations, targets: "Callable[[], Targets]"
+) -> "Edits":
+    # Few jobs are edited.
+    from joblane.service.job.edit import Edits
+
+    return Edits(jobs, admission, operations, targets)
 
 
 def _make_selected(

@@ -25,6 +25,7 @@ SUBMISSIONS = {"POST /v1/jobs", "POST /v1/jobs/batch"}
 """What needs no record: who submitted a job stands in its head."""
 
 BODIES = {
+    "PATCH /v1/jobs/{job_id}": {"priority": "low"},
     "PUT /v1/queues/{queue}/settings": {
         "run_jobs": False,
         "threads": None,

@@ -19,7 +19,7 @@ from joblane.service.job.requeue import PAGE
 from joblane.state.lifecycle import Event, Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import NAME, PREFIX, Cloud, configure
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 from tests.support.meter import Meter
 
 NOW = 1_800_000_000.0
@@ -54,7 +54,7 @@ def test_a_job_whose_time_has_come_is_sent_to_its_lane_once(aws: Cloud):
     head = aws.job(JOB)
     assert (State.PENDING, None, None) == (head.state, head.wake_at_ms, head.next_at_ms)
     assert "its run_at has come; waits in lane default" in head.timeline[-1].reason
-    assert [{"v": 1, "job_id": JOB, "tenant": "acme", "memory_mb": 512}] == bodies(aws)
+    assert [json.loads(named(JOB).encode())] == bodies(aws)
     assert {} == run(aws, NOW + 60)
     assert [] == bodies(aws)
 
@@ -72,7 +72,7 @@ def test_a_woken_job_still_has_its_deadline(aws: Cloud):
 @pytest.mark.parametrize("state", [State.RETRY, State.PENDING])
 def test_a_job_between_attempts_expires(aws: Cloud, state: State):
     put(aws, deadline=rfc3339(NOW_MS))
-    head = aws.jobs.claim(JOB, "agent-1", NOW_MS - 5_000)
+    head = aws.jobs.claim(named(JOB), "agent-1", NOW_MS - 5_000)
     step = Step(state, NOW_MS - 4_000, 1, "exit code 1")
     aws.jobs.settle(head, step, AttemptFacts(Outcome.FAILED, next_at_ms=NOW_MS + 9_000))
     assert {"Expired": 1} == run(aws)
@@ -81,7 +81,7 @@ def test_a_job_between_attempts_expires(aws: Cloud, state: State):
 
 def test_a_blocked_job_expires(aws: Cloud):
     put(aws, deadline=rfc3339(NOW_MS))
-    head = aws.jobs.claim(JOB, "agent-1", NOW_MS - 5_000)
+    head = aws.jobs.claim(named(JOB), "agent-1", NOW_MS - 5_000)
     step = Step(State.BLOCKED, NOW_MS - 4_000, 0, "exit code 75")
     aws.jobs.block(head, step, "app:x", AttemptFacts(Outcome.BLOCKED))
     assert {"Expired": 1} == run(aws)
@@ -93,7 +93,7 @@ def test_an_agent_is_told_of_the_deadline_of_what_it_runs(aws: Cloud, *, gone: b
     if not gone:
         aws.clients.make("sqs").create_queue(QueueName=inbox_name(NAME, "agent-1"))
     put(aws, deadline=rfc3339(NOW_MS))
-    aws.jobs.claim(JOB, "agent-1", NOW_MS - 5_000)
+    aws.jobs.claim(named(JOB), "agent-1", NOW_MS - 5_000)
     assert {"StopRequested": 1} == run(aws)
     head = aws.job(JOB)
     assert (State.ACTIVE, None) == (head.state, head.wake_at_ms)
@@ -106,7 +106,7 @@ def test_an_agent_is_told_of_the_deadline_of_what_it_runs(aws: Cloud, *, gone: b
 
 def test_a_job_that_was_asked_to_end_before_its_deadline_is_not_asked_for_ever(aws: Cloud):
     put(aws, deadline=rfc3339(NOW_MS))
-    aws.jobs.claim(JOB, "agent-1", NOW_MS - 5_000)
+    aws.jobs.claim(named(JOB), "agent-1", NOW_MS - 5_000)
     aws.jobs.request_cancel(JOB, "cancelled by somebody")
     assert {"StopRequested": 1} == run(aws)
     assert "cancelled by somebody" == aws.job(JOB).cancel_requested
@@ -116,7 +116,7 @@ def test_a_job_that_was_asked_to_end_before_its_deadline_is_not_asked_for_ever(a
 def put_replay(aws: Cloud) -> None:
     """A job whose replay died before its message was sent."""
     put(aws)
-    head = aws.jobs.claim(JOB, "agent-1", NOW_MS - 5_000)
+    head = aws.jobs.claim(named(JOB), "agent-1", NOW_MS - 5_000)
     dead = aws.jobs.settle(
         head, Step(State.DEAD, NOW_MS - 4_000, 1, "exit code 1"), AttemptFacts(Outcome.FAILED)
     )
@@ -132,7 +132,7 @@ def test_a_replay_that_died_before_its_message_is_finished(aws: Cloud):
 
 def test_a_row_of_a_job_that_started_meanwhile_rests(aws: Cloud):
     put_replay(aws)
-    aws.jobs.claim(JOB, "agent-1", NOW_MS)
+    aws.jobs.claim(named(JOB), "agent-1", NOW_MS)
     assert {"Rearmed": 1} == run(aws)
     assert [] == bodies(aws)
     assert {} == run(aws, NOW + 60)

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from functions.submission.handler import Settings, build
 from joblane.job.spec import MAX_BODY_BYTES
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, PREFIX, Cloud, configure
+from tests.support.jobs import named
 from tests.support.requests import REQUEST_ID, Api
 
 
@@ -48,8 +49,7 @@ def test_a_job_is_stored_and_its_message_sent(aws: Cloud, api: Api):
     )
     assert "waits in lane default" in job["reason"]
     (message,) = messages(aws)
-    said = {"v": 1, "job_id": job["id"], "tenant": "acme", "memory_mb": 512}
-    assert said == json.loads(message["Body"])
+    assert named(job["id"]).encode() == message["Body"]
     assert "acme" == message["Attributes"]["MessageGroupId"]
     assert ("accepted", None, None) == (
         job.pop("admission"),

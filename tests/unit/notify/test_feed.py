@@ -24,6 +24,7 @@ from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, PREFIX, co
 from tests.support.crash_points import Killed, Process
 from tests.support.fleet import beat
 from tests.support.inline_calls import Inline
+from tests.support.jobs import named
 from tests.support.keyed import NOW, NOW_MS, Deployed
 from tests.support.meter import Meter
 from tests.support.requests import REQUEST_ID, Api
@@ -53,7 +54,7 @@ def rows(at: Deployed) -> Iterator[dict[str, Any]]:
 
 def run(jobs: JobStore, job_id: str, agent: str = "i-0123456789abcdef0") -> None:
     """An agent runs a job to its end."""
-    head = jobs.claim(job_id, agent, NOW_MS + 100)
+    head = jobs.claim(named(job_id), agent, NOW_MS + 100)
     step = Step(State.COMPLETED, NOW_MS + 200, head.attempt, "exit code 0 after 0.1 s")
     jobs.settle(head, step, AttemptFacts(Outcome.SUCCEEDED, expires_at=int(NOW) + 999))
 
@@ -274,7 +275,7 @@ def test_nothing_that_a_job_runs_with_or_leaves_is_in_a_feed(at: Deployed):
         "notify": {"url": f"https://a.example/{word}"},
     }
     job_id = api_of(at.aws.clients, "jobs")("POST", "/v1/jobs", body)[1]["id"]
-    head = at.aws.jobs.claim(job_id, "i-0123456789abcdef0", NOW_MS + 100)
+    head = at.aws.jobs.claim(named(job_id), "i-0123456789abcdef0", NOW_MS + 100)
     step = Step(State.COMPLETED, NOW_MS + 200, head.attempt, "exit code 0 after 0.1 s")
     facts = AttemptFacts(Outcome.SUCCEEDED, exit_code=0, result=f'"{word}"')
     at.aws.jobs.settle(head, step, facts)

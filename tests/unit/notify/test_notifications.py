@@ -21,7 +21,7 @@ from joblane.state.lifecycle import Event, Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import FUNCTION_ENVIRONMENT, JOBS_TOPIC, NAME, PREFIX
 from tests.support.job_stream import Stream
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 from tests.support.keyed import ALTERNATE, NOW, NOW_MS, Deployed
 from tests.support.keys import job, put_keyed, stored
 
@@ -45,7 +45,7 @@ def deliver_and_take(at: Deployed) -> list[Delivery]:
 def test_the_end_of_a_job_is_one_event_with_what_the_job_says(at: Deployed):
     put(at, name="nightly", labels={"team": "web"}, notify={"sns": JOBS_TOPIC})
     assert [] == deliver_and_take(at)
-    head = at.aws.jobs.claim(job("A"), "agent-1", NOW_MS + 5)
+    head = at.aws.jobs.claim(named(job("A")), "agent-1", NOW_MS + 5)
     facts = AttemptFacts(Outcome.FAILED, exit_code=3, expires_at=int(NOW) + 999)
     at.aws.jobs.settle(head, Step(State.DEAD, NOW_MS + 1234, 1, "exit code 3"), facts)
     (delivery,) = deliver_and_take(at)
@@ -107,7 +107,7 @@ def test_each_end_of_a_job_that_is_retried_has_an_id_of_its_own(at: Deployed):
     at.end("A", State.FAILED)
     head = at.head("A")
     at.aws.jobs.move(head, Event.RETRY, plan(head, Event.RETRY, NOW_MS + 7, "again"))
-    claimed = at.aws.jobs.claim(job("A"), "agent-1", NOW_MS + 8)
+    claimed = at.aws.jobs.claim(named(job("A")), "agent-1", NOW_MS + 8)
     step = Step(State.FAILED, NOW_MS + 9, claimed.attempt, "exit code 65")
     at.aws.jobs.settle(claimed, step, AttemptFacts(Outcome.PERMANENT))
     events = [delivery.event for delivery in deliver_and_take(at)]
@@ -117,7 +117,7 @@ def test_each_end_of_a_job_that_is_retried_has_an_id_of_its_own(at: Deployed):
 
 def test_a_blocked_job_is_an_event_with_its_condition(at: Deployed):
     put(at)
-    head = at.aws.jobs.claim(job("A"), "agent-1", NOW_MS)
+    head = at.aws.jobs.claim(named(job("A")), "agent-1", NOW_MS)
     step = Step(State.BLOCKED, NOW_MS, 1, "waits for app:acme/billing")
     at.aws.jobs.block(head, step, "app:acme/billing", AttemptFacts(Outcome.BLOCKED))
     (delivery,) = deliver_and_take(at)
@@ -267,7 +267,7 @@ def test_changes_from_before_the_mapping_are_notified_about_for_a_quarter_of_an_
     """The mapping is made at `NOW`."""
     is_written, ended_s, read_s, told = case
     put(at)
-    head = at.aws.jobs.claim(job("A"), "agent-1", NOW_MS - 9_000)
+    head = at.aws.jobs.claim(named(job("A")), "agent-1", NOW_MS - 9_000)
     step = Step(State.COMPLETED, NOW_MS + 1000 * ended_s, 1, "exit code 0")
     at.aws.jobs.settle(head, step, AttemptFacts(Outcome.SUCCEEDED, expires_at=int(NOW) + 999))
     if is_written:

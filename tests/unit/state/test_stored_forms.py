@@ -147,8 +147,12 @@ LIMITED = DESCRIPTOR.model_copy(
 )
 
 FORMS = [
-    Form("submission", SPEC, lambda it: read_spec(later(encode_spec(it)))),
-    Form("submission of a group", BROADCAST, lambda it: read_spec(later(encode_spec(it)))),
+    Form("submission", SPEC, lambda it: read_spec(later(encode_spec(it)), "default/default")),
+    Form(
+        "submission of a group",
+        BROADCAST,
+        lambda it: read_spec(later(encode_spec(it)), "default/default"),
+    ),
     Form("row of a job", head(), row_again),
     Form(
         "row of a job in S3",
@@ -157,7 +161,9 @@ FORMS = [
     ),
     Form(
         "message",
-        Message(job_id=JOB, tenant="acme", memory_mb=64, caller_trace=TRACE, queue="default"),
+        Message(
+            job_id=JOB, tenant="acme", memory_mb=64, caller_trace=TRACE, lane="default/default"
+        ),
         lambda it: Message.decode(later(it.encode())),
     ),
     Form(

@@ -23,6 +23,7 @@ Action = Literal[
     "delete-jobs",
     "dismiss",
     "drain",
+    "edit",
     "hide",
     "push-type",
     "remove-type",

@@ -178,7 +178,9 @@ class Application:
         told = (
             body.for_trail()
             if isinstance(body, LongBody)
-            else body.model_dump(mode="json", exclude={"reason", *route.unrecorded})
+            else body.model_dump(
+                mode="json", exclude={"reason", *route.unrecorded}, exclude_unset=True
+            )
         )
         record = replace(
             self._record(route.action, target),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from joblane.audit.records import Who
-from joblane.deployment.names import Lane
+from joblane.deployment.names import Lane, LanePath, lane_path
 from joblane.formats.times import unix_ms
 from joblane.job.fields import json_bytes
 from joblane.job.spec import LISTED_CHARS, Submission
@@ -30,9 +30,9 @@ if TYPE_CHECKING:  # most jobs are in no group and leave no files
 _Entry = TypeVar("_Entry")
 
 INLINE_SPEC_BYTES = 340
-"""Longest submission stored in the head, together with the id of its request (23 bytes), a trace
-context that came with it (66 bytes, and its `tracestate`), and what it tells (12). The rest of an
-ended job's head takes about 450 bytes (tests/unit/job/test_cost.py), 130 more with cgroup
+"""Longest submission stored in the head, together with its lane, the id of its request (23 bytes),
+a trace context that came with it (66 bytes, and its `tracestate`), and what it tells (12). The rest
+of an ended job's head takes about 450 bytes (tests/unit/job/test_cost.py), 130 more with cgroup
 accounting and 50 more for a person who submitted it, which leaves room for longer reasons."""
 
 TARGET_BYTES = 125
@@ -139,6 +139,9 @@ class Head:
     events: EventScope | None = None
     """Which events its tenant's feed on the event bus has: those of the job, or of a group and its
     members; None for none."""
+    edit: int = 0
+    """How often it was edited; a message of an earlier edit does not start it. Members of a group
+    have that of the group at their start, and their messages."""
 
     @property
     def trace(self) -> TraceContext:
@@ -166,6 +169,11 @@ class Head:
     def lane(self) -> Lane:
         """Its lane in that queue."""
         return self.spec.priority
+
+    @property
+    def lane_path(self) -> LanePath:
+        """The lane that its message is in."""
+        return lane_path(self.queue, self.lane)
 
     @property
     def ended(self) -> bool:

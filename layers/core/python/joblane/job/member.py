@@ -36,5 +36,6 @@ def member_job(parent: Head, index: int, agent: str, now_ms: int, *, inline: boo
         # Only for its events: the group's row has it for everybody else.
         request_id=parent.request_id if parent.events == "members" else None,
         events="jobs" if parent.events == "members" else None,
+        edit=parent.edit,
     )
     return replace(job, timeline=(Step(State.PENDING, now_ms, 0, waits(job)),))

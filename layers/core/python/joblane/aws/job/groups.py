@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from joblane.aws.job.group_items import group_value, roster_key, roster_row
-from joblane.aws.job.items import DATA, change, from_row, key, to_row
+from joblane.aws.job.items import change, data_key, from_row, key, to_row
 from joblane.aws.job.jobs import JobStore
 from joblane.aws.job.table import Refused, WriteCondition
 from joblane.aws.table import ConditionFailed, Row, TransactionRefused
@@ -133,14 +133,14 @@ class GroupStore(JobStore):
                 return
             raise _changed() from failure
         if "spec" not in gone:
-            self._table.delete(key(seen.job_id, DATA))
+            self._table.delete(data_key(gone))
 
 
 def _changed() -> Changed:
     return Changed("the group is being changed by other requests; try again")
 
 
-_SOME_SPEC = {"command": ["-"], "queue": "default"}
+_SOME_SPEC = {"command": ["-"]}
 """Stands for a submission that is not read."""
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from joblane.audit.records import Who
 from joblane.aws.table import Item, Row, decode, encode
+from joblane.deployment.names import LanePath, parse_lane_path
 from joblane.job.fields import STORED
 from joblane.job.head import INLINE_SPEC_BYTES, TARGET_BYTES, Head, PayloadObject
 from joblane.job.spec import OF_A_GROUP, TARGETING, Submission
@@ -60,6 +61,8 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         # A member of a group is not in its tenant's list: the index has no item for it.
         "tenant" if head.member_of is None else "of": head.tenant,
         "state": head.state,
+        "lane": head.lane_path,
+        "edit": head.edit or None,
         "epoch": head.epoch,
         "attempt": head.attempt,
         "timeline": [step.encode() for step in head.timeline],
@@ -124,18 +127,20 @@ def trace_values(caller: TraceContext | None) -> Row:
 
 
 def encode_spec(spec: Submission) -> str:
-    """A submission's JSON as it is stored.
+    """A submission's JSON as it is stored, without its queue and lane: the row has them.
 
     The submission of a member, which has no target, is stored without its reply timeout: that is
     an attribute of its row, because members may share the submission of their group.
     """
-    left_out = {"reply_timeout_s"} if spec.target is None else None
+    left_out = {"queue", "priority"} | ({"reply_timeout_s"} if spec.target is None else set())
     return spec.model_dump_json(exclude_defaults=True, exclude=left_out)
 
 
-def read_spec(stored: str | bytes) -> Submission:
+def read_spec(stored: str | bytes, path: LanePath) -> Submission:
     """Inverse of `encode_spec`; fields that this version does not know are ignored."""
-    return Submission.model_validate_json(stored, extra="ignore", context=STORED)
+    spec = Submission.model_validate_json(stored, extra="ignore", context=STORED)
+    queue, lane = parse_lane_path(path)
+    return spec.model_copy(update={"queue": queue, "priority": lane})
 
 
 def spec_of_member(spec: Submission, reply_timeout_s: float | None) -> Submission:
@@ -147,7 +152,8 @@ def is_inline(head: Head) -> bool:
     """Whether a new job has its submission in its head, and not in DATA or S3."""
     if head.payload is not None:
         return False
-    spec, beside = encode_spec(head.spec), trace_values(head.caller_trace) | _told_values(head)
+    spec, own = encode_spec(head.spec), {"lane": head.lane_path, **_told_values(head)}
+    beside = {**own, **trace_values(head.caller_trace)}
     size = len(spec.encode()) + sum(len(name) + len(text) for name, text in beside.items())
     return size <= INLINE_SPEC_BYTES - (TARGET_BYTES if head.spec.target is not None else 0)
 
@@ -158,7 +164,7 @@ def _beside_data(head: Head) -> Row:
     The stream is read for counts and notifications, and a group for its progress.
     """
     spec = head.spec
-    found: Row = {"queue": head.queue, "items": spec.items if spec.items != 1 else None}
+    found: Row = {"items": spec.items if spec.items != 1 else None}
     if spec.notify is not None and _notifies(head):
         found[NOTIFY] = spec.notify.model_dump_json(exclude_defaults=True)
     if head.group is not None:
@@ -185,9 +191,20 @@ def change(before: Head, after: Head) -> tuple[Row, list[str]]:
     return sets, sorted(old.keys() - new.keys())
 
 
+def change_whole(before: Head, after: Head) -> tuple[Row, list[str]]:
+    """`change` for a job whose submission changes as well; what is in DATA is written beside it."""
+    old, new = _whole_row(before), _whole_row(after)
+    sets = {n: v for n, v in new.items() if n != "timeline" and old.get(n) != v}
+    return sets, sorted(old.keys() - new.keys())
+
+
+def _whole_row(head: Head) -> Row:
+    return to_row(head, encode_spec(head.spec) if is_inline(head) else None)
+
+
 def to_data(head: Head, spec: str, expires_at: int) -> Row:
     """The DATA item: a submission's JSON, or its abridged JSON and where the whole is."""
-    row = {**key(head.job_id, DATA), "spec": spec, "expires_at": expires_at}
+    row = {**key(head.job_id, data_sk(head.edit)), "spec": spec, "expires_at": expires_at}
     return row if head.payload is None else row | asdict(head.payload)
 
 
@@ -236,12 +253,28 @@ def from_row(row: Row, data: Row) -> Head:
         spec_of=row.get("spec_of"),
         request_id=row.get("request"),
         events=read_events(row),
+        edit=edit_of(row),
     )
 
 
 def data_key(row: Row) -> Row:
     """Primary key of the item with the submission of a job whose row has none."""
-    return key(str(row.get("spec_of") or row["job_id"]), DATA)
+    return key(str(row.get("spec_of") or row["job_id"]), data_sk(edit_of(row)))
+
+
+def data_sk(edit: int) -> str:
+    """Sort key of the submission after so many edits, of which each writes another item."""
+    return f"{DATA}#{edit}" if edit else DATA
+
+
+def edit_of(row: Row) -> int:
+    """How often the job of a row was edited."""
+    return int(row.get("edit", 0))
+
+
+def queue_of(row: Row) -> str:
+    """The queue of a job's row."""
+    return parse_lane_path(row["lane"])[0]
 
 
 def read_events(row: Row) -> "EventScope | None":
@@ -312,7 +345,7 @@ def key_of(row: Row) -> KeyName | None:
 
 def _spec(stored: str, row: Row) -> Submission:
     """The submission of a job's row."""
-    spec = read_spec(stored)
+    spec = read_spec(stored, row["lane"])
     if member_of(row) is None:
         return spec
     return spec_of_member(spec, float(row["reply_timeout"]) if "reply_timeout" in row else None)

@@ -62,13 +62,11 @@ class Admission:
         """
         typed = self._admit_type(by.tenant, spec, now_ms, again=resubmit_of is not None)
         spec = spec if typed is None else typed.spec
-        self._check_secrets(by.tenant, spec)
-        self._check_conditions(by.tenant, spec)
-        queue = self.router.route(by, spec, now_ms)
-        self._check_fleets(queue, spec)
+        spec = spec.model_copy(update={"queue": self.router.route(by, spec, now_ms)})
+        self.check(by.tenant, spec)
         if spec.inputs or spec.stdin_file is not None:
             self.inputs().check(by.tenant, spec, now_ms)
-        spec = self._add_notify(by.tenant, spec.model_copy(update={"queue": queue}))
+        spec = self._add_notify(by.tenant, spec)
         if resubmit_of is None and is_broadcast(spec.target) and not _sets_retry(spec, typed):
             retry = spec.retry.model_copy(update={"max_attempts": 1})
             spec = spec.model_copy(update={"retry": retry})
@@ -84,6 +82,17 @@ class Admission:
             problem = f"must be within {PAYLOAD_START_DAYS} days for a job that is stored in S3, "
             raise wrong("run_at", f"{problem}one of more than {MAX_DATA_BYTES} bytes")
         return head
+
+    def check(self, tenant: str, spec: Submission) -> None:
+        """Check a submission that has its queue against what the deployment allows now.
+
+        Raises Invalid naming the field: of a queue that the tenant may not use, more than its
+        fleets give, and others' conditions and secrets.
+        """
+        self._check_secrets(tenant, spec)
+        self._check_conditions(tenant, spec)
+        self.router.require(tenant, spec.queue or "")
+        self.check_fleets(spec)
 
     def _admit_type(
         self, tenant: str, spec: Submission, now_ms: int, *, again: bool
@@ -109,8 +118,12 @@ class Admission:
             raise wrong(*refusal)
         return spec
 
-    def _check_fleets(self, queue: str, spec: Submission) -> None:
-        """Refuse what no fleet of the queue gives; a target may name an agent of no fleet."""
+    def check_fleets(self, spec: Submission) -> None:
+        """Refuse what no fleet of the queue gives; a target may name an agent of no fleet.
+
+        Raises Invalid naming the field.
+        """
+        queue = spec.queue or ""
         if spec.network == "host" and spec.target in {None, ANY}:
             self._check_host_network(queue)
         if (found := excess(spec.resources, self.maxima.get(queue, ()))) is not None:

@@ -1,7 +1,7 @@
 """Wake-up messages: when a job gets one, and sending it to the job's lane.
 
 A message only names a job; the table says what to do with it. So a second message is harmless:
-its receiver finds the job claimed or ended, and deletes it.
+its receiver finds the job claimed or ended, or edited since, and deletes it.
 """
 
 import math
@@ -15,7 +15,6 @@ from joblane.state.lifecycle import State
 
 if TYPE_CHECKING:  # the functions of the API do not load the module
     from joblane.deployment.names import Lane
-    from joblane.job.blocked import WaitingJob
 
 _SENT = frozenset({State.PENDING, State.RETRY, State.SCHEDULED})
 _HELD = frozenset({State.ACTIVE, State.BLOCKED})
@@ -50,19 +49,19 @@ def renewal_delay_s(head: Head, now_ms: int) -> int | None:
     return min(max(0, math.ceil(((head.next_at_ms or 0) - now_ms) / 1000)), MAX_DELAY_S)
 
 
-def wake_up_message(job: "Head | WaitingJob") -> Message:
+def wake_up_message(job: Head) -> Message:
     """The message of a job."""
-    memory_mb = job.spec.resources.memory if isinstance(job, Head) else job.memory_mb
     return Message(
         job_id=job.job_id,
         tenant=job.tenant,
-        memory_mb=memory_mb,
+        lane=job.lane_path,
+        edit=job.edit,
+        memory_mb=job.spec.resources.memory,
         caller_trace=job.caller_trace,
-        queue=None if job.assigned is None else job.queue,
     )
 
 
-def send_wake_up(lanes: Lanes, job: "Head | WaitingJob", delay_s: int = 0) -> None:
+def send_wake_up(lanes: Lanes, job: Head, delay_s: int = 0) -> None:
     """Send one job's message: to its lane, or to the inbox of the only agent that may run it.
 
     An agent without an inbox is gone: the job fails when it has not replied in time.

@@ -17,7 +17,7 @@ quarter of an hour: those may have come while there was no mapping.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from joblane.aws.job.items import from_row
@@ -115,9 +115,7 @@ class Notifications:
         head = self.jobs.head_of_image(change.row)
         if head is not None:
             return head
-        head = from_row(change.row, _SOME_SPEC)
-        spec = head.spec.model_copy(update={"queue": change.row.get("queue")})
-        return replace(head, spec=spec)
+        return from_row(change.row, _SOME_SPEC)
 
 
 def _group(event: JobEvent) -> str:
