@@ -284,3 +284,25 @@ def test_nothing_that_a_job_runs_with_or_leaves_is_in_a_feed(at: Deployed):
     details = [entry["Detail"] for request in entries for entry in request]
     assert 3 == len(details)
     assert word not in "".join(details)
+
+
+def test_an_edit_is_no_event_and_what_a_job_tells_stays(at: Deployed):
+    """The submission moves out of the row by it."""
+    api = api_of(at.aws.clients, "jobs")
+    notify = {"eventbridge": True, "on": ["started"]}
+    body = {"command": ["true"], "notify": notify}
+    job_id = api("POST", "/v1/jobs", body)[1]["id"]
+    at.deliver()
+    take_deliveries(at.messages, QUEUE)
+    labels = {f"label-{n}": "x" * 60 for n in range(8)}
+    status, job = api("PATCH", f"/v1/jobs/{job_id}", {"labels": labels, "priority": "high"})
+    assert (200, labels) == (status, job["labels"])
+    at.deliver()
+    assert [] == take_deliveries(at.messages, QUEUE)
+    at.aws.jobs.claim(named(job_id, "default/high", 1), "i-0123456789abcdef0", NOW_MS + 100)
+    at.deliver()
+    asked, fed = told_by(at.messages, QUEUE)
+    assert asked == fed
+    assert [("job.started", labels, REQUEST_ID)] == [
+        (event.event, event.labels, event.request_id) for event in asked
+    ]
