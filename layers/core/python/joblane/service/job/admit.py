@@ -33,7 +33,8 @@ class Admission:
     inputs: "Callable[[], InputCheck]"
     """Returns what checks input files, which few jobs have."""
     notify: "Callable[[], NotifyRules] | None" = None
-    """Returns what checks notifications; None if no tenant may ask for any."""
+    """Returns what checks notifications, and which tenants have a feed; None if no tenant may ask
+    for any and none has one."""
 
     def head(
         self,
@@ -63,6 +64,8 @@ class Admission:
         return replace(
             make_head(job_id, by.tenant, spec, now_ms, by.who, caller_trace=caller_trace),
             resubmit_of=resubmit_of,
+            request_id=by.request_id,
+            events=None if self.notify is None else self.notify().events.get(by.tenant),
             type_version=None if typed is None else typed.version,
         )
 
