@@ -312,6 +312,16 @@ def test_a_long_submission_in_the_table_lives_on_for_as_long_as_its_job_waits(at
     assert job in at.messages()
 
 
+def test_the_submission_of_a_job_that_starts_in_years_is_left_as_it_is(at: Calendar):
+    run_at = rfc3339(at.now_ms() + 1000 * DAY_S * 1000)
+    job = at.submit(command=["a" * 5000], run_at=run_at)
+    rows = at.memory.tables.rows[DESCRIPTOR.jobs_table]
+    before = rows[job, "DATA"]
+    at.to_a_pass(days=200)
+    assert {} == at.minute()
+    assert before == rows[job, "DATA"]
+
+
 # --- what it costs, and what is told
 
 
