@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from joblane.aws.job.items import HEAD, TELLS
-from joblane.aws.notify.stream import read_change
+from joblane.aws.notify.stream import read_changes
 from joblane.job.head import Head
 from joblane.notify.event_names import name_event
 from joblane.state.lifecycle import State
@@ -58,9 +58,8 @@ class Recorded(Tables):
         stream["NewImage"] = {**new, TELLS: {"S": "jobs"}}
         if old is not None:
             stream["OldImage"] = old
-        change = read_change({"dynamodb": stream})
-        if change is not None:
-            self.told[new["job_id"]["S"]].append(change.event)
+        changes = read_changes({"dynamodb": stream})
+        self.told[new["job_id"]["S"]] += [change.event for change in changes]
 
 
 def by_timeline(head: Head) -> list[str] | None:
