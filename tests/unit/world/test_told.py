@@ -1,6 +1,7 @@
 """Agents and functions in a world with faults: each step of a job's timeline is one event.
 
-So no write makes two steps at once, which the stream would show as one change.
+A write that makes two steps at once is one record of the stream, and has to be known
+(`joblane.notify.event_names.PASSED`).
 """
 
 import logging
