@@ -98,6 +98,16 @@ def test_an_edit_that_changes_nothing_writes_nothing(aws: Cloud, api: Api):
     assert [] == sent(aws, lane="low")
 
 
+def test_an_edit_is_answered_again_when_its_answer_was_lost(aws: Cloud, api: Api):
+    """Also if the job has been started meanwhile: the edit is what it was started with."""
+    put(aws)
+    first, _ = edit(api, priority="low")
+    assert 1 == aws.jobs.claim(named(JOB, "default/low", 1), "agent-1", NOW_MS).epoch
+    again, job = edit(api, priority="low")
+    assert (200, 200, "active", 1) == (first, again, job["state"], job["edit"])
+    assert 409 == edit(api, priority="high")[0]
+
+
 def test_the_earlier_message_starts_nothing(aws: Cloud, api: Api):
     """Also if the agent of the old fleet receives it first, and before the new one is sent."""
     earlier = wake_up_message(put(aws))
