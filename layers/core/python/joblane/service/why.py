@@ -42,7 +42,17 @@ from joblane.state.lease import Heartbeat
 from joblane.state.lifecycle import State
 from joblane.why.capacity import QueueCapacity
 from joblane.why.explain import explain, summary
-from joblane.why.situation import Agents, Counted, Fleet, Key, Members, Messages, Queue, Situation
+from joblane.why.situation import (
+    Agents,
+    Counted,
+    Fleet,
+    Key,
+    Members,
+    Messages,
+    OtherQueue,
+    Queue,
+    Situation,
+)
 from joblane.why.situation import TenantLimit as RunningLimit
 
 if TYPE_CHECKING:
@@ -131,7 +141,8 @@ class WhyReader:
     def _in_lane(self, head: Head, now_ms: int) -> Situation:
         with self.pool(_AT_ONCE) as pool:
             fleets = pool.submit(self._fleets, head.queue)
-            settings = pool.submit(self.settings.get_for_agent, [head.queue])
+            queues = {head.queue: None} | dict.fromkeys(open_queues(self.tenants, head.tenant))
+            settings = pool.submit(self.settings.get_for_agent, queues)
             served = LANES[: LANES.index(head.lane) + 1]
             lengths = {lane: pool.submit(self._messages, head.queue, lane) for lane in served}
             rows, more = self.agents.sample(PER_SHARD, pool)
@@ -140,8 +151,7 @@ class WhyReader:
         queue = self._queue(head, found[head.queue])
         limits = self._limit(head, shares)
         # How many agents other tenants have is theirs to know.
-        open_here = {head.queue, *open_queues(self.tenants, head.tenant)}
-        rows = [row for row in rows if not open_here.isdisjoint(row.queues)]
+        rows = [row for row in rows if not queues.keys().isdisjoint(row.queues)]
         agents = Agents(tuple(rows), more=more)
         capacity = QueueCapacity(head.tenant, queue, agents, limits)
         stopped = [row for row in rows if head.queue in row.queues and capacity.counts_jobs(row)]
@@ -149,6 +159,11 @@ class WhyReader:
             head,
             now_ms,
             queue=queue,
+            others={
+                name: OtherQueue(found[name].run_jobs, self.maxima.get(name, ()))
+                for name in queues
+                if name != head.queue
+            },
             agents=replace(agents, counted=self._count(head, stopped, now_ms)),
             lanes={lane: known for lane, known in lanes.items() if known is not None} or None,
             limits=limits,

@@ -35,6 +35,16 @@ class Queue:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherQueue:
+    """A queue in which the job could wait instead."""
+
+    run_jobs: bool
+    """Whether it is not paused."""
+    maxima: tuple[Maxima, ...]
+    """Those of its fleets."""
+
+
+@dataclass(frozen=True, slots=True)
 class Agents:
     """Agents of all queues, as of their last heartbeats."""
 
@@ -119,6 +129,9 @@ class Situation:
     head: Head
     now_ms: int
     queue: Queue | None = None
+    others: Mapping[str, OtherQueue] = field(default_factory=dict)
+    """The other queues that the job's tenant may use, in the order of joblane.toml; empty if they
+    were not read."""
     agents: Agents | None = None
     lanes: Mapping[Lane, Messages] | None = None
     """The job's lane and those that are served before it."""
