@@ -23,6 +23,7 @@ const ACTIONS = {
   'delete-jobs': 'jobs of a list deleted',
   dismiss: 'dead job dismissed',
   drain: 'agent drained',
+  edit: 'job edited',
   hide: 'job hidden',
   'push-type': 'job type pushed',
   'remove-type': 'job type removed',
