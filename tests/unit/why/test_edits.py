@@ -10,7 +10,8 @@ from joblane.group.record import MemberOf
 from joblane.queue.maxima import Maxima
 from joblane.state.lease import Heartbeat
 from joblane.state.lifecycle import State
-from joblane.why.explain import explain
+from joblane.state.timeline import Step
+from joblane.why.explain import explain, summary
 from joblane.why.reason import Code
 from joblane.why.situation import OtherQueue, Situation
 from tests.support.jobs import JOB
@@ -135,3 +136,10 @@ def test_a_job_behind_others_may_go_to_the_first_lane(lane: Any, options: list[s
 def test_a_deadline_may_be_removed(left_s: int, state: State) -> None:
     head = job(state, deadline=rfc3339(NOW + left_s * 1000))
     assert [f"joblane edit {JOB} --deadline none"] == edits(waits(READY, head=head), "deadline")
+
+
+def test_a_job_waits_since_before_its_edit() -> None:
+    head = job(State.PENDING, ago_s=3600)
+    line = Step(State.PENDING, NOW - 5_000, 0, "edited by ann: priority low -> default; waits")
+    situation = waits(head=replace(head, timeline=(*head.timeline, line)))
+    assert summary(situation, explain(situation)).startswith("pending for 1 h, since ")
