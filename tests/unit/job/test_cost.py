@@ -27,8 +27,11 @@ from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR, KEYS_TABLE, Cloud, configure
 from tests.support.jobs import JOB, named, submission
 from tests.support.meter import Meter, item_size
-from tests.support.requests import Api
+from tests.support.requests import REQUEST_ID, Api
 from tests.support.types import store_type
+
+REQUEST_BYTES = len("request") + len(REQUEST_ID)
+"""What the head has of the request; in API Gateway an id has 16 characters."""
 
 LONG = {"env": {"LONG": "x" * 900}}
 RunOne = Callable[[dict[str, object]], str]
@@ -115,6 +118,22 @@ def test_waiting_for_a_condition_costs_four_write_units_and_the_start_after_it_o
     assert 4 == meter.write_units - before
     jobs.claim(named(JOB), "i-0123456789abcdef0", 1_795_226_929_305)
     assert (5, 0) == (meter.write_units - before, meter.reads)
+
+
+@pytest.mark.parametrize(
+    ("fields", "units", "reads"),
+    [({}, 6, 1), ({"command": ["true", "x" * 500]}, 6 + 5, 2)],
+    ids=["in its row", "beside its row"],
+)
+def test_an_edit_costs_six_write_units_and_more_beside_the_row(
+    meter: Meter, api: Api, fields: dict[str, object], units: int, reads: int
+):
+    """The job, its entry in the index of due jobs until its message is sent, and the trail."""
+    _, job = api("POST", "/v1/jobs", {"command": ["true"], **fields})
+    meter.reset()
+    assert 200 == api("PATCH", f"/v1/jobs/{job['id']}", {"priority": "high"})[0]
+    print(dict(meter.calls))
+    assert (units, reads, 1) == (meter.write_units, meter.reads, meter.calls["sqs.SendMessage"])
 
 
 def test_a_typed_job_costs_as_many_write_units_as_a_command(
@@ -250,7 +269,7 @@ def test_the_longest_submission_that_stays_in_the_head_costs_no_more(
     aws: Cloud, meter: Meter, run_one: RunOne
 ):
     empty = len('{"command":["true",""]}' + "lanedefault/default")
-    job_id = run_one({"command": ["true", "x" * (INLINE_SPEC_BYTES - empty)]})
+    job_id = run_one({"command": ["true", "x" * (INLINE_SPEC_BYTES - empty - REQUEST_BYTES)]})
     assert 4 == meter.write_units
     room = 1024 - head_size(aws, job_id)
     # cgroup accounting, which this isolation lacks, adds four figures to the usage
@@ -266,7 +285,7 @@ def test_a_trace_context_costs_nothing_and_counts_as_part_of_the_submission(
     }
     empty = len('{"command":["true",""]}' + "lanedefault/default")
     stored = sum(len(name) + len(text) for name, text in context.items())
-    longest = INLINE_SPEC_BYTES - empty - stored
+    longest = INLINE_SPEC_BYTES - empty - stored - REQUEST_BYTES
     job_id = run_one({"command": ["true", "x" * longest], **context})
     assert (4, 0, 3) == (meter.write_units, meter.reads, sqs_requests(meter))
     assert 130 < 1024 - head_size(aws, job_id) < 300

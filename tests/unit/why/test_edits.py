@@ -13,7 +13,7 @@ from joblane.state.lifecycle import State
 from joblane.state.timeline import Step
 from joblane.why.explain import explain, summary
 from joblane.why.reason import Code
-from joblane.why.situation import OtherQueue, Situation
+from joblane.why.situation import Situation
 from tests.support.jobs import JOB
 from tests.support.situations import (
     BUSY,
@@ -31,7 +31,7 @@ from tests.support.situations import (
 )
 
 BULK = replace(READY, name="bulk-1", queues=("bulk",))
-OTHERS = {"bulk": OtherQueue(run_jobs=True, maxima=())}
+OTHERS = ("bulk",)
 TO_BULK = [f"joblane edit {JOB} --queue bulk"]
 
 
@@ -59,15 +59,12 @@ def test_a_queue_without_agents_may_be_left(agents: tuple[Heartbeat, ...], code:
 @pytest.mark.parametrize(
     ("bulk", "known"),
     [
-        (BULK, {"others": {}}),  # not the tenant's
-        (BULK, {"others": {"bulk": OtherQueue(run_jobs=False, maxima=())}}),
-        (BULK, {"others": {"bulk": OtherQueue(run_jobs=True, maxima=(Maxima(memory_mb=512),))}}),
+        (BULK, {"others": ()}),
         (replace(BULK, mode="cordoned"), {}),
         (replace(BULK, beat_ms=NOW - 40_000), {}),
         (replace(BULK, trouble="takes no jobs: the disk is full"), {}),
         (replace(BULK, memory_mb=600), {}),
         (BULK, {"head": replace(job(State.PENDING), member_of=MemberOf(OTHER, 0))}),
-        (BULK, {"head": job(State.PENDING, network="host")}),
     ],
 )
 def test_only_one_that_helps_and_is_allowed_is_named(bulk: Heartbeat, known: Any) -> None:

@@ -20,6 +20,7 @@ from joblane.aws.job.jobs import JobStore
 from joblane.aws.job.places import JobPlaces, Place
 from joblane.aws.key.keys import KeyStore
 from joblane.aws.queue.lanes import Lanes
+from joblane.aws.queue.moves import QueueMoveStore
 from joblane.aws.queue.settings import SettingsStore
 from joblane.contract.queues import MAX_THREADS, settings_view
 from joblane.contract.status import DeclaredFleet
@@ -32,12 +33,11 @@ from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.key.request import KeyRequest
 from joblane.key.segments import parse_segments
-from joblane.queue.access import open_queues
-from joblane.queue.maxima import Maxima
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.tenant_shares import TenantShares
 from joblane.service.key.reasons import show, to_show
 from joblane.service.log import Log
+from joblane.service.queue.rules import QueueRules
 from joblane.state.lease import Heartbeat
 from joblane.state.lifecycle import State
 from joblane.why.capacity import QueueCapacity
@@ -49,7 +49,6 @@ from joblane.why.situation import (
     Key,
     Members,
     Messages,
-    OtherQueue,
     Queue,
     Situation,
 )
@@ -72,6 +71,7 @@ class WhyReader:
     places: JobPlaces
     agents: AgentStore
     settings: SettingsStore
+    moves: QueueMoveStore
     records: FleetRecords
     conditions: ConditionStore
     keys: KeyStore
@@ -80,12 +80,9 @@ class WhyReader:
     _: KW_ONLY
     fleets: Sequence[DeclaredFleet]
     deployment: str
-    tenants: Mapping[str, Iterable[str]]
-    """Tenants that may use each queue; none listed means all."""
+    rules: QueueRules
     threads: Mapping[str, int]
     """What joblane.toml declares for each queue."""
-    maxima: Mapping[str, tuple[Maxima, ...]]
-    """Those of the fleets of each queue."""
     limits: Limits
     policy_of: "Callable[[str], AnyPolicy]"
     """Gives the policy of a kind of conditions."""
@@ -139,9 +136,11 @@ class WhyReader:
         return Situation(head, now_ms, queue=queue, agent=self.agents.get(agent))
 
     def _in_lane(self, head: Head, now_ms: int) -> Situation:
+        if head.queue not in self.rules.tenants:  # it has no lanes and no settings
+            return Situation(head, now_ms, queue=self._queue(head, UNSET))
         with self.pool(_AT_ONCE) as pool:
             fleets = pool.submit(self._fleets, head.queue)
-            queues = {head.queue: None} | dict.fromkeys(open_queues(self.tenants, head.tenant))
+            queues = {head.queue: None} | dict.fromkeys(self.rules.open_to(head.tenant))
             settings = pool.submit(self.settings.get_for_agent, queues)
             served = LANES[: LANES.index(head.lane) + 1]
             lengths = {lane: pool.submit(self._messages, head.queue, lane) for lane in served}
@@ -159,15 +158,20 @@ class WhyReader:
             head,
             now_ms,
             queue=queue,
-            others={
-                name: OtherQueue(found[name].run_jobs, self.maxima.get(name, ()))
-                for name in queues
-                if name != head.queue
-            },
+            others=tuple(name for name in queues if self._takes(name, found[name], head)),
             agents=replace(agents, counted=self._count(head, stopped, now_ms)),
             lanes={lane: known for lane, known in lanes.items() if known is not None} or None,
             limits=limits,
             fleets=fleets.result(),
+        )
+
+    def _takes(self, queue: str, settings: QueueSettings, head: Head) -> bool:
+        """Whether the job could wait in another queue, and would not be held up by a pause."""
+        return (
+            queue != head.queue
+            and queue not in self.rules.retired
+            and settings.run_jobs
+            and self.rules.why_not(head.tenant, queue, head.spec) is None
         )
 
     def _fleets(self, queue: str) -> tuple[Fleet, ...] | None:
@@ -202,15 +206,25 @@ class WhyReader:
     def _queue(self, head: Head, settings: QueueSettings) -> Queue:
         """The queue of a job, without names of another tenant's operators."""
         declared = self.threads.get(head.queue, MAX_THREADS)  # joblane.toml may have it no more
-        named = self.tenants.get(head.queue, ())
+        named = self.rules.tenants.get(head.queue, ())
         view = settings_view(settings, declared, head.tenant, named)
+        to = None if head.ended else self.rules.retired.get(head.queue)
         return Queue(
             settings=UNSET if settings is UNSET else replace(settings, changed_by=view.changed_by),
             threads=declared,
-            maxima=self.maxima.get(head.queue, ()),
-            declared=head.queue in open_queues(self.tenants, head.tenant),
+            maxima=self.rules.maxima.get(head.queue, ()),
+            declared=head.queue in self.rules.open_to(head.tenant),
+            gone=head.queue not in self.rules.tenants,
+            moves_to=to,
+            misfit=None if to is None else self.rules.why_not(head.tenant, to, head.spec),
+            next_move_ms=None if to is None else self._next_move_ms(head.queue, to),
             may_change=view.may_change,
         )
+
+    def _next_move_ms(self, queue: str, to: str) -> int | None:
+        """When the jobs of a retired queue are looked at next; None: soon."""
+        found = self.moves.read([queue]).get(queue)
+        return None if found is None or found.to != to else found.due_ms
 
     def _limit(self, head: Head, shares: TenantShares) -> RunningLimit:
         return RunningLimit(self.limits.of(head.tenant).jobs_running, shares)
@@ -240,7 +254,8 @@ class WhyReader:
         return Situation(head, now_ms, agent=agent)
 
     def _waiting(self, head: Head, now_ms: int) -> Situation:
-        return Situation(head, now_ms, key=self._key(head, now_ms))
+        queue = self._queue(head, UNSET)
+        return Situation(head, now_ms, queue=queue, key=self._key(head, now_ms))
 
     def _processing(self, head: Head, now_ms: int) -> Situation:
         return Situation(head, now_ms, members=self._members(head))
@@ -262,12 +277,14 @@ class WhyReader:
         return Key(stored.state, show(request), to_show(request), tuple(holders))
 
     def _blocked(self, head: Head, now_ms: int) -> Situation:
+        queue = self._queue(head, UNSET)
         if head.condition is None:
-            return Situation(head, now_ms)
+            return Situation(head, now_ms, queue=queue)
         kind = head.condition.partition(":")[0]
         return Situation(
             head,
             now_ms,
+            queue=queue,
             condition=self.conditions.get(head.condition),
             most_s=self.policy_of(kind).most_s,
         )

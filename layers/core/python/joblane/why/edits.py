@@ -33,14 +33,10 @@ def without_deadline(s: Situation) -> tuple[str, ...]:
 
 def in_queue_of(s: Situation, ready: Iterable[Heartbeat]) -> tuple[str, ...]:
     """Let the job wait in a queue of agents that could start it."""
-    if s.head.assigned is not None or _depends_on_fleets(s.head.spec):
+    if s.head.assigned is not None:
         return ()
-    served = {queue for row in ready for queue in row.queues if queue != s.head.queue}
-    fitting = [
-        name
-        for name, queue in s.others.items()
-        if name in served and queue.run_jobs and excess(s.head.spec.resources, queue.maxima) is None
-    ]
+    served = {queue for row in ready for queue in row.queues}
+    fitting = [name for name in s.others if name in served]
     return tuple(
         command for name in fitting[:MOST_QUEUES] for command in _edit(s, f"--queue {name}")
     )

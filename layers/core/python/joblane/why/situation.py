@@ -30,18 +30,16 @@ class Queue:
     """Those of its fleets."""
     declared: bool = True
     """Whether joblane.toml still has it for the job's tenant."""
+    gone: bool = False
+    """Whether joblane.toml has it no more: it has no lanes."""
+    moves_to: str | None = None
+    """The queue that its waiting jobs move to, as it is retired; None: they stay."""
+    misfit: str | None = None
+    """Why that one does not take this job; None: it does."""
+    next_move_ms: int | None = None
+    """When its jobs are looked at next, in Unix milliseconds; None: it goes on, or begins soon."""
     may_change: bool = False
     """Whether operators of the caller's tenant may change it; else only the role platform."""
-
-
-@dataclass(frozen=True, slots=True)
-class OtherQueue:
-    """A queue in which the job could wait instead."""
-
-    run_jobs: bool
-    """Whether it is not paused."""
-    maxima: tuple[Maxima, ...]
-    """Those of its fleets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +127,8 @@ class Situation:
     head: Head
     now_ms: int
     queue: Queue | None = None
-    others: Mapping[str, OtherQueue] = field(default_factory=dict)
-    """The other queues that the job's tenant may use, in the order of joblane.toml; empty if they
+    others: tuple[str, ...] = ()
+    """Other queues that take the job and are not paused, in the order of joblane.toml; none if they
     were not read."""
     agents: Agents | None = None
     lanes: Mapping[Lane, Messages] | None = None
