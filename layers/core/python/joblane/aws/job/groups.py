@@ -54,8 +54,8 @@ class GroupStore(JobStore):
     def keep_data(self, head: Head, expires_at: int) -> None:
         """Let the submission of a job, and the roster of a group, live on until `expires_at`.
 
-        In Unix seconds. What lives for longer, as that of a job that starts in years, is left as it
-        is. What is not there, as a submission that is in the head, is no error: a write unit. Raises
+        In Unix seconds. What lives for longer, as that of a job that starts in years, is left as
+        it is. What is not there, as a submission in the head, is no error: a write unit. Raises
         Unavailable.
         """
         keys = [key(head.job_id, data_sk(head.edit))]
