@@ -6,7 +6,8 @@ import { actionsOf, isGroup } from '../job-actions.js';
 import { useKeys } from '../keys.js';
 import { go, href } from '../router.js';
 import { can } from '../session.js';
-import { html } from '../view.js';
+import { html, useState } from '../view.js';
+import { EditJob } from './job-edit.js';
 
 /** @typedef {import('../types').Job} Job */
 /** @typedef {import('../job-actions.js').Action} Action */
@@ -20,7 +21,7 @@ import { html } from '../view.js';
  * @property {boolean} [danger]
  */
 
-/** @type {Record<Exclude<Action, 'again'>, Doing>} */
+/** @type {Record<Exclude<Action, 'again' | 'edit'>, Doing>} */
 const DOING = {
   cancel: { label: 'Cancel', title: 'Cancel the job?', text: 'If it runs, its agent stops it: SIGTERM first, SIGKILL after the grace period.', done: 'Cancellation requested', danger: true },
   retry: { label: 'Retry', title: 'Retry the job?', text: 'It starts again under the same id, with its attempts counted from zero.', done: 'The job starts again' },
@@ -34,16 +35,16 @@ const DOING = {
 
 /**
  * Send the request of an action.
- * @param {Exclude<Action, 'again'>} action
+ * @param {Exclude<Action, 'again' | 'edit'>} action
  * @param {Job} job
  * @param {string | null} reason
- * @param {string} [key]  Idempotency-Key of a resubmission.
+ * @param {{ key: string, sameVersion: boolean }} how  The Idempotency-Key of a resubmission; whether a typed job stays as it is.
  */
-function send(action, job, reason, key = '') {
-  const body = { reason };
+function send(action, job, reason, { key, sameVersion }) {
+  const body = sameVersion ? { reason, same_version: true } : { reason };
   if (action === 'delete') return call('DELETE', path`v1/jobs/${job.id}`, { body });
   if (action === 'replay' || action === 'dismiss') return call('POST', path`v1/dlq/${job.id}/${action}`, { body });
-  if (isGroup(job) && (action === 'cancel' || action === 'retry')) return members(action, job.id, reason);
+  if (isGroup(job) && (action === 'cancel' || action === 'retry')) return members(action, job.id, body);
   return call('POST', path`v1/jobs/${job.id}/${action}`, { body, headers: key ? { 'Idempotency-Key': key } : {} });
 }
 
@@ -51,29 +52,41 @@ function send(action, job, reason, key = '') {
  * Cancel or retry the members of a group, page by page.
  * @param {'cancel' | 'retry'} action
  * @param {string} id
- * @param {string | null} reason
+ * @param {{ reason: string | null, same_version?: boolean }} body
  * @param {AbortSignal} [signal]
  */
-export async function members(action, id, reason, signal) {
+export async function members(action, id, body, signal) {
   let next = null;
   do {
     /** @type {{ next: string | null }} */
-    const answer = await call('POST', path`v1/groups/${id}/${action}`, { query: { next }, body: { reason }, ...(signal ? { signal } : {}) });
+    const answer = await call('POST', path`v1/groups/${id}/${action}`, { query: { next }, body, ...(signal ? { signal } : {}) });
     next = answer.next;
   } while (next);
+}
+
+/**
+ * What is asked besides, of a typed job that starts again: it takes the present version of its type.
+ * @param {Action} action
+ * @param {Job} job
+ * @returns {{ choice?: string }}
+ */
+function restart(action, job) {
+  if (job.type_version === null || !['retry', 'replay'].includes(action)) return {};
+  return { choice: `Stay with version ${job.type_version} of ${job.type}, instead of the present one` };
 }
 
 /** @param {{ job: Job, refresh: () => void }} props */
 export function Actions({ job, refresh }) {
   const allowed = actionsOf(job, can);
-  /** @param {Exclude<Action, 'again'>} action */
+  const [editing, setEditing] = useState(false);
+  /** @param {Exclude<Action, 'again' | 'edit'>} action */
   const act = async (action) => {
     const doing = DOING[action];
     const text = isGroup(job) && action !== 'resubmit' ? `${doing.text} This holds for its members.` : doing.text;
-    const answer = await confirm({ title: doing.title, text, action: doing.label, danger: doing.danger ?? false, reason: true });
+    const answer = await confirm({ title: doing.title, text, action: doing.label, danger: doing.danger ?? false, reason: true, ...restart(action, job) });
     if (!answer) return;
     const key = action === 'resubmit' ? crypto.randomUUID() : '';
-    const result = await perform(doing.done, async () => (await send(action, job, answer.reason, key)) ?? {});
+    const result = await perform(doing.done, async () => (await send(action, job, answer.reason, { key, sameVersion: answer.chosen })) ?? {});
     if (result === null) return;
     if (action === 'delete') go(href(['jobs']), { replace: true });
     else if (action === 'resubmit') go(href(['jobs', result.id]));
@@ -85,9 +98,11 @@ export function Actions({ job, refresh }) {
     { keys: 'r', what: 'Retry the job', run: () => allowed.includes(first) && void act(first) },
     { keys: 'e', what: 'Submit it again with changes', run: () => allowed.includes('again') && go(href(['submit'], { from: job.id })) },
   ]);
-  return allowed.map((action) => {
+  const buttons = allowed.map((action) => {
     if (action === 'again') return html`<a class="button" key="again" href=${href(['submit'], { from: job.id })}>Submit again with changes</a>`;
+    if (action === 'edit') return html`<button type="button" key="edit" onClick=${() => setEditing(true)}>Edit</button>`;
     const doing = DOING[action];
     return html`<button type="button" key=${action} class=${doing.danger ? 'danger' : ''} onClick=${() => act(action)}>${doing.label}</button>`;
   });
+  return html`${buttons}${editing && html`<${EditJob} job=${job} close=${() => setEditing(false)} refresh=${refresh} />`}`;
 }

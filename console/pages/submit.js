@@ -3,20 +3,21 @@
 import { ApiError, call, path } from '../api.js';
 import { say } from '../dialogs.js';
 import { valueOf } from '../fields.js';
+import { hasEnded } from '../job-actions.js';
+import { Area, Pick, Text } from '../form-controls.js';
 import { Copy, Failure, Head, Loading, Section } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { go, href } from '../router.js';
 import { can } from '../session.js';
-import { specificationOf } from '../submission.js';
+import { changesOf, specificationOf } from '../submission.js';
 import { controlOf, EMPTY, fieldsOf, formOf, formOfType } from '../submit-form.js';
 import { utc, zone } from '../time.js';
 import { html, useEffect, useMemo, useRef, useState, useStore } from '../view.js';
 
 /** @typedef {import('../submit-form.js').Form} Form */
-/** @typedef {import('../submit-form.js').Wrong} Wrong */
 /** @typedef {import('../types').Job} Job */
 
-/** What a field needs. @typedef {{ form: Form, set: (change: Partial<Form>) => void, wrong: readonly Wrong[] }} Editing */
+/** @typedef {import('../form-controls.js').Editing<Form>} Editing */
 
 /** @param {{ route: import('../router.js').Route }} props */
 export default function Page({ route }) {
@@ -28,7 +29,7 @@ export default function Page({ route }) {
   return html`
     <${Head} title="New job" about=${job && html`As <a href=${href(['jobs', job.id])}>${job.name ?? job.id}</a>, with changes`} />
     ${!can('jobs.submit') ? html`<p>Your role may not submit jobs.</p>`
-      : data ? html`<${Submit} key=${`${from} ${type}`} first=${data.first} />`
+      : data ? html`<${Submit} key=${`${from} ${type}`} first=${data.first} again=${job && hasEnded(job) && job.group === null ? job : null} />`
         : error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}`;
 }
 
@@ -51,15 +52,17 @@ async function begin(from, type, signal) {
   return { from: null, first: formOfType(type, view.params_schema) };
 }
 
-/** @param {{ first: Form }} props */
-function Submit({ first }) {
+/** @param {{ first: Form, again: Job | null }} props  `again` is the job that is resubmitted with changes. */
+function Submit({ first, again }) {
   const inUtc = useStore(utc);
   const [form, setForm] = useState(first);
   const [refused, setRefused] = useState(/** @type {ApiError | null} */ (null));
   const [changed, setChanged] = useState(/** @type {Set<string>} */ (new Set()));
   const [busy, setBusy] = useState(false);
   const { fields, wrong: unfit } = useMemo(() => fieldsOf(form, inUtc), [form, inUtc]);
-  const body = JSON.stringify(fields, null, 2);
+  const to = again ? path`v1/jobs/${again.id}/resubmit` : 'v1/jobs';
+  const request = again ? { changes: changesOf(specificationOf(again), fields) } : fields;
+  const body = JSON.stringify(request, null, 2);
   const key = useRef({ body: '', id: '' });
   const top = useRef(/** @type {HTMLDivElement | null} */ (null));
   useEffect(() => {
@@ -79,7 +82,7 @@ function Submit({ first }) {
     if (key.current.body !== body) key.current = { body, id: crypto.randomUUID() };
     setBusy(true);
     try {
-      const made = await call('POST', 'v1/jobs', { body: fields, headers: { 'Idempotency-Key': key.current.id } });
+      const made = await call('POST', to, { body: request, headers: { 'Idempotency-Key': key.current.id } });
       say(made.admission === 'coalesced' ? 'No new job: the key is full, and this job stands for it' : 'Job submitted');
       go(href(['jobs', made.id]));
     } catch (caught) {
@@ -100,7 +103,7 @@ function Submit({ first }) {
           <${Pick} ...${editing} field="priority" label="Priority" options=${['high', 'default', 'low']} />
           <${Text} ...${editing} field="queue" label="Queue" hint="empty: the queues’ filters choose" />
           <${Text} ...${editing} field="run_at" type="datetime-local" label=${`Earliest start (${zone(inUtc)})`} />
-        </div><${Explain} body=${body} unfit=${unfit.length > 0} /><//>
+        </div><${Explain} body=${JSON.stringify(fields)} unfit=${unfit.length > 0} /><//>
         <${Section} title="Limits and retries"><div class="fields">
           <${Text} ...${editing} field="cpus" label="CPUs" hint="such as 0.5" />
           <${Text} ...${editing} field="memory_mb" label="Memory in MiB" hint="512" />
@@ -122,7 +125,7 @@ function Submit({ first }) {
       </div>
       <div class="stack beside">
         <${Section} title="The request" actions=${html`<${Copy} text=${body} what="the request" />`}>
-          <p class="about"><code>POST /v1/jobs</code></p>
+          <p class="about"><code>POST /${to}</code></p>
           <pre class="code" tabindex="0" aria-label="Body of the request">${body}</pre>
           ${unfit.length > 0 && html`<p class="problem">Some fields are not right yet.</p>`}
           <div class="actions"><button type="submit" class="primary" disabled=${busy || unfit.length > 0}>${busy ? 'Submitting…' : 'Submit'}</button></div>
@@ -142,40 +145,6 @@ function What(props) {
     ${form.kind === 'shell' && html`<${Area} ...${props} field="shell" label="Line for a shell; runs as sh -c" rows=${3} hint="echo hello" />`}
     ${form.kind === 'arguments' && html`<${Area} ...${props} field="arguments" label="The program, then one argument a line; no shell" rows=${4} hint=${'python3\nreport.py'} />`}
     ${form.kind === 'type' && html`<${Text} ...${props} field="type" label="Type" /><${Area} ...${props} field="params" label="Params, as JSON" rows=${4} hint="{}" />`}`;
-}
-
-/**
- * A control with its label and what is wrong with it.
- * @param {{ field: keyof Form, label: string, wrong: readonly Wrong[], children?: any }} props
- */
-function Field({ field, label, wrong, children }) {
-  const mine = wrong.filter((each) => each.field === field);
-  return html`<div class="field"><label for=${`f-${field}`}>${label}</label>${children}
-    ${mine.length > 0 && html`<p class="problem" id=${`p-${field}`}>${mine.map((each) => each.problem).join('; ')}</p>`}</div>`;
-}
-
-/** Attributes of a field's control. @param {Editing & { field: keyof Form }} props */
-function attributes({ field, form, set, wrong }) {
-  const bad = wrong.some((each) => each.field === field);
-  return {
-    id: `f-${field}`, value: form[field], onInput: (/** @type {Event} */ event) => set({ [field]: valueOf(event) }),
-    ...(bad ? { 'aria-invalid': 'true', 'aria-describedby': `p-${field}` } : {}),
-  };
-}
-
-/** @param {Editing & { field: keyof Form, label: string, hint?: string, type?: string }} props */
-function Text(props) {
-  return html`<${Field} ...${props}><input type=${props.type ?? 'text'} placeholder=${props.hint ?? ''} autocomplete="off" spellcheck=${false} ...${attributes(props)} /><//>`;
-}
-
-/** @param {Editing & { field: keyof Form, label: string, rows: number, hint?: string }} props */
-function Area(props) {
-  return html`<${Field} ...${props}><textarea rows=${props.rows} placeholder=${props.hint ?? ''} spellcheck=${false} ...${attributes(props)}></textarea><//>`;
-}
-
-/** @param {Editing & { field: keyof Form, label: string, options: readonly string[] }} props */
-function Pick(props) {
-  return html`<${Field} ...${props}><select ...${attributes(props)}>${props.options.map((option) => html`<option value=${option} selected=${option === props.form[props.field]}>${option}</option>`)}</select><//>`;
 }
 
 /** Which queue would take it; nothing is submitted. @param {{ body: string, unfit: boolean }} props */
