@@ -298,20 +298,31 @@ def test_a_message_that_comes_before_its_jobs_row_comes_again_soon_and_once(worl
     assert "of memory" in world.reason(large)
 
 
-@pytest.mark.parametrize(("receives", "left"), [(LOOK_EVERY - 1, 1), (LOOK_EVERY, 0)])
-@pytest.mark.parametrize("over", ["edited", "ended"])
+@pytest.mark.parametrize(
+    ("over", "receives", "left"),
+    [
+        ("edited", LOOK_EVERY - 1, 1),
+        ("edited", LOOK_EVERY, 0),
+        ("ended", LOOK_EVERY - 1, 1),
+        ("ended", LOOK_EVERY, 0),
+        ("blocked", LOOK_EVERY, 1),
+    ],
+)
 def test_the_message_of_a_job_that_can_run_nowhere_goes_with_its_job(
     world: World, receives: int, left: int, over: str
 ):
-    """No claim ever deletes it."""
+    """No claim ever deletes it. That of a blocked job may be needed, as in `dispose_outdated`."""
     world.agent = world.start(most_mb=1024)
     large = world.send_by_lane(receives=receives, **LARGE)
     head = world.head(large)
     world.aws.jobs.delete(head.job_id)
-    edited = replace(head, edit=1)
     ended = replace(head, timeline=(Step(State.CANCELLED, 2000, 0, "by hand"),))
-    ended = replace(ended, state=State.CANCELLED)
-    world.aws.jobs.put_new(edited if over == "edited" else ended)
+    found = {
+        "edited": replace(head, edit=1),
+        "ended": replace(ended, state=State.CANCELLED),
+        "blocked": replace(head, edit=1, state=State.BLOCKED),
+    }
+    world.aws.jobs.put_new(found[over])
 
     async def story() -> None:
         world.agent.lane(large)
