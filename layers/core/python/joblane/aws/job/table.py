@@ -51,10 +51,19 @@ def at_edit(edit: int) -> WriteCondition:
 
 
 def unchanged(head: Head) -> WriteCondition:
-    """A job still has the state, the epoch and the timeline of `head`; an edit adds a line."""
+    """A job still has the state, the epoch, the timeline and the edit of `head`.
+
+    Edits add lines, which are folded at some length: it may be what it was.
+    """
+    edit = at_edit(head.edit)
     return WriteCondition(
-        "#state = :before AND #epoch = :epoch AND size(#timeline) = :length",
-        {"before": head.state, "epoch": head.epoch, "length": len(head.timeline)},
+        f"#state = :before AND #epoch = :epoch AND size(#timeline) = :length AND {edit.text}",
+        {
+            "before": head.state,
+            "epoch": head.epoch,
+            "length": len(head.timeline),
+            **edit.values,
+        },
     )
 
 
