@@ -9,6 +9,7 @@ import pytest
 from functions.admin import handler as admin
 from functions.submission import handler as submission
 from joblane.aws.key.keys import KeyStore
+from joblane.aws.table import Table, TransactionRefused
 from joblane.key.segments import KeyName
 from joblane.state.lifecycle import State
 from tests.support.aws import DESCRIPTOR, KEYS_TABLE, Cloud, configure
@@ -323,6 +324,40 @@ def test_what_an_edit_has_changed_stays(aws: Cloud, api: Api):
     _, job = api("POST", f"/v1/jobs/{first['id']}/retry")
     assert (77, "bulk") == (job["timeout_s"], job["queue"])
     assert (2, 99) == (job["resources"]["cpus"], job["resources"]["memory_mb"])
+
+
+@pytest.mark.parametrize("how", ["one", "as it was read", "selected"])
+def test_a_restart_whose_item_is_busy_is_made_again(
+    aws: Cloud, api: Api, monkeypatch: pytest.MonkeyPatch, how: str
+):
+    """DynamoDB refuses a transaction while another one has the item: the job is not gone."""
+    long = {"LONG": "x" * 2000}
+    store_type(aws, defaults={"timeout_s": 60})
+    first = submit(api, env=long)
+    end(aws, first["id"])
+    store_type(aws, defaults={"timeout_s": 70})
+    transact, met = Table.transact, list[int]()
+
+    def busy(table: Table, writes: Any) -> None:
+        met.append(len(writes))
+        if len(met) == 1:
+            raise TransactionRefused([{"Code": "TransactionConflict"}, *[{}] * (len(writes) - 1)])
+        transact(table, writes)
+
+    path = f"/v1/jobs/{first['id']}"
+    tag = api.raw("GET", path)["headers"]["ETag"]
+    monkeypatch.setattr(Table, "transact", busy)
+    match how:
+        case "one":
+            status, _ = api("POST", f"{path}/retry")
+        case "selected":
+            status, answer = api("POST", "/v1/jobs/retry", query={"type": "sync-tickets"})
+            assert 1 == answer["retried"], answer
+        case _:
+            status = api.raw("POST", f"{path}/retry", headers={"if-match": tag})["statusCode"]
+    assert status in {200, 202}
+    assert 2 == len(met)
+    assert (State.PENDING, 70) == (aws.job(first["id"]).state, aws.job(first["id"]).spec.timeout_s)
 
 
 def test_a_push_during_a_restart_comes_before_or_after_it(aws: Cloud, api: Api):
