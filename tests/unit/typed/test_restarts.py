@@ -8,6 +8,7 @@ import pytest
 
 from functions.admin import handler as admin
 from functions.submission import handler as submission
+from joblane.aws.job.items import is_inline
 from joblane.aws.key.keys import KeyStore
 from joblane.aws.table import Table, TransactionRefused
 from joblane.key.segments import KeyName
@@ -324,6 +325,21 @@ def test_what_an_edit_has_changed_stays(aws: Cloud, api: Api):
     _, job = api("POST", f"/v1/jobs/{first['id']}/retry")
     assert (77, "bulk") == (job["timeout_s"], job["queue"])
     assert (2, 99) == (job["resources"]["cpus"], job["resources"]["memory_mb"])
+
+
+def test_a_restart_in_a_queue_of_a_longer_name_leaves_the_submission_to_edits(aws: Cloud, api: Api):
+    """What is stored beside a submission decides whether that is in the row: also its lane."""
+    store_type(aws, defaults={"queue": "bulk"})
+    origin = "x"
+    while is_inline(aws.job((first := submit(api, params={"origin": origin}))["id"])):
+        origin, longest = origin + "x", first["id"]
+    end(aws, longest)
+    store_type(aws, defaults={"queue": "default"})
+    status, job = api("POST", f"/v1/jobs/{longest}/retry")
+    assert (202, "default") == (status, job["queue"])
+    status, job = api("PATCH", f"/v1/jobs/{longest}", {"timeout_s": 77})
+    assert 200 == status, job
+    assert 77 == aws.job(longest).spec.timeout_s
 
 
 @pytest.mark.parametrize("how", ["one", "as it was read", "selected"])
