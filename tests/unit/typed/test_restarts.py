@@ -327,6 +327,21 @@ def test_what_an_edit_has_changed_stays(aws: Cloud, api: Api):
     assert (2, 99) == (job["resources"]["cpus"], job["resources"]["memory_mb"])
 
 
+@pytest.mark.parametrize("taken", [{"memory_mb": None, "cpus": None}, None])
+def test_what_an_edit_takes_away_is_the_default_of_its_version(
+    aws: Cloud, api: Api, taken: dict[str, None] | None
+):
+    store_type(aws, defaults={"resources": {"cpus": 2, "memory_mb": 700, "pids": 50}})
+    first = submit(api, resources={"memory_mb": 64})
+    store_type(aws, defaults={"resources": {"memory_mb": 800}})
+    for edit in (1, 1):  # and when it is sent again
+        status, job = api("PATCH", f"/v1/jobs/{first['id']}", {"resources": taken})
+        assert (200, edit) == (status, job["edit"])
+        found = tuple(job["resources"][name] for name in ("cpus", "memory_mb", "pids"))
+        assert (2, 700, 50) == found
+    assert () == aws.job(first["id"]).given
+
+
 def test_a_restart_in_a_queue_of_a_longer_name_leaves_the_submission_to_edits(aws: Cloud, api: Api):
     """What is stored beside a submission decides whether that is in the row: also its lane."""
     store_type(aws, defaults={"queue": "bulk"})
