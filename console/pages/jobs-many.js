@@ -88,7 +88,7 @@ export function Many({ query, filters, jobs, selected, setSelected, refresh }) {
     setSelected(new Set());
     await sweep.start({ title: `${doing.label} ${count}`, verb: doing.done, of: fit.length }, (report, signal) => {
       const groups = new Set(fit.filter(isGroup).map((job) => job.id));
-      const run = (/** @type {string} */ id) => (groups.has(id) && doing.name !== 'resubmit' ? members(doing.name, id, answer.reason, signal)
+      const run = (/** @type {string} */ id) => (groups.has(id) && doing.name !== 'resubmit' ? members(doing.name, id, { reason: answer.reason }, signal)
         : call('POST', path`v1/jobs/${id}/${doing.name}`, { body: { reason: answer.reason }, signal }));
       return sweepEach(fit.map((job) => job.id), run, report, signal);
     });

@@ -109,9 +109,7 @@ class Desk:
         message = message_of(delivery)
         earlier = None if message is None else self.room.find(message)
         if earlier is not None:
-            self.flight.abandon(earlier.delivery)
-            earlier.delivery = delivery
-            self.flight.add(delivery)
+            self._take_younger(earlier, delivery)
             return
         waiting = Waiting(delivery, message)
         verdict = self._judge(waiting)
@@ -119,6 +117,19 @@ class Desk:
             verdict = Hold(Wait.SLOT, "waits for its turn")
         self._carry_out(waiting, verdict)
         self.serve()
+
+    def _take_younger(self, waiting: Waiting, delivery: Delivery) -> None:
+        """Wait with the younger one of a job's messages."""
+        held, sent_ms = waiting.delivery, delivery.received.sent_ms
+        if sent_ms < held.received.sent_ms:
+            self.tasks.start(self.flight.delete(delivery))
+            return
+        if sent_ms == held.received.sent_ms:
+            self.flight.abandon(held)
+        else:
+            self.tasks.start(self.flight.delete(held))
+        waiting.delivery = delivery
+        self.flight.add(delivery)
 
     def serve(self) -> None:
         """Start what may start of what waits, and give back what may wait here no longer."""

@@ -14,22 +14,28 @@ from typing import Protocol
 from aws_lambda_powertools.logging import Logger
 from pydantic import Json
 
-from joblane.aws.clients import Clients
+from joblane.aws.clients import COPY, Clients
+from joblane.aws.files.kept_objects import KeptObjects
 from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.job.groups import GroupStore
 from joblane.aws.job.jobs import JobStore
+from joblane.aws.job.payload_store import PayloadStore
 from joblane.aws.key.keyed_jobs import KeyedJobs
 from joblane.aws.key.keys import KeyStore
+from joblane.aws.metrics import Metrics
 from joblane.aws.queue.lanes import Lanes
+from joblane.aws.queue.renewal import RenewalStore
 from joblane.aws.queue.settings import SettingsStore
 from joblane.aws.typed.types import TypeStore
 from joblane.deployment.limits import Limits
 from joblane.key.policy import KeyTemplate
+from joblane.service.files.keep import FileKeeper
 from joblane.service.group.expansion import Expansion
 from joblane.service.group.members import Members
 from joblane.service.group.settlement import GroupSettlement
 from joblane.service.group.watch import GroupWatch
 from joblane.service.job.operations import Operations
+from joblane.service.job.renewal import Renewal
 from joblane.service.job.requeue import Requeue
 from joblane.service.job.wake_up import send_wake_up
 from joblane.service.key.admission import KeyAdmission
@@ -59,6 +65,9 @@ class Settings(Environment):
     concurrency: Json[dict[str, KeyTemplate]]
     """The policies of joblane.toml."""
     retention: Json[Retention]
+    bucket: str
+    metrics: Json[bool] = False
+    """Whether the deployment has custom metrics."""
 
 
 class Context(Protocol):
@@ -112,6 +121,24 @@ def build(
         logger,
         clock,
     )
+    files = FileKeeper(
+        KeptObjects(lambda: clients.make("s3", COPY), settings.bucket),
+        PayloadStore(lambda: clients.make("s3"), settings.bucket),
+        settings.retention,
+        pool=pool,
+    )
+    renewal = Renewal(
+        RenewalStore(dynamodb, settings.settings_table),
+        groups,
+        lanes,
+        files,
+        settings.tenants,
+        settings.queues,
+        Metrics(settings.metrics),
+        settings.deployment,
+        clock,
+        logger,
+    )
     return Requeue(
         jobs,
         operations,
@@ -121,6 +148,7 @@ def build(
         GroupWatch(groups, agents, assigned, expansion, settlement.settle, pool=pool),
         KeyWatch(keyed_jobs, releases, logger).look,
         shares.refresh,
+        renewal.run,
         clock,
         logger,
         pool=pool,

@@ -116,6 +116,22 @@ def test_waiting_for_a_condition_costs_four_write_units_and_the_start_after_it_o
     assert (5, 0) == (meter.write_units - before, meter.reads)
 
 
+@pytest.mark.parametrize(
+    ("fields", "units", "reads"),
+    [({}, 6, 1), ({"command": ["true", "x" * 500]}, 6 + 5, 2)],
+    ids=["in its row", "beside its row"],
+)
+def test_an_edit_costs_six_write_units_and_more_beside_the_row(
+    meter: Meter, api: Api, fields: dict[str, object], units: int, reads: int
+):
+    """The job, its entry in the index of due jobs until its message is sent, and the trail."""
+    _, job = api("POST", "/v1/jobs", {"command": ["true"], **fields})
+    meter.reset()
+    assert 200 == api("PATCH", f"/v1/jobs/{job['id']}", {"priority": "high"})[0]
+    print(dict(meter.calls))
+    assert (units, reads, 1) == (meter.write_units, meter.reads, meter.calls["sqs.SendMessage"])
+
+
 def test_a_typed_job_costs_as_many_write_units_as_a_command(
     aws: Cloud, meter: Meter, run_one: RunOne
 ):

@@ -210,7 +210,7 @@ def test_requeue_shares_out_anew_only_where_agents_have_come_or_gone(
         return done["Shared"], (meter.calls - before)["dynamodb.UpdateItem"]
 
     beat_ago(aws, "a")
-    assert (1, 2) == run()  # limits of tenants, and what agents can give
+    assert (1, 3) == run()  # limits of tenants, what agents can give, and when passes began
     assert (0, 0) == run()  # no queue has a limit
     put(api_of(aws), {"run_jobs": True, "threads": None, "cluster_threads": 6}, '"0"')
     assert (0, 0) == run()

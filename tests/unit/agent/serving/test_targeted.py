@@ -3,6 +3,8 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from ec2_agent.messages.delivery import Delivery, decode_delivery, encode_delivery
 from ec2_agent.messages.flight import HELD_S
 from ec2_agent.serving.desk import RETURN_S
@@ -142,6 +144,28 @@ def test_a_message_that_is_delivered_again_replaces_the_earlier_receipt(world: W
         assert ["two"] == list(agent.flight._held)
 
     world.run(story())
+
+
+@pytest.mark.parametrize("younger_comes", ["first", "second"])
+def test_of_two_messages_of_a_job_the_younger_one_waits_and_the_other_is_deleted(
+    world: World, younger_comes: str
+):
+    """Requeue renews messages of inboxes, which agents may not send to."""
+
+    async def story() -> None:
+        agent = world.agent
+        agent.command("cordon")
+        older = world.send()
+        younger = replace(older, receipt="younger", sent_ms=older.sent_ms + 1)
+        two = (younger, older) if younger_comes == "first" else (older, younger)
+        for received in two:
+            agent.job(received)
+        await agent.desk.tasks.done()
+        assert 1 == len(agent.desk.room)
+        assert ["younger"] == list(agent.flight._held)
+
+    world.run(story())
+    assert (0, 0) == world.in_inbox
 
 
 def test_both_messages_of_a_job_that_was_edited_wait_for_their_turn(world: World):

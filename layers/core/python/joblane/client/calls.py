@@ -214,6 +214,11 @@ def ask(path: str, body: Mapping[str, Any]) -> Call[Any]:
     return (yield Request("POST", path, None, encode_body(body), headers, Retries.IDEMPOTENT))
 
 
+def restart_body(same_version: bool) -> dict[str, bool] | None:  # noqa: FBT001 - as the calls have it
+    """The body of a request that starts ended jobs again; None for the usual one."""
+    return {"same_version": True} if same_version else None
+
+
 def sweep(
     path: str,
     what: str,

@@ -22,6 +22,7 @@ from joblane.client.calls import (
     act,
     get,
     list_entries,
+    restart_body,
     sweep,
 )
 from joblane.client.errors import InputError, WaitTimeoutError
@@ -171,9 +172,16 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         return self._action(f"{job_path(job_id)}/cancel", reason)
 
     @ApiCall
-    def retry(self, job_id: str, *, reason: str | None = None) -> Call[J]:
-        """Restart a failed or dead job with its attempts reset. Raises `RequestError` (409)."""
-        return self._action(f"{job_path(job_id)}/retry", reason)
+    def retry(
+        self, job_id: str, *, same_version: bool = False, reason: str | None = None
+    ) -> Call[J]:
+        """Restart a failed or dead job with its attempts reset.
+
+        A typed job takes the present version of its type, and its defaults for what was not given,
+        unless `same_version`. Raises `RequestError` (409), for one that this version does not take
+        with the wrong fields in `errors`.
+        """
+        return self._action(f"{job_path(job_id)}/retry", reason, restart_body(same_version))
 
     @ApiStream
     def cancel_jobs(
@@ -190,13 +198,19 @@ class JobCalls(LogCalls, ABC, Generic[J]):
 
     @ApiStream
     def retry_jobs(
-        self, *, reason: str | None = None, **filters: Unpack[Filters]
+        self,
+        *,
+        same_version: bool = False,
+        reason: str | None = None,
+        **filters: Unpack[Filters],
     ) -> Stream[dict[str, Any]]:
         """Restart all failed and dead jobs that the filters select: same ids, attempts reset.
 
         As `cancel_jobs`, with the number `retried`. Of groups, the members that failed.
+        `same_version` as in `retry`; what does not fit is in `refused`, and stays.
         """
-        return sweep("/v1/jobs/retry", "a page of jobs", reason, encode_filters(filters))
+        body = restart_body(same_version)
+        return sweep("/v1/jobs/retry", "a page of jobs", reason, encode_filters(filters), body)
 
     @ApiStream
     def delete_jobs(
@@ -271,9 +285,12 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         return _page("/v1/dlq", limit, cursor, {})
 
     @ApiCall
-    def replay(self, job_id: str, *, reason: str | None = None) -> Call[J]:
-        """Restart a dead job with its attempts reset. Raises `RequestError` (409)."""
-        return self._action(f"{job_path(job_id, 'dlq')}/replay", reason)
+    def replay(
+        self, job_id: str, *, same_version: bool = False, reason: str | None = None
+    ) -> Call[J]:
+        """Restart a dead job with its attempts reset; `same_version` and errors as in `retry`."""
+        path = f"{job_path(job_id, 'dlq')}/replay"
+        return self._action(path, reason, restart_body(same_version))
 
     @ApiCall
     def dismiss(self, job_id: str, *, reason: str | None = None) -> Call[J]:
@@ -282,14 +299,19 @@ class JobCalls(LogCalls, ABC, Generic[J]):
 
     @ApiStream
     def replay_jobs(
-        self, *, reason: str | None = None, **filters: Unpack[DeadFilters]
+        self,
+        *,
+        same_version: bool = False,
+        reason: str | None = None,
+        **filters: Unpack[DeadFilters],
     ) -> Stream[dict[str, Any]]:
         """Restart all dead jobs that the filters select: same ids, attempts reset.
 
         As `cancel_jobs`, with the number `replayed`. One filter is required besides `until` and
-        `hidden`.
+        `hidden`. `same_version` as in `retry_jobs`.
         """
-        return sweep("/v1/dlq/replay", "a page of jobs", reason, encode_filters(filters))
+        body = restart_body(same_version)
+        return sweep("/v1/dlq/replay", "a page of jobs", reason, encode_filters(filters), body)
 
     @ApiStream
     def dismiss_jobs(
@@ -320,8 +342,10 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         self._newborn.append(job["id"])
         return job
 
-    def _action(self, path: str, reason: str | None) -> Call[J]:
-        return self._handle(job_json((yield from act("POST", path, reason=reason))))
+    def _action(
+        self, path: str, reason: str | None, body: Mapping[str, Any] | None = None
+    ) -> Call[J]:
+        return self._handle(job_json((yield from act("POST", path, body, reason=reason))))
 
 
 def _changes(changes: Mapping[str, Any] | None) -> dict[str, Any] | None:

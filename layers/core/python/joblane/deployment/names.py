@@ -35,6 +35,10 @@ TENANT_SHARES: Final = "#tenants"
 AGENTS_SUMMARY: Final = "#agents"
 """Key of what the agents of each queue can give in the table `settings`; no queue has this name."""
 
+RENEWAL: Final = "#renewal"
+"""Key of how far the pass has come that sends messages of waiting jobs again, in the table
+`settings`; no queue has this name."""
+
 FLEET_RECORD: Final = "FLEET#"
 """What precedes a fleet's name in the key of its record in the table `settings`; no queue has such
 a name."""

@@ -41,7 +41,8 @@ agent, the group, the trace of the group (tests/unit/target/test_cost.py)."""
 DATA_DAYS = 400
 """Days after which the DATA item of a large submission expires, counted from its submission or
 `run_at`. A TTL set when the job ends would cost the item's whole size in write units; 400 is well
-over 14 days in a lane plus the longest default retention (90)."""
+over the longest default retention (90). While the job waits, they begin anew when half of them are
+gone (`joblane.job.renewal`)."""
 
 
 @dataclass(frozen=True, slots=True)

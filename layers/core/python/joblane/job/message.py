@@ -75,6 +75,9 @@ class Message(_Body):
     """Memory that the job asks for, in MiB."""
     caller_trace: TraceContext | None = None
     """Trace context that the job was submitted with."""
+    first_sent_ms: int | None = None
+    """When the first message was sent that this one replaces, as agents replace them again and
+    again, in Unix milliseconds; None if it replaces none."""
 
     @property
     def queue(self) -> str:

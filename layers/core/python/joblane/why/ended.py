@@ -152,7 +152,20 @@ def _next(s: Situation) -> tuple[str, tuple[str, ...]]:
     if head.group is not None and state is State.COMPLETED:
         commands = ("joblane get {id}",)
     text = found.text.replace("{else}", otherwise)
+    if head.type_version is not None:
+        text = _of_type(text, head, restarts=found.needs in {"retry", "replay"})
     return text, tuple(command.format(id=head.job_id) for command in commands)
+
+
+def _of_type(text: str, head: Head, *, restarts: bool) -> str:
+    """The same of a typed job, whose cause is mostly its code, and which takes the present one."""
+    text = text.replace("correct the cause", "push the fix")
+    if not restarts:
+        return text
+    return (
+        f"{text}; it starts with the present version of type {head.spec.type}, and ran version "
+        f"{head.type_version} (--same-version runs that again)"
+    )
 
 
 def _not_admitted(s: Situation) -> str | None:

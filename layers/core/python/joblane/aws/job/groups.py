@@ -6,6 +6,7 @@ if its version is still the same.
 
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from joblane.aws.job.group_items import group_value, roster_key, roster_row
@@ -49,6 +50,23 @@ class GroupStore(JobStore):
     def delete_roster(self, group: Group) -> None:
         """Delete the roster of a group."""
         self._table.delete_many([roster_key(group, page) for page in range(group.pages)])
+
+    def keep_data(self, head: Head, expires_at: int) -> None:
+        """Let the submission of a job, and the roster of a group, live on until `expires_at`.
+
+        In Unix seconds. What is not there, as a submission that is in the head, is no error: a
+        write unit. Raises Unavailable.
+        """
+        keys = [key(head.job_id, data_sk(head.edit))]
+        if head.group is not None:
+            # Members that have ended may have the submission of before a restart.
+            keys += [key(head.job_id, data_sk(edit)) for edit in range(head.edit)]
+            keys += [roster_key(head.group, page) for page in range(head.group.pages)]
+        for each in keys:
+            with suppress(ConditionFailed):
+                self._table.update(
+                    each, "SET expires_at = :at", "attribute_exists(job_id)", at=expires_at
+                )
 
     def put_member(self, head: Head) -> bool:
         """Store the job of a member; False if it is there already. One write unit.

@@ -58,6 +58,14 @@ class Received:
             return None
 
     @property
+    def first_sent_ms(self) -> int:
+        """When it was sent, or the first of those that it replaces."""
+        found = self.message
+        if found is None or found.first_sent_ms is None:
+            return self.sent_ms
+        return found.first_sent_ms
+
+    @property
     def memory_mb(self) -> int:
         """Memory that its job asks for, in MiB."""
         return DEFAULT_MEMORY_MB if (found := self.message) is None else found.memory_mb
@@ -165,9 +173,10 @@ class LaneQueue:
     def send_again(self, received: Received, delay_s: int) -> None:
         """Send a copy of a message in flight, delayed by `delay_s` seconds.
 
-        A delay above `MAX_DELAY_S` is reduced to that.
+        It says when the first one was sent. A delay above `MAX_DELAY_S` is reduced to that.
         """
-        self.send(read_body(received.body), min(delay_s, MAX_DELAY_S))
+        copy = read_body(received.body).model_copy(update={"first_sent_ms": received.first_sent_ms})
+        self.send(copy, min(delay_s, MAX_DELAY_S))
 
     def extend(self, receipts: Sequence[str]) -> list[str]:
         """Keep messages invisible for another `VISIBILITY_S`; returns those SQS refused."""

@@ -12,7 +12,8 @@ as it is now, so running twice at once, or being killed at any point, does no ha
     rearm  ------------------>   pending
 
 Before that, limits of queues and tenants are shared out again where agents have come or gone, and
-keys are looked at that jobs have waited for long (`joblane.service.key.watch`).
+keys are looked at that jobs have waited for long (`joblane.service.key.watch`). After it, if there
+is time, messages are renewed that SQS would delete (`joblane.service.job.renewal`).
 """
 
 from collections import Counter
@@ -30,6 +31,7 @@ from joblane.job.head import Head, waits_in_lane
 from joblane.job.moves import Due, NotAllowed, due
 from joblane.service.group.watch import GroupWatch
 from joblane.service.job.operations import Gone, Operations
+from joblane.service.job.renewal import RENEWED
 from joblane.service.key.admission import KeyAdmission
 from joblane.service.log import Log
 from joblane.service.target.assigned import AssignedJobs
@@ -51,6 +53,9 @@ GROUP_S = 10.0
 KEYS_S = 10.0
 """Seconds of one run that keys may take."""
 
+RENEWAL_S = 20.0
+"""Seconds of one run that renewal may take."""
+
 COUNTED = (
     "Woken",
     "Queued",
@@ -64,6 +69,7 @@ COUNTED = (
     "Unread",
     "Shared",
     "Lost",
+    *RENEWED,
 )
 """Names of the counts that a run returns.
 
@@ -74,7 +80,7 @@ or whose target no agent matches.
 agent or an operator had moved meanwhile. `Unread`: shards not read to their end for lack of time.
 `Shared`: queues whose `cluster_threads` were shared out again, and one for the `jobs_running` of
 tenants.
-`Lost`: jobs that were over and had not left their keys.
+`Lost`: jobs that were over and had not left their keys. The others are those of renewal.
 """
 
 
@@ -93,6 +99,8 @@ class Requeue:
     many jobs were over and had not left them."""
     share: Callable[[int], int]
     """Shares out limits at a Unix time in ms; returns how many changed."""
+    renew: Callable[[Callable[[], float]], Counter[str]]
+    """Renews messages for as many seconds as its argument returns; returns counts."""
     clock: Callable[[], float]
     log: Log
     _: KW_ONLY
@@ -118,7 +126,16 @@ class Requeue:
         for shard in ((first + n) % WAKE_SHARDS for n in range(WAKE_SHARDS)):
             if not self._shard(str(shard), left_s, done):
                 done["Unread"] += 1
+        self._renew(left_s, done)
         return done
+
+    def _renew(self, left_s: Callable[[], float], done: Counter[str]) -> None:
+        end_s = self.clock() + RENEWAL_S
+        try:
+            done += self.renew(lambda: min(left_s() - RESERVE_S, end_s - self.clock()))
+        except Unavailable:
+            self.log.exception("messages could not be renewed; next try in a minute")
+            done["Failed"] += 1
 
     def _look_at_keys(self, left_s: Callable[[], float], done: Counter[str]) -> None:
         end_s = self.clock() + KEYS_S

@@ -42,6 +42,13 @@ Queue = Annotated[
         autocompletion=completion.queues,
     ),
 ]
+SameVersion = Annotated[
+    bool,
+    typer.Option(
+        "--same-version",
+        help="Leave jobs of a type as they are: no present version, no new defaults.",
+    ),
+]
 JobType = Annotated[
     str | None, typer.Option("--type", metavar="TYPE", help="Only jobs of this type.")
 ]
@@ -82,23 +89,31 @@ def cancel(
 @commands.command()
 @with_fields(BulkOptions)
 def retry(
-    ctx: typer.Context, options: BulkOptions, *, reason: Reason = None, json: Json = False
+    ctx: typer.Context,
+    options: BulkOptions,
+    *,
+    same_version: SameVersion = False,
+    reason: Reason = None,
+    json: Json = False,
 ) -> None:
     """Restart a failed or dead job, or all that filters select: same ids, attempts reset.
 
-    Of a group, the jobs that failed. With filters, of which all must match, the command counts the
-    jobs and asks.
+    Of a group, the jobs that failed. Jobs of a type run with its present version; those that it
+    does not take are listed, and stay as they are. With filters, of which all must match, the
+    command counts the jobs and asks.
     """
     job_id = options.one
     client = connect(ctx)
     if job_id is None:
-        change_selected(client, "retry", options, reason, as_json=json)
+        change_selected(client, "retry", options, reason, as_json=json, same_version=same_version)
         return
     job_id = full_id(client, job_id)
     if is_group(client.get(job_id).data):
-        groups.run_pages(client.groups.retry(job_id, reason=reason), "retried", as_json=json)
+        pages = client.groups.retry(job_id, same_version=same_version, reason=reason)
+        groups.run_pages(pages, "retried", as_json=json)
         return
-    _print_job(client.retry(job_id, reason=reason), as_json=json)
+    job = client.retry(job_id, same_version=same_version, reason=reason)
+    _print_job(job, as_json=json)
 
 
 @commands.command()
@@ -187,13 +202,17 @@ def restart_failed(
     queue: Queue,
     *,
     type_: JobType = None,
+    same_version: SameVersion = False,
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Restart all failed and dead jobs: same ids, attempts reset."""
-    groups.run_pages(
-        connect(ctx).restart_failed(queue, type_, reason=reason), "restarted", as_json=json
-    )
+    """Restart all failed and dead jobs: same ids, attempts reset.
+
+    Jobs of a type run with its present version; those that it does not take are listed, and stay as
+    they are.
+    """
+    pages = connect(ctx).restart_failed(queue, type_, same_version=same_version, reason=reason)
+    groups.run_pages(pages, "restarted", as_json=json)
 
 
 @dead_letters.command("ls")
@@ -216,17 +235,25 @@ def dlq_ls(
 @dead_letters.command("replay")
 @with_fields(DeadOptions)
 def dlq_replay(
-    ctx: typer.Context, options: DeadOptions, *, reason: Reason = None, json: Json = False
+    ctx: typer.Context,
+    options: DeadOptions,
+    *,
+    same_version: SameVersion = False,
+    reason: Reason = None,
+    json: Json = False,
 ) -> None:
     """Restart a dead job, or all that filters select: same ids, attempts reset.
 
-    With filters, of which all must match, the command counts the jobs and asks.
+    Jobs of a type run with its present version; those that it does not take are listed, and stay as
+    they are. With filters, of which all must match, the command counts the jobs and asks.
     """
     job_id, client = options.one, connect(ctx)
     if job_id is None:
-        change_selected(client, "replay", options, reason, as_json=json)
+        change_selected(client, "replay", options, reason, as_json=json, same_version=same_version)
         return
-    _print_job(client.replay(full_id(client, job_id, "dead"), reason=reason), as_json=json)
+    job_id = full_id(client, job_id, "dead")
+    job = client.replay(job_id, same_version=same_version, reason=reason)
+    _print_job(job, as_json=json)
 
 
 @dead_letters.command("dismiss")
