@@ -154,6 +154,9 @@ def test_a_change_that_is_not_acceptable_is_told_for_each_job(aws: Cloud, api: A
     body = {"changes": {"colour": "red"}}
     _, answer = api("POST", "/v1/jobs/resubmit", body, query={"state": "failed"})
     assert [{"id": job_id, "detail": "colour: unknown field"}] == answer["refused"]
+    body = {"changes": {"deadline": rfc3339(NOW_MS)}}
+    _, answer = api("POST", "/v1/jobs/resubmit", body, query={"state": "failed"})
+    assert answer["refused"][0]["detail"].startswith("deadline must be in the future")
     assert aws.job(job_id).resubmitted_as is None
 
 
