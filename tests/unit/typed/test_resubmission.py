@@ -236,6 +236,10 @@ def test_a_job_may_become_one_of_another_type_or_a_command(aws: Cloud, api: Api)
     end(aws, command["id"])
     back = again(api, command["id"], type="sync-tickets", params=GOOD, command=None)
     assert ("sync-tickets", 60, 1) == (back["type"], back["timeout_s"], back["type_version"])
+    plain = made(api, aws, timeout_s=7)
+    first = again(api, plain, type="sync-tickets", params=GOOD, command=None)
+    end(aws, first["id"])
+    assert 7 == again(api, first["id"], priority="high")["timeout_s"]  # the submitter gave it
     type_store(aws).remove("acme", "sync-tickets", 1)
     assert {"type"} == refused(api, job_id).keys()
 
