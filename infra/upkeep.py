@@ -12,7 +12,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.assets import Assets
-from infra.declared import fleet_plans, metrics, queues, threads
+from infra.declared import fleet_plans, maxima, metrics, queues, retired, threads
 from infra.function import Function, FunctionStack, concurrency
 from infra.lanes import new_queue
 from infra.policies import PolicyGrant, acknowledge, sending, table_grant
@@ -86,6 +86,9 @@ class UpkeepStack(FunctionStack):
                 **metrics(self.config),
                 "JOBLANE_CONCURRENCY": concurrency(self.config),
                 "JOBLANE_QUEUES": queues(self.config),
+                "JOBLANE_RETIRED": retired(self.config),
+                "JOBLANE_MAXIMA": maxima(self.config),
+                "JOBLANE_WITHOUT_HOST_NETWORK": json.dumps(self.config.without_host_network),
                 "JOBLANE_TENANTS": json.dumps(list(self.config.tenants)),
                 "JOBLANE_LIMITS": self.config.limits_by_tenant.compact("jobs_running"),
             },
@@ -93,7 +96,7 @@ class UpkeepStack(FunctionStack):
             reserved=REQUEUE_RESERVED,
             grants=[
                 table_grant("BatchGetItem GetItem Query", resources.table("agents")),
-                table_grant("BatchGetItem UpdateItem", resources.table("settings")),
+                table_grant("BatchGetItem PutItem UpdateItem", resources.table("settings")),
                 table_grant("BatchGetItem GetItem PutItem UpdateItem", resources.table("keys")),
                 table_grant("GetItem", resources.table("types")),
                 table_grant(

@@ -28,6 +28,7 @@ from joblane.aws.key.keys import KeyStore
 from joblane.aws.queue.counters import CounterStore
 from joblane.aws.queue.lanes import Lanes
 from joblane.aws.queue.message_ages import MessageAges
+from joblane.aws.queue.moves import QueueMoveStore
 from joblane.aws.queue.settings import SettingsStore
 from joblane.aws.queue.usage import UploadStore, UsageStore
 from joblane.aws.typed.bundle_store import BundleStore
@@ -93,6 +94,9 @@ class Settings(Environment):
     policies: str
     """JSON: policy of each kind of condition that does not have the default one."""
     queues: Json[dict[str, tuple[str, ...]]]
+    """Tenants that may use each queue; none listed means all."""
+    retired: Json[dict[str, str | None]]
+    """The retired queues, each with the one that its jobs move to."""
     maxima: str
     """JSON: the most that a job of each queue may ask for, by fleet. Read when a typed job is
     started again, as the next two."""
@@ -169,7 +173,9 @@ def build(
         settings.queues,
         settings.access.tenants,
         settings.threads,
+        settings.retired,
         queue_settings,
+        QueueMoveStore(dynamodb, settings.settings_table),
         ThreadShares(queue_settings, agents),
         QueueStatistics(lanes, counters, ages, app.logger, pool=pool),
         app.now_ms,
@@ -190,6 +196,7 @@ def build(
         keys,
         _compile,
         queues=settings.queues,
+        retired=settings.retired,
         architectures=settings.architectures,
         now_ms=app.now_ms,
     )
@@ -228,13 +235,18 @@ def _make_present_code(
     from joblane.service.job.admit import Admission
     from joblane.service.job.present_code import PresentCode
     from joblane.service.queue.router import QueueRouter
+    from joblane.service.queue.rules import QueueRules
 
+    queues = QueueRules(
+        settings.queues,
+        settings.retired,
+        read_maxima(settings.maxima),
+        json.loads(settings.without_host_network),
+    )
     admission = Admission(
         settings.deployment,
-        QueueRouter(settings.queues, "", (), log),  # their queues were chosen before
-        read_maxima(settings.maxima),
+        QueueRouter(queues, "", (), log),  # the queues of jobs were chosen before
         json.loads(settings.fleet_queues),
-        json.loads(settings.without_host_network),
         typed,
     )
     return PresentCode(lambda: admission, payloads, rules)

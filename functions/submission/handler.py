@@ -56,6 +56,7 @@ from joblane.service.key.rules import KeyRules
 from joblane.service.output.follow import FollowSender
 from joblane.service.output.read import JobOutput, WaitWindow
 from joblane.service.queue.router import QueueRouter
+from joblane.service.queue.rules import QueueRules
 from joblane.state.retention import Retention
 
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ class Settings(Environment):
     bucket: str
     queues: Json[dict[str, tuple[str, ...]]]
     """Tenants that may submit to each queue; none listed means all."""
+    retired: Json[dict[str, str | None]]
+    """The retired queues, each with the one that its jobs move to."""
     maxima: Json[dict[str, tuple[Maxima, ...]]]
     """The most that a job of each queue may ask for, by fleet."""
     fleet_queues: Json[dict[str, tuple[str, ...]]]
@@ -145,15 +148,13 @@ def build(
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     typed = cache(lambda: _make_typed(dynamodb, settings.types_table, monotonic))
     filters = tuple(QueueFilter(*each) for each in settings.filters)
-    router = QueueRouter(settings.queues, settings.default_queue, filters, logger)
+    router = QueueRouter(_queue_rules(settings), settings.default_queue, filters, logger)
     notify = cache(lambda: _notify_rules(settings.notify)) if settings.notify != "{}" else None
     outputs = cache(lambda: _outputs(settings, s3))
     admission = Admission(
         settings.deployment,
         router,
-        settings.maxima,
         settings.fleet_queues,
-        settings.without_host_network,
         typed,
         cache(lambda: _inputs(settings, s3, pool)),
         notify,
@@ -199,6 +200,7 @@ def build(
         results,
         queue_settings,
         agents,
+        settings.queues,
         clock,
     )
     search = JobSearch(jobs, agents, clock, pool)
@@ -211,7 +213,7 @@ def build(
     groups = cache(lambda: _groups(app, operations, deleter, (dynamodb, settings.jobs_table), pool))
     job_operation_routes(app, limits, operations, deleter, groups)
     resubmission_routes(app, lambda: _make_resubmitter(submitter, search, pool))
-    edit_route(app, submitter.serving, lambda: _edits(jobs, admission, operations, targets))
+    edit_route(app, submitter.serving, lambda: _edits(jobs, router.rules, operations, targets))
     group_routes(app, groups, limits)
     selected_jobs_routes(
         app,
@@ -224,6 +226,12 @@ def build(
     log_route(app, JobOutput(jobs, store, clock, app.logger, window.left_s, follow.note_end))
     job_trail_route(app, trail)
     return app
+
+
+def _queue_rules(settings: Settings) -> QueueRules:
+    return QueueRules(
+        settings.queues, settings.retired, settings.maxima, settings.without_host_network
+    )
 
 
 def _make_typed(
@@ -273,12 +281,12 @@ def _make_present_code(
 
 
 def _edits(
-    jobs: KeyedJobs, admission: Admission, operations: Operations, targets: "Callable[[], Targets]"
+    jobs: KeyedJobs, rules: QueueRules, operations: Operations, targets: "Callable[[], Targets]"
 ) -> "Edits":
     # Few jobs are edited.
     from joblane.service.job.edit import Edits
 
-    return Edits(jobs, admission, operations, targets)
+    return Edits(jobs, rules, operations, targets)
 
 
 def _make_selected(

@@ -127,7 +127,7 @@ ALLOWED = {
         (KEYS,),
     )
     | {("dynamodb:GetItem", TYPES)}
-    | every(("dynamodb:BatchGetItem", "dynamodb:UpdateItem"), (SETTINGS,))
+    | every(("dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"), (SETTINGS,))
     | every(
         ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
         (JOBS,),

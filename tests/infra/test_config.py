@@ -52,10 +52,37 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
     ("text", "expected"),
     [
         (
+            GOOD + 'moves_to = "default"\n',
+            "queues.default.moves_to: is allowed with retired = true only",
+        ),
+        (
+            GOOD + '[queues.old]\nretired = true\nmoves_to = "absent"\n',
+            "queues.old.moves_to names 'absent', which [queues] lacks",
+        ),
+        (
+            GOOD + '[queues.old]\nretired = true\nmoves_to = "old"\n',
+            "queues.old.moves_to names the queue itself; name a queue that takes jobs",
+        ),
+        (
+            GOOD
+            + '[queues.old]\nretired = true\nmoves_to = "older"\n[queues.older]\nretired = true\n',
+            (
+                "queues.old.moves_to names 'older', which is retired, too; name a queue that takes "
+                "jobs"
+            ),
+        ),
+        (
+            GOOD + "retired = true\n",
+            (
+                "default_queue names 'default', which is retired and takes no jobs; name another "
+                "queue"
+            ),
+        ),
+        (
             GOOD + "thread = 3\n",
             (
-                "queues.default.thread: unknown key; allowed here: filter, filter_order, notify, "
-                "tenants, threads"
+                "queues.default.thread: unknown key; allowed here: filter, filter_order, moves_to, "
+                "notify, retired, tenants, threads"
             ),
         ),
         (

@@ -1,6 +1,7 @@
 """The dead-letter function: every letter is kept, its job ends dead, an operator hears of it."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -225,6 +226,16 @@ def test_a_letter_from_a_lane_of_another_queue_does_not_touch_the_job(
     ((subject, note),) = notes(aws, told)
     assert "a message that names a job of another queue" in subject
     assert lane_name(NAME, "bulk", "high") == note["source"]
+
+
+def test_a_letter_from_before_an_edit_does_not_touch_the_job(aws: Cloud, told: str):
+    """The job has moved to another queue, and has a message there."""
+    head = make_head(JOB, "acme", submission(), int(NOW * 1000))
+    aws.jobs.put_new(replace(head, edit=1))
+    body = Message(job_id=JOB, tenant="acme", lane="bulk/default").encode()
+    assert [] == deal(aws, moved(body, lane_name(NAME, "bulk", "default"), by="SQS"))
+    assert State.PENDING is aws.job(JOB).state
+    assert [] == notes(aws, told)
 
 
 @pytest.mark.parametrize("by", ["SQS", "an agent"])

@@ -128,7 +128,6 @@ def test_since_takes_in_its_moment_and_until_leaves_it_out(aws: Cloud, api: Api)
         ({"state": "sleeping"}, "'dead'"),
         ({"state": "dead,sleeping"}, "'dead'"),
         ({"state": ""}, "'dead'"),
-        ({"queue": "nowhere"}, "default, bulk"),
         ({"queue": "No Where"}, "pattern"),
         ({"since": "yesterday"}, "2026-11-21T02:07:09Z"),
         ({"until": "2026-02-30T00:00:00Z"}, "exists"),

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2_agent.messages import hiding
-from infra.lanes import RETENTION
 from joblane.aws.fleet.inboxes import KEPT_S as INBOX_KEPT_S
 from joblane.formats.ids import first_id, new_id
 from joblane.job.head import DATA_DAYS
@@ -35,7 +34,7 @@ moments = st.integers(min_value=BEGIN_MS, max_value=BEGIN_MS + 100 * DAY_MS)
 
 def test_the_days_are_those_of_agents_lanes_and_inboxes():
     assert (9, 4, 1) == tuple(n / DAY_S for n in (REPLACE_AFTER_S, PASS_EVERY_S, SPARE_S))
-    assert KEPT_S == RETENTION.to_seconds() == sqs.KEPT_S == INBOX_KEPT_S + 60
+    assert KEPT_S == sqs.KEPT_S == INBOX_KEPT_S + 60
     assert hiding.is_worn(1, REPLACE_AFTER_S)
     assert not hiding.is_worn(1, REPLACE_AFTER_S - 1)
 

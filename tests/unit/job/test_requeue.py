@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 from functions.requeue.handler import Settings, build
 from joblane.aws.clients import Clients
@@ -184,7 +185,7 @@ def test_a_job_that_cannot_be_moved_does_not_stop_the_rest(
 
     def fail(params: dict[str, object], **_: object) -> None:
         if ids[2] in str(params.get("MessageBody")):
-            params["QueueUrl"] = PREFIX + "nowhere"
+            raise EndpointConnectionError(endpoint_url=LANE)
 
     session.get_component("event_emitter").register("provide-client-params.sqs.SendMessage", fail)
     assert {"Woken": 4, "Failed": 1} == run(aws, clients=Clients(session))

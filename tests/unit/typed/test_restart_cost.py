@@ -58,6 +58,7 @@ def test_the_present_version_costs_a_read_and_no_write_unless_the_submission_cha
     first = restart(aws, meter, api, job_id)
     assert (7, 3, 1) == first  # the job, the number of the version, and once its definition
     assert (7, 2, 1) == restart(aws, meter, api, job_id)
+    job_id = submit(api)
     store_type(aws, **LOOSE, defaults={"timeout_s": 60})
     assert (7, 3, 1) == restart(aws, meter, api, job_id)
     assert (3, 1) == (aws.job(job_id).type_version, aws.job(job_id).edit)

@@ -281,6 +281,20 @@ PASSED = rfc3339(NOW - 1_000)
             ["logs", "dlq dismiss"],
         ),
         (
+            replace(job(State.DEAD, attempt=3, type="sync", params={}), type_version=4),
+            "push the fix, then replay it, or dismiss it; it starts with the present version of "
+            "type sync, and ran version 4 (--same-version runs that again)",
+            ["logs", "dlq replay", "dlq dismiss"],
+        ),
+        (
+            replace(
+                job(State.FAILED, attempt=1, restartable=False, type="sync", params={}),
+                type_version=4,
+            ),
+            "it cannot be retried: push the fix, then submit it again",
+            ["logs", "resub"],
+        ),
+        (
             job(State.FAILED, attempt=1, restartable=False),
             "then submit it again",
             ["logs", "resub"],

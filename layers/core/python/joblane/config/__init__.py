@@ -86,6 +86,10 @@ class Queue(Strict):
     the job. Required with a filter, and different for each queue."""
     notify: Annotated[Notify, BeforeValidator(_on)] | None = None
     """Whom jobs of this queue notify, unless they say so themselves."""
+    retired: bool = False
+    """Take no more jobs: what is there still runs (docs/how-to/remove-or-rename-a-queue.md)."""
+    moves_to: Name | None = None
+    """Queue that its waiting jobs move to; allowed with `retired`, and not itself retired."""
 
 
 Network = IPv4Network | IPv6Network
@@ -154,6 +158,11 @@ class Config(Strict):
     def queues_of(self, tenant: str) -> list[str]:
         """Return the queues that a tenant may use."""
         return open_queues({name: q.tenants for name, q in self.queues.items()}, tenant)
+
+    @property
+    def retired(self) -> dict[str, str | None]:
+        """The queues that are retired, each with the one that its waiting jobs move to."""
+        return {name: queue.moves_to for name, queue in self.queues.items() if queue.retired}
 
     @property
     def iam(self) -> dict[str, tuple[str, Role, str]]:
@@ -335,6 +344,27 @@ class Config(Strict):
             for queue in group.queues:
                 if queue not in self.queues:
                     raise ValueError(f"fleets.{fleet}.queues names {queue!r}, which [queues] lacks")
+        return self
+
+    @model_validator(mode="after")
+    def _queues_are_retired_for_another(self) -> Self:
+        """A queue that jobs move to takes jobs itself, so moves make neither chains nor loops."""
+        for name, queue in self.queues.items():
+            key, to = f"queues.{name}.moves_to", queue.moves_to
+            if to is None:
+                continue
+            if not queue.retired:
+                raise ValueError(f"{key}: is allowed with retired = true only")
+            if to not in self.queues:
+                raise ValueError(f"{key} names {to!r}, which [queues] lacks")
+            if to in self.retired:
+                which = "the queue itself" if to == name else f"{to!r}, which is retired, too"
+                raise ValueError(f"{key} names {which}; name a queue that takes jobs")
+        if self.default_queue in self.retired:
+            raise ValueError(
+                f"default_queue names {self.default_queue!r}, which is retired and takes no jobs; "
+                "name another queue"
+            )
         return self
 
     @model_validator(mode="after")

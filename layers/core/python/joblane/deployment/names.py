@@ -43,6 +43,10 @@ FLEET_RECORD: Final = "FLEET#"
 """What precedes a fleet's name in the key of its record in the table `settings`; no queue has such
 a name."""
 
+QUEUE_MOVE: Final = "MOVE#"
+"""What precedes a retired queue's name in the key of how far its jobs have moved, in the table
+`settings`; no queue has such a name."""
+
 
 def table_name(deployment: str, table: str) -> str:
     """Name of a DynamoDB table: `joblane-jobs`."""

@@ -236,6 +236,33 @@ class Lanes:
         """The SQS queue behind one lane."""
         return LaneQueue(self._client, self._prefix + self.name(queue, lane))
 
+    def send(self, queue: str, lane: Lane, message: Message, delay_s: int = 0) -> bool:
+        """Send a message to a lane; False if the queue is gone: joblane.toml has it no more.
+
+        For a minute after it was deleted SQS may still accept messages, which are lost.
+        """
+        try:
+            self.lane(queue, lane).send(message, delay_s)
+        except ClientError as error:
+            if error.response["Error"]["Code"] != NO_SUCH_QUEUE:
+                raise
+            return False
+        return True
+
+    def send_batch(
+        self, queue: str, lane: Lane, messages: Sequence[tuple[Message, int]]
+    ) -> list[Message] | None:
+        """Send messages with their delays to a lane; returns those that SQS refused.
+
+        None if the queue is gone, as in `send`. Some may have been sent before that.
+        """
+        try:
+            return self.lane(queue, lane).send_batch(messages)
+        except ClientError as error:
+            if error.response["Error"]["Code"] != NO_SUCH_QUEUE:
+                raise
+            return None
+
     def send_to_inbox(self, agent: str, message: Message, delay_s: int = 0) -> bool:
         """Send the message of a job that only this agent may run; False if it has no inbox."""
         inbox = LaneQueue(self._client, self._prefix + inbox_name(self._deployment, agent))

@@ -1,6 +1,6 @@
 """Admission: which submissions a tenant may make, and the job that one becomes."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -10,13 +10,10 @@ from joblane.contract.problems import FieldProblem, Invalid, wrong
 from joblane.contract.queues import QueueChoice
 from joblane.job.head import Head, make_head
 from joblane.job.spec import Submission, is_broadcast
-from joblane.queue.access import open_queues
-from joblane.queue.maxima import Maxima, excess, problem_of
 from joblane.service.queue.router import QueueRouter
 from joblane.state.retention import PAYLOAD_START_DAYS
 from joblane.state.secret_names import describe_allowed, parse
 from joblane.state.trace import TraceContext
-from joblane.target.match import ANY
 
 if TYPE_CHECKING:
     from joblane.notify.rules import NotifyRules
@@ -31,12 +28,8 @@ class Admission:
     deployment: str
     router: QueueRouter
     """Chooses the queue."""
-    maxima: Mapping[str, tuple[Maxima, ...]]
-    """The most that a job of each queue may ask for, by fleet."""
     fleet_queues: Mapping[str, tuple[str, ...]]
     """The queues that each fleet serves."""
-    without_host_network: Collection[str]
-    """Queues that have fleets, none of which allows the network `host`."""
     types: "Callable[[], TypedAdmission]"
     """Returns what checks typed jobs, which takes long to import."""
     inputs: "Callable[[], InputCheck] | None" = None
@@ -92,6 +85,8 @@ class Admission:
         spec = typed.spec
         if is_broadcast(spec.target) and not _sets_retry(spec, typed, head):
             spec = _tried_once(spec)
+        if spec.queue != head.queue:
+            self.router.rules.require_open(head.tenant, spec.queue or "")
         self.check(head.tenant, spec)
         return replace(head, spec=spec, type_version=typed.version, given=typed.given)
 
@@ -103,8 +98,8 @@ class Admission:
         """
         self._check_secrets(tenant, spec)
         self._check_conditions(tenant, spec)
-        self.router.require(tenant, spec.queue or "")
-        self.check_fleets(spec)
+        self.router.rules.require(tenant, spec.queue or "")
+        self.router.rules.check_fleets(spec)
 
     def _admit_type(
         self, tenant: str, spec: Submission, now_ms: int, *, again: Head | None = None
@@ -133,26 +128,6 @@ class Admission:
             raise wrong(*refusal)
         return spec
 
-    def check_fleets(self, spec: Submission) -> None:
-        """Refuse what no fleet of the queue gives; a target may name an agent of no fleet.
-
-        Raises Invalid naming the field.
-        """
-        queue = spec.queue or ""
-        if spec.network == "host" and spec.target in {None, ANY}:
-            self._check_host_network(queue)
-        if (found := excess(spec.resources, self.maxima.get(queue, ()))) is not None:
-            field, most = found
-            raise wrong(f"resources.{field}", problem_of(field, most, queue))
-
-    def _check_host_network(self, queue: str) -> None:
-        if queue in self.without_host_network:
-            raise wrong(
-                "network",
-                f"must be none or egress: no fleet of queue {queue} allows host "
-                "(allow_host_network)",
-            )
-
     def _check_conditions(self, tenant: str, spec: Submission) -> None:
         """Refuse quotas of others, and fleets that are unknown or serve no queue of the tenant.
 
@@ -170,7 +145,7 @@ class Admission:
 
     def _fleets(self, tenant: str) -> list[str]:
         """The fleets that serve a queue which the tenant may use."""
-        allowed = set(open_queues(self.router.queues, tenant))
+        allowed = set(self.router.rules.open_to(tenant))
         return [fleet for fleet, queues in self.fleet_queues.items() if allowed & set(queues)]
 
     def _check_secrets(self, tenant: str, spec: Submission) -> None:

@@ -22,9 +22,9 @@ from joblane.formats.times import rfc3339
 from joblane.job.edit import changed_meanwhile, check_editable, differences, patched, plan_edit
 from joblane.job.head import Head
 from joblane.job.spec import Submission
-from joblane.service.job.admit import Admission
 from joblane.service.job.operations import Operations, repeat_on_change
 from joblane.service.job.wake_up import message_delay_s, send_wake_up
+from joblane.service.queue.rules import QueueRules
 from joblane.state.lifecycle import State
 from joblane.typed.given import given_after
 
@@ -39,7 +39,7 @@ class Edits:
     """Edits jobs. Every method may be called again after a crash at any point."""
 
     jobs: JobStore
-    admission: Admission
+    rules: QueueRules
     operations: Operations
     targets: "Callable[[], Targets]"
     """Returns what knows agents, for jobs that only one may run."""
@@ -78,9 +78,9 @@ class Edits:
         """Refuse what a new submission could not ask for. What stays is not checked again."""
         changed = differences(seen.spec, spec)
         if "queue" in changed:
-            self.admission.router.require(seen.tenant, spec.queue or "")
+            self.rules.require_open(seen.tenant, spec.queue or "")
         if "queue" in changed or "resources" in changed:
-            self.admission.check_fleets(spec)
+            self.rules.check_fleets(spec)
         after = plan_edit(seen, spec, now_ms, "")
         if "deadline" in changed and after.deadline_ms is not None and after.deadline_ms <= now_ms:
             raise wrong("deadline", f"must be in the future; it is {rfc3339(now_ms)} now")

@@ -214,18 +214,20 @@ class Operations:
             raise ValueError("jobs of types are not restarted here")
         return self.present().of(head, now_ms)
 
-    def send(self, head: Head, now_ms: int) -> None:
+    def send(self, head: Head, now_ms: int) -> bool:
         """Send a waiting job's message, and note on the row that it is sent. Safe to repeat.
 
         Of one between two attempts it is delayed until the next may start, by `MAX_DELAY_S` at
-        most; an agent that receives it then hides it for the rest.
+        most; an agent that receives it then hides it for the rest. False if its queue is gone, as
+        `send_wake_up`: it is not tried again every minute.
         """
-        send_wake_up(self.lanes, head, renewal_delay_s(head, now_ms) or 0)
+        sent = send_wake_up(self.lanes, head, renewal_delay_s(head, now_ms) or 0)
         self.jobs.rearm(head, now_ms)
+        return sent
 
-    def wake_up(self, head: Head) -> None:
-        """Send another message for a job; its row stays as it is."""
-        send_wake_up(self.lanes, head)
+    def wake_up(self, head: Head) -> bool:
+        """Send another message for a job; its row stays as it is. False as in `send`."""
+        return send_wake_up(self.lanes, head)
 
 
 def _describe_cancelled(seen: Head) -> str:

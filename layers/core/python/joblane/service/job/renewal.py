@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from joblane.aws.files.kept_objects import Kept
-from joblane.aws.fleet.inboxes import NO_SUCH_QUEUE
 from joblane.aws.job.groups import GroupStore
 from joblane.aws.metrics import Metrics
 from joblane.aws.queue.lanes import Lanes
@@ -212,17 +211,18 @@ class Renewal:
         for (queue, _), some in groupby(sorted(due, key=_lane), key=_lane):
             jobs = list(some)
             ids = {head.job_id for head, _ in jobs}
-            try:
-                unsent = send_wake_ups(self.lanes, jobs) if queue in self.queues else None
-            except Unavailable as error:
-                if error.code != NO_SUCH_QUEUE:
-                    self.log.exception("messages could not be renewed; next try in a minute")
-                unsent = None if error.code == NO_SUCH_QUEUE else ids
-            if unsent is None:
+            if queue not in self.queues:
                 counts["WithoutQueue"] += len(ids)
                 continue
-            counts["Renewed"] += len(ids) - len(unsent)
-            refused |= unsent
+            try:
+                unsent = send_wake_ups(self.lanes, jobs)
+            except Unavailable:
+                self.log.exception("messages could not be renewed; next try in a minute")
+                refused |= ids
+                continue
+            counts["WithoutQueue"] += len(unsent.gone)
+            counts["Renewed"] += len(ids) - len(unsent.all)
+            refused |= unsent.refused
         return refused
 
 

@@ -6,7 +6,7 @@ its receiver finds the job claimed or ended, or edited since, and deletes it.
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from joblane.aws.queue.lanes import MAX_DELAY_S, Lanes
 from joblane.job.head import Head
@@ -61,22 +61,36 @@ def wake_up_message(job: Head) -> Message:
     )
 
 
-def send_wake_up(lanes: Lanes, job: Head, delay_s: int = 0) -> None:
+def send_wake_up(lanes: Lanes, job: Head, delay_s: int = 0) -> bool:
     """Send one job's message: to its lane, or to the inbox of the only agent that may run it.
 
-    An agent without an inbox is gone: the job fails when it has not replied in time.
+    False if its queue is gone: it has no lanes to send to. The job stays as it is, `why` says so
+    (`joblane.why.queue`), and its messages come when it is edited, or with `joblane requeue` when
+    the queue is back. An agent without an inbox is gone: the job fails when it has not replied in
+    time.
     """
     if job.assigned is None:
-        lanes.lane(job.queue, job.lane).send(wake_up_message(job), delay_s)
-    else:
-        lanes.send_to_inbox(job.assigned, wake_up_message(job), delay_s)
+        return lanes.send(job.queue, job.lane, wake_up_message(job), delay_s)
+    lanes.send_to_inbox(job.assigned, wake_up_message(job), delay_s)
+    return True
 
 
-def send_wake_ups(lanes: Lanes, jobs: Iterable[tuple[Head, int]]) -> set[str]:
-    """Send the messages of many jobs, each with its delay, in batches of ten for each lane.
+class NotSent(NamedTuple):
+    """Ids of jobs whose messages were not sent."""
 
-    Returns the ids of jobs whose message SQS refused.
-    """
+    refused: frozenset[str]
+    """SQS did not accept them."""
+    gone: frozenset[str]
+    """Their queues are gone, as in `send_wake_up`."""
+
+    @property
+    def all(self) -> frozenset[str]:
+        """Both."""
+        return self.refused | self.gone
+
+
+def send_wake_ups(lanes: Lanes, jobs: Iterable[tuple[Head, int]]) -> NotSent:
+    """Send the messages of many jobs, each with its delay, in batches of ten for each lane."""
     by_lane: dict[tuple[str, Lane], list[tuple[Message, int]]] = {}
     for job, delay_s in jobs:
         if job.assigned is not None:
@@ -84,8 +98,12 @@ def send_wake_ups(lanes: Lanes, jobs: Iterable[tuple[Head, int]]) -> set[str]:
             continue
         message = wake_up_message(job)
         by_lane.setdefault((job.queue, job.lane), []).append((message, delay_s))
-    return {
-        message.job_id
-        for (queue, lane), messages in by_lane.items()
-        for message in lanes.lane(queue, lane).send_batch(messages)
-    }
+    refused: set[str] = set()
+    gone: set[str] = set()
+    for (queue, lane), messages in by_lane.items():
+        left = lanes.send_batch(queue, lane, messages)
+        if left is None:
+            gone.update(message.job_id for message, _ in messages)
+        else:
+            refused.update(message.job_id for message in left)
+    return NotSent(frozenset(refused), frozenset(gone))
