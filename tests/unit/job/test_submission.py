@@ -13,7 +13,7 @@ from functions.submission.handler import Settings, build
 from joblane.job.spec import MAX_BODY_BYTES
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, PREFIX, Cloud, configure
 from tests.support.jobs import named
-from tests.support.requests import Api
+from tests.support.requests import REQUEST_ID, Api
 
 
 def application(aws: Cloud) -> Any:
@@ -187,7 +187,7 @@ def test_bad_input_is_named_and_leaves_nothing(aws: Cloud, api: Api, body: str, 
     assert 400 == answer["statusCode"]
     assert "application/problem+json" == answer["headers"]["Content-Type"]
     assert field in [error["field"] for error in problem["errors"]]
-    assert "request-1" == problem["instance"]
+    assert REQUEST_ID == problem["instance"]
     assert 0 == rows(aws)
     assert [] == messages(aws)
 

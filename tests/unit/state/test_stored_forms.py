@@ -139,7 +139,8 @@ class Form(NamedTuple):
 ENTRY = waiting_job(head())
 STATE = ConditionState(URL, NOW_MS, Phase.RUNNING, NOW_MS, 2, 0, "503", NOW_MS + 1)
 NOTICE = Notice(
-    notify=SPEC.notify, event=job_event(head(), "completed", State.ACTIVE, "joblane", None)
+    notify=SPEC.notify,
+    events=(job_event(head(), "completed", State.ACTIVE, 7, "joblane", None),),
 )
 LIMITED = DESCRIPTOR.model_copy(
     update={"limits": Limits(tenants={"acme": LimitOverrides(jobs_running=3)})}

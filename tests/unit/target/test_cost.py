@@ -37,7 +37,7 @@ from tests.support.jobs import JOB, named, submission
 from tests.support.memory import Memory
 from tests.support.meter import Meter, item_size
 from tests.support.network import Faults
-from tests.support.requests import Api
+from tests.support.requests import REQUEST_ID, Api
 from tests.support.sqs import Queues, Sqs
 
 T = TypeVar("T")
@@ -139,7 +139,7 @@ def test_the_longest_submission_that_stays_in_the_row_costs_no_more(
     empty = len(f'{{"command":["true",""],{fields}}}' + "lanedefault/default")
     if target == "_all":
         empty += len(',"retry":{"max_attempts":1}')
-    most = INLINE_SPEC_BYTES - TARGET_BYTES - empty
+    most = INLINE_SPEC_BYTES - TARGET_BYTES - empty - len("request") - len(REQUEST_ID)
     jobs = JobStore(metered.make("dynamodb"), DESCRIPTOR.jobs_table)
     rooms = []
     for words, reads in [(["true", "x" * most], 0), (["true", "x" * (most + 1)], 1)]:

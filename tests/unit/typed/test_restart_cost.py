@@ -107,9 +107,8 @@ def _room(aws: Cloud, job_id: str, longest: int) -> int:
     key = {"job_id": {"S": job_id}, "sk": {"S": "JOB"}}
     dynamodb = aws.clients.make("dynamodb")
     item = dynamodb.get_item(TableName=DESCRIPTOR.jobs_table, Key=key)["Item"]
-    stands = len(item["spec"]["S"]) + sum(
-        len(name) + len(item[name]["S"]) for name in ("lane", "given")
-    )
+    beside = [name for name in ("lane", "given", "request", "tells") if name in item]
+    stands = len(item["spec"]["S"]) + sum(len(name) + len(item[name]["S"]) for name in beside)
     assert item_size(item) < 1024
     return longest - stands - len('"a":""')
 

@@ -308,3 +308,39 @@ def test_a_holder_whose_row_names_another_key_is_no_holder(aws: Cloud, api: Api)
     _, job = api("POST", f"/v1/jobs/{first['id']}/retry")
     assert ("pending", {first["id"]: job["slot"]}) == (job["state"], key_state(aws, OLD)[0])
     assert [there["id"]] == [*key_state(aws, NEW)[0]]
+
+
+def test_what_an_edit_has_changed_stays(aws: Cloud, api: Api):
+    """A person has given it; what the edit takes away is left to the type again."""
+    store_type(aws, defaults={"timeout_s": 60, "queue": "default"})
+    first = submit(api, resources={"cpus": 1})
+    patch = {"timeout_s": 77, "queue": "bulk", "resources": {"cpus": None, "memory_mb": 99}}
+    status, answer = api("PATCH", f"/v1/jobs/{first['id']}", patch)
+    assert 200 == status, answer
+    assert ("queue", "resources.memory_mb", "timeout_s") == aws.job(first["id"]).given
+    end(aws, first["id"])
+    store_type(aws, defaults={"timeout_s": 90, "resources": {"cpus": 2, "memory_mb": 64}})
+    _, job = api("POST", f"/v1/jobs/{first['id']}/retry")
+    assert (77, "bulk") == (job["timeout_s"], job["queue"])
+    assert (2, 99) == (job["resources"]["cpus"], job["resources"]["memory_mb"])
+
+
+def test_a_push_during_a_restart_comes_before_or_after_it(aws: Cloud, api: Api):
+    """The version is read once for a request, and the row names the one that was applied."""
+    store_type(aws, defaults={"timeout_s": 60})
+    first = submit(api)
+    end(aws, first["id"])
+    reads = 0
+
+    def push(**_: object) -> None:
+        nonlocal reads
+        reads += 1
+        if reads == 2:  # the job has been read, and the number of the version
+            store_type(aws, defaults={"timeout_s": 70})
+
+    dynamodb = aws.clients.make("dynamodb")
+    dynamodb.meta.events.register("after-call.dynamodb.GetItem", push)
+    status, job = api("POST", f"/v1/jobs/{first['id']}/retry")
+    dynamodb.meta.events.unregister("after-call.dynamodb.GetItem", push)
+    assert 202 == status
+    assert job["timeout_s"] == {1: 60, 2: 70}[job["type_version"]]

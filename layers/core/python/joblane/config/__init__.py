@@ -17,6 +17,7 @@ from joblane.deployment.names import KINDS, PLATFORM, Name
 from joblane.key.policy import KeyTemplate
 from joblane.notify.request import Notify
 from joblane.notify.rules import NotifyRules, NotifySettings, TenantNotify
+from joblane.notify.scope import EventScope
 from joblane.queue.access import open_queues, owner
 from joblane.queue.maxima import Maxima
 from joblane.queue.routing import QueueFilter
@@ -34,9 +35,9 @@ class Functions(Strict):
     AWS runs it on Amazon Linux 2, whose C library is too old (decision 1311)."""
     reserved_concurrency: bool = True
     """Reserve concurrency for what must run: 117 for requeue, dead letters, recovery and its tests,
-    jobs with a key and the size of fleets, and 5 for notifications if a tenant has
-    them. `false` in an account whose quota is below 217 (222), as in new ones: their deployment
-    would fail."""
+    jobs with a key and the size of fleets, and 5 for notifications if a tenant has them, or a feed
+    of events. `false` in an account whose quota is below 217 (222), as in new ones: their
+    deployment would fail."""
 
 
 DEFAULT_MACHINE = "default"
@@ -55,6 +56,11 @@ class Tenant(Strict):
     """Limits of this tenant that differ from those of `[limits]`."""
     notify: TenantNotify | None = None
     """Notifications that its jobs may ask for; without it, none."""
+    events: Literal["eventbridge"] | None = None
+    """`eventbridge`: put an event on the account's default EventBridge bus for every transition of
+    each of its jobs and groups, about $2 for a million."""
+    events_members: bool = False
+    """Whether that includes the members of its groups."""
 
 
 class Platform(Strict):
@@ -150,6 +156,10 @@ class Config(Strict):
     alerts: Alerts = Alerts()
     observability: Observability = Observability()
     notify: NotifySettings = NotifySettings()
+    events: Literal["eventbridge"] | None = None
+    """The same for all tenants as `events` of each of them."""
+    events_members: bool = False
+    """The same for all tenants as `events_members` of each of them."""
     console: Console = Console()
     access: Issuer | None = None
     """Issuer of tokens; without it the stacks create a Cognito user pool."""
@@ -190,16 +200,30 @@ class Config(Strict):
         return Limits(default=self.limits, tenants=own)
 
     @property
+    def events_of_tenants(self) -> dict[str, EventScope]:
+        """The tenants all of whose jobs are told of on the event bus."""
+        return {
+            name: "members" if tenant.events_members or self.events_members else "jobs"
+            for name, tenant in self.tenants.items()
+            if "eventbridge" in {tenant.events, self.events}
+        }
+
+    @property
     def notify_rules(self) -> NotifyRules | None:
-        """What notifications are checked against; None if no tenant may ask for any."""
+        """What notifications are checked against, and which tenants have a feed of events.
+
+        None if no tenant may ask for notifications, and none has a feed.
+        """
         own = {name: each.notify for name, each in self.tenants.items()}
         tenants = {name: notify for name, notify in own.items() if notify is not None}
-        if not tenants:
+        events = self.events_of_tenants
+        if not tenants and not events:
             return None
         of_queues = {name: queue.notify for name, queue in self.queues.items()}
         return NotifyRules(
             tenants=tenants,
             queues={name: notify for name, notify in of_queues.items() if notify is not None},
+            events=events,
             allow_networks=self.notify.allow_networks,
         )
 
@@ -289,6 +313,17 @@ class Config(Strict):
                 if (other := taken.get(format_assumed(arn))) is not None:
                     raise ValueError(f"{key}: the role {arn} is in {other} already")
                 taken[format_assumed(arn)] = key
+        return self
+
+    @model_validator(mode="after")
+    def _members_have_events(self) -> Self:
+        if self.events_members and not self.events_of_tenants:
+            raise ValueError('events_members: needs events = "eventbridge", here or of a tenant')
+        for name, tenant in self.tenants.items():
+            if tenant.events_members and name not in self.events_of_tenants:
+                raise ValueError(
+                    f'tenants.{name}.events_members: needs tenants.{name}.events = "eventbridge"'
+                )
         return self
 
     @model_validator(mode="after")

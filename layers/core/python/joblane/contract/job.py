@@ -93,7 +93,8 @@ class JobProgress(View):
     epoch: int
     """Number of claims so far."""
     edit: int
-    """Number of edits so far (`PATCH /v1/jobs/{job_id}`)."""
+    """Number of changes of its submission so far: edits (`PATCH /v1/jobs/{job_id}`), and restarts
+    with another version of its type."""
     outcome: Outcome | None
     """How the last attempt that has ended did so; null before, and after a retry or replay."""
     exit_code: int | None

@@ -262,12 +262,15 @@ class Application:
     def principal(self) -> Principal:
         """The caller. Raises Problem 403 if the token or IAM role belongs to no tenant."""
         try:
-            if signer := self.signer(self.resolver.current_event.raw_event):
-                return self.access.holder(signer)
-            claims = self.claims(self.resolver.current_event.raw_event)
-            return self.access.principal(with_lists(claims, self.header("authorization")))
+            return replace(self._identify(), request_id=self._request_id())
         except NotAdmitted as refusal:
             raise Forbidden(str(refusal)) from None
+
+    def _identify(self) -> Principal:
+        if signer := self.signer(self.resolver.current_event.raw_event):
+            return self.access.holder(signer)
+        claims = self.claims(self.resolver.current_event.raw_event)
+        return self.access.principal(with_lists(claims, self.header("authorization")))
 
     def tenant(self) -> str:
         """The tenant of the caller."""

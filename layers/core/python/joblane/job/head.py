@@ -16,6 +16,7 @@ from joblane.formats.times import unix_ms
 from joblane.job.fields import json_bytes
 from joblane.job.spec import LISTED_CHARS, Submission
 from joblane.key.segments import KeyName
+from joblane.notify.scope import EventScope
 from joblane.state.lifecycle import ENDED, Attempt, Outcome, State
 from joblane.state.result import ResultObject
 from joblane.state.timeline import Step, extend
@@ -29,10 +30,10 @@ if TYPE_CHECKING:  # most jobs are in no group and leave no files
 _Entry = TypeVar("_Entry")
 
 INLINE_SPEC_BYTES = 340
-"""Longest submission stored in the head, together with its lane and with a trace context that came
-with it (66 bytes, and its `tracestate`). The rest of an ended job's head takes about 450 bytes
-(tests/unit/job/test_cost.py), 130 more with cgroup accounting and 50 more for a person who
-submitted it, which leaves room for longer reasons."""
+"""Longest submission stored in the head, together with its lane, the id of its request (23 bytes),
+a trace context that came with it (66 bytes, and its `tracestate`), and what it tells (12). The rest
+of an ended job's head takes about 450 bytes (tests/unit/job/test_cost.py), 130 more with cgroup
+accounting and 50 more for a person who submitted it, which leaves room for longer reasons."""
 
 TARGET_BYTES = 125
 """What a job with a target, or a member of a group, has in its head beside the submission: the
@@ -137,9 +138,16 @@ class Head:
     """The group that it is a member of; None for most."""
     spec_of: str | None = None
     """Id of the job whose DATA item has the submission; None for its own."""
+    request_id: str | None = None
+    """Id of the request that submitted it, as in the logs; None for members of groups that tell
+    nobody, and if there was none."""
+    events: EventScope | None = None
+    """Which events its tenant's feed on the event bus has: those of the job, or of a group and its
+    members; None for none."""
     edit: int = 0
-    """How often it was edited; a message of an earlier edit does not start it. Members of a group
-    have that of the group at their start, and their messages."""
+    """How often its submission was changed, by edits and by restarts with another version of its
+    type; a message of an earlier edit does not start it. Members of a group have that of the group
+    at their start, and their messages."""
 
     @property
     def trace(self) -> TraceContext:

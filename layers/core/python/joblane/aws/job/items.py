@@ -20,15 +20,17 @@ from joblane.state.trace import TraceContext, parse_trace
 if TYPE_CHECKING:
     from joblane.files.models import OutputSummary
     from joblane.group.record import Group, MemberOf
+    from joblane.notify.scope import EventScope
 
 HEAD, DATA, RAW = "JOB", "DATA", "RAW"
 """Sort keys: the head, a submission too long for it, the dead letter as SQS delivered it."""
 
-NOTIFY = "notify"
-"""Attribute of the jobs that notify somebody; infra/sequel.py filters by it."""
+TELLS = "tells"
+"""Attribute of the jobs whose transitions somebody wants to know of; infra/sequel.py filters by it.
+Its words: `notify` if the submission asks for it, and the job's `events`."""
 
-IN_SPEC = "-"
-"""Value of `NOTIFY` if the submission is in the same item; else it is the submission's `notify`."""
+NOTIFY = "notify"
+"""A word of `TELLS`; and the attribute with that field of a submission which is in another item."""
 
 WAKE_SHARDS = 8
 """Partitions of the index `wake`: a partition takes 1000 writes a second, so 8000 jobs a second
@@ -98,8 +100,7 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         "spec_of": head.spec_of,
         "reply_timeout": str(reply_timeout_s) if member and reply_timeout_s is not None else None,
         **trace_values(head.caller_trace),
-        # Of a group, only the group itself has it: infra/sequel.py looks for this attribute.
-        NOTIFY: None if member or head.spec.notify is None else IN_SPEC,
+        **_told_values(head),
         **({"spec": spec, **_given(head)} if spec is not None else _beside_data(head)),
     }
     return key(head.job_id) | {name: value for name, value in known.items() if value is not None}
@@ -108,6 +109,21 @@ def to_row(head: Head, spec: str | None = None) -> Row:
 def _given(head: Head) -> Row:
     """What stands beside a submission: which fields of a typed job the submitter gave."""
     return {"given": " ".join(head.given)} if head.given else {}
+
+
+def _told_values(head: Head) -> Row:
+    """Attributes of what is told of a job: the id of its request, and to whom it is told.
+
+    Of a group, only the group itself notifies: ten thousand webhooks would be a denial of service.
+    """
+    words = [NOTIFY] if _notifies(head) else []
+    words += [] if head.events is None else [head.events]
+    request = {} if head.request_id is None else {"request": head.request_id}
+    return {**request, TELLS: " ".join(words)} if words else request
+
+
+def _notifies(head: Head) -> bool:
+    return head.spec.notify is not None and head.member_of is None
 
 
 def trace_values(caller: TraceContext | None) -> Row:
@@ -141,8 +157,8 @@ def is_inline(head: Head) -> bool:
     """Whether a new job has its submission in its head, and not in DATA or S3."""
     if head.payload is not None:
         return False
-    spec = encode_spec(head.spec)
-    beside = {"lane": head.lane_path, **_given(head), **trace_values(head.caller_trace)}
+    spec, own = encode_spec(head.spec), {"lane": head.lane_path, **_told_values(head)}
+    beside = {**own, **_given(head), **trace_values(head.caller_trace)}
     size = len(spec.encode()) + sum(len(name) + len(text) for name, text in beside.items())
     return size <= INLINE_SPEC_BYTES - (TARGET_BYTES if head.spec.target is not None else 0)
 
@@ -154,7 +170,7 @@ def _beside_data(head: Head) -> Row:
     """
     spec = head.spec
     found: Row = {"items": spec.items if spec.items != 1 else None}
-    if spec.notify is not None and head.member_of is None:
+    if spec.notify is not None and _notifies(head):
         found[NOTIFY] = spec.notify.model_dump_json(exclude_defaults=True)
     if head.group is not None:
         found["targeting"] = spec.model_dump_json(exclude_defaults=True, include=set(TARGETING))
@@ -247,6 +263,8 @@ def from_row(row: Row, data: Row) -> Head:
         group=_group(row),
         member_of=member_of(row),
         spec_of=row.get("spec_of"),
+        request_id=row.get("request"),
+        events=read_events(row),
         edit=edit_of(row),
     )
 
@@ -269,6 +287,13 @@ def edit_of(row: Row) -> int:
 def queue_of(row: Row) -> str:
     """The queue of a job's row."""
     return parse_lane_path(row["lane"])[0]
+
+
+def read_events(row: Row) -> "EventScope | None":
+    """Which events of a job's row its tenant's feed has."""
+    words = str(row.get(TELLS, "")).split()
+    scopes: tuple[EventScope, ...] = ("jobs", "members")
+    return next((scope for scope in scopes if scope in words), None)
 
 
 def tenant_of(row: Row) -> str:

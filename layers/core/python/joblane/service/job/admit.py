@@ -35,7 +35,8 @@ class Admission:
     inputs: "Callable[[], InputCheck] | None" = None
     """Returns what checks input files, which few jobs have; None where none is submitted."""
     notify: "Callable[[], NotifyRules] | None" = None
-    """Returns what checks notifications; None if no tenant may ask for any."""
+    """Returns what checks notifications, and which tenants have a feed; None if no tenant may ask
+    for any and none has one."""
 
     def head(
         self,
@@ -64,6 +65,8 @@ class Admission:
         head = replace(
             make_head(job_id, by.tenant, spec, now_ms, by.who, caller_trace=caller_trace),
             resubmit_of=None if repeats is None else repeats.job_id,
+            request_id=by.request_id,
+            events=None if self.notify is None else self.notify().events.get(by.tenant),
             type_version=None if typed is None else typed.version,
             given=() if typed is None or typed.version is None else typed.given,
         )
