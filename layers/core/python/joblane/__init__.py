@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from joblane.client.fan_out import Mapped
     from joblane.client.fields import (
         Concurrency,
+        DeadFilters,
         ExitCodes,
         Filters,
         Notify,
@@ -71,6 +72,7 @@ __all__ = [
     "Concurrency",
     "ConfigError",
     "Context",
+    "DeadFilters",
     "DownloadError",
     "ExitCodes",
     "FileError",
@@ -121,6 +123,7 @@ _MODULES = {
     "Client": "client.clients",
     "Concurrency": "client.fields",
     "Context": "handler.job",
+    "DeadFilters": "client.fields",
     "ExitCodes": "client.fields",
     "Files": "client.files.calls",
     "Filters": "client.fields",
