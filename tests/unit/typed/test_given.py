@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from joblane.aws.job.items import from_item, to_item
 from joblane.job.head import make_head
 from joblane.job.spec import Submission
+from joblane.service.typed.admission import with_defaults
+from joblane.typed.definition import TypeContract, TypeDefaults
 from joblane.typed.given import given_fields, only_given
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB
@@ -75,6 +77,31 @@ def test_what_was_filled_in_is_taken_away_and_nothing_else(
     bare = only_given(stored, names)
     assert given_fields(bare) == names
     assert bare == written({**fields, "labels": full.get("labels", {})})
+
+
+DEFAULTED = FIELDS.map(lambda fields: {n: v for n, v in fields.items() if n != "labels"})
+
+
+def filled(spec: Submission, defaults: dict[str, Any]) -> Submission:
+    """A submission with what a version of its type fills in."""
+    contract = TypeContract(
+        params_schema={"type": "object"},
+        defaults=TypeDefaults.model_validate(defaults, strict=False),
+    )
+    return spec.model_copy(update=with_defaults(spec, contract))
+
+
+@drawn(FIELDS, DEFAULTED, DEFAULTED, DEFAULTED)
+def test_another_version_fills_in_what_it_would_fill_in_today(
+    fields: dict[str, Any], one: dict[str, Any], two: dict[str, Any], three: dict[str, Any]
+):
+    """Whatever versions have filled in before, and however often."""
+    spec = written(fields)
+    names = given_fields(spec)
+    seen = filled(spec, one)
+    for defaults in (two, three):
+        seen = filled(only_given(seen, names), defaults)
+        assert seen == filled(spec, defaults)
 
 
 @pytest.mark.parametrize(

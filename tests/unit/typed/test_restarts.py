@@ -45,7 +45,7 @@ def versions(job: dict[str, Any]) -> list[tuple[str, int | None]]:
     return [(step["state"], step["version"]) for step in job["timeline"]]
 
 
-def restart_failed(operator: Api, body: dict[str, object] | None = None) -> tuple[int, Any]:
+def restart_failed(operator: Api, body: Any = None) -> tuple[int, Any]:
     """Restart what has failed, then what is dead; returns the answer about the dead ones."""
     path = "/v1/queues/_all/restart-failed"
     _, first = operator("POST", path, body)

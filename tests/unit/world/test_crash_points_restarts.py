@@ -45,10 +45,10 @@ class Case:
 
     def push(self, at: Deployed, mode: str, word: str | None) -> None:
         """Push a version."""
-        key = {} if word is None else {"key": {"segments": [word], "max_queued": 2}}
+        key = None if word is None else {"segments": [word], "max_queued": 2}
         defaults = {"env": {"MODE": mode}}
         schema = {"type": "object"}
-        store_type(at.aws, params_schema=schema, items=None, defaults=defaults, **key)
+        store_type(at.aws, params_schema=schema, items=None, defaults=defaults, key=key)
 
 
 CASES = {

@@ -178,8 +178,8 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         """Restart a failed or dead job with its attempts reset.
 
         A typed job takes the present version of its type, and its defaults for what was not given,
-        unless `same_version`. Raises `RequestError` (409), for one that this version does not take
-        with the wrong fields in `errors`.
+        unless `same_version`. Raises `RequestError` (409); `fields` are those that this version does
+        not take.
         """
         return self._action(f"{job_path(job_id)}/retry", reason, restart_body(same_version))
 
