@@ -48,7 +48,8 @@ def test_a_job_is_stored_and_its_message_sent(aws: Cloud, api: Api):
     )
     assert "waits in lane default" in job["reason"]
     (message,) = messages(aws)
-    said = {"v": 1, "job_id": job["id"], "tenant": "acme", "memory_mb": 512}
+    own = {"job_id": job["id"], "tenant": "acme"}
+    said = {"v": 1, **own, "memory_mb": 512, "disk_mb": 50, "work_mb": 0}
     assert said == json.loads(message["Body"])
     assert "acme" == message["Attributes"]["MessageGroupId"]
     assert ("accepted", None, None) == (

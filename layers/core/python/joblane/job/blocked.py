@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from joblane.deployment.names import Lane
+from joblane.job.disk import OUTPUT_MB
 from joblane.job.head import Head
 from joblane.job.spec import DEFAULT_MEMORY_MB
 from joblane.state.lifecycle import State
@@ -26,6 +27,10 @@ class WaitingJob:
     """When it blocked this time."""
     memory_mb: int = DEFAULT_MEMORY_MB
     """Memory that it asks for."""
+    disk_mb: int = OUTPUT_MB
+    """What it puts on the disk (`Head.disk_mb`)."""
+    work_mb: int = 0
+    """How much of that is its work directory."""
     caller_trace: TraceContext | None = None
     """Trace context that it was submitted with."""
     assigned: str | None = None
@@ -53,6 +58,8 @@ def waiting_job(head: Head) -> WaitingJob:
         first_ms=_first_blocked(head.timeline, blocked_ms),
         blocked_ms=blocked_ms,
         memory_mb=head.spec.resources.memory,
+        disk_mb=head.disk_mb,
+        work_mb=head.work_mb,
         caller_trace=head.caller_trace,
         assigned=head.assigned,
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from joblane.audit.records import Who
 from joblane.deployment.names import Lane
 from joblane.formats.times import unix_ms
+from joblane.job.disk import OUTPUT_MB
 from joblane.job.fields import json_bytes
 from joblane.job.spec import LISTED_CHARS, Submission
 from joblane.key.segments import KeyName
@@ -132,6 +133,9 @@ class Head:
     """The group that it is a member of; None for most."""
     spec_of: str | None = None
     """Id of the job whose DATA item has the submission; None for its own."""
+    files_mb: int = 0
+    """What its input files, its `stdin_file` and its bundle take on the disk of an agent, in MiB,
+    as of its admission; an abridged submission would not tell."""
 
     @property
     def trace(self) -> TraceContext:
@@ -159,6 +163,16 @@ class Head:
     def lane(self) -> Lane:
         """Its lane in that queue."""
         return self.spec.priority
+
+    @property
+    def work_mb(self) -> int:
+        """Size of its work directory on the host's disk, in MiB; 0 if that is in memory."""
+        return self.spec.resources.disk_mb or 0
+
+    @property
+    def disk_mb(self) -> int:
+        """What an attempt puts on the host's disk at most, in MiB (`joblane.job.disk`)."""
+        return self.files_mb + self.work_mb + OUTPUT_MB
 
     @property
     def ended(self) -> bool:

@@ -84,6 +84,8 @@ def waiting_row(condition: str, entry: WaitingJob) -> Row:
         "first_at": entry.first_ms,
         "blocked_at": entry.blocked_ms,
         "memory_mb": entry.memory_mb,
+        "disk_mb": entry.disk_mb,
+        "work_mb": entry.work_mb,
         "assigned": entry.assigned,
         **trace_values(entry.caller_trace),
     }
@@ -99,6 +101,8 @@ def to_waiting(row: Row) -> WaitingJob:
         first_ms=row["first_at"],
         blocked_ms=row["blocked_at"],
         memory_mb=row["memory_mb"],
+        disk_mb=row["disk_mb"],
+        work_mb=row["work_mb"],
         caller_trace=parse_trace(row.get("traceparent"), row.get("tracestate")),
         assigned=row.get("assigned"),
     )

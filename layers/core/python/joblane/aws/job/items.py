@@ -93,6 +93,7 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         "reply_by": head.reply_by_ms,
         "group": _group_value(head.group),
         "spec_of": head.spec_of,
+        "files_mb": head.files_mb or None,
         "reply_timeout": str(reply_timeout_s) if member and reply_timeout_s is not None else None,
         **trace_values(head.caller_trace),
         # Of a group, only the group itself has it: infra/sequel.py looks for this attribute.
@@ -218,6 +219,7 @@ def from_row(row: Row, data: Row) -> Head:
         group=_group(row),
         member_of=member_of(row),
         spec_of=row.get("spec_of"),
+        files_mb=row.get("files_mb", 0),
     )
 
 

@@ -8,6 +8,7 @@ from joblane.aws.job.payload_store import MAX_DATA_BYTES, is_large
 from joblane.contract.principal import Principal
 from joblane.contract.problems import FieldProblem, Invalid, wrong
 from joblane.contract.queues import QueueChoice
+from joblane.job.disk import to_mib
 from joblane.job.head import Head, make_head
 from joblane.job.spec import Submission, is_broadcast
 from joblane.queue.access import open_queues
@@ -65,8 +66,9 @@ class Admission:
         self._check_conditions(by.tenant, spec)
         queue = self.router.route(by, spec, now_ms)
         self._check_fleets(queue, spec)
+        input_bytes = 0
         if spec.inputs or spec.stdin_file is not None:
-            self.inputs().check(by.tenant, spec, now_ms)
+            input_bytes = self.inputs().check(by.tenant, spec, now_ms)
         spec = self._add_notify(by.tenant, spec.model_copy(update={"queue": queue}))
         if resubmit_of is None and is_broadcast(spec.target) and not _sets_retry(spec, typed):
             retry = spec.retry.model_copy(update={"max_attempts": 1})
@@ -75,6 +77,7 @@ class Admission:
             make_head(job_id, by.tenant, spec, now_ms, by.who, caller_trace=caller_trace),
             resubmit_of=resubmit_of,
             type_version=None if typed is None else typed.version,
+            files_mb=to_mib(input_bytes) + (0 if typed is None else typed.bundle_mb),
         )
         latest_ms = now_ms + PAYLOAD_START_DAYS * 86_400_000
         if head.next_at_ms is not None and head.next_at_ms > latest_ms and is_large(spec):

@@ -57,6 +57,8 @@ def wake_up_message(job: "Head | WaitingJob") -> Message:
         job_id=job.job_id,
         tenant=job.tenant,
         memory_mb=memory_mb,
+        disk_mb=job.disk_mb,
+        work_mb=job.work_mb,
         caller_trace=job.caller_trace,
         queue=None if job.assigned is None else job.queue,
     )

@@ -23,7 +23,7 @@ from joblane.job.spec import Input, Submission
 from joblane.service.typed.schemas import Compile, Schema
 from joblane.service.typed.validation_time import ValidationTime
 from joblane.typed.built_in import built_in_types
-from joblane.typed.definition import TypeContract, TypeKey
+from joblane.typed.definition import TypeContract, TypeDefinition, TypeKey
 
 MAX_KEPT: Final = 200
 """Versions whose definitions and compiled schemas a function keeps, the latest used ones."""
@@ -40,6 +40,8 @@ class TypedSubmission:
     contract: TypeContract
     version: int | None
     """None for a built-in type."""
+    bundle_mb: int
+    """What its bundle takes on the disk of an agent, in MiB; 0 without one."""
 
 
 class _Kept(NamedTuple):
@@ -93,7 +95,8 @@ class TypedAdmission:
             if not again and "items" in spec.model_fields_set and spec.items != counted:
                 raise wrong("items", f"must be left out: the type counts them in {contract.items}")
             changes["items"] = counted
-        return TypedSubmission(_change(spec, changes), contract, number)
+        bundle_mb = contract.bundle_mb if isinstance(contract, TypeDefinition) else 0
+        return TypedSubmission(_change(spec, changes), contract, number, bundle_mb)
 
     def key(self, tenant: str, name: str, version: int) -> TypeKey | None:
         """Return the key of a version of a type; None for a type without one.
