@@ -170,4 +170,5 @@ class Core:
             around.lacks,
             None if most_mb >= UNLIMITED_MB else most_mb,
             around.cores,
+            *self.slots.disk.describe(),
         )

@@ -1,8 +1,8 @@
 """The bundles on this host: one directory for each digest, shared by all jobs that need it.
 
     <digest>/        the files of a bundle, complete: it was renamed from .new-<digest>
-    <digest>.use     what counts for it, and its bytes; its time is that of the last use; locked while
-                     in use
+    <digest>.use     what counts for it, and its bytes; its time is that of the last use; locked
+                     while in use
     .zip-<digest>, .new-<digest>, .old-<digest>     being downloaded, unpacked, removed
     boot             the boot in which the bundles were unpacked
 

@@ -18,9 +18,13 @@ from ec2_agent.sandbox.disk.space import MIB, Available, DiskSpace
 from ec2_agent.sandbox.disk.work_disks import WorkDisks
 from joblane.aws.queue.lanes import Received
 from joblane.job.disk import OUTPUT_MB
+from joblane.state.lease import HostDisk
 
 LOOK_S = 0.25
 """How long a look at what is available counts. What jobs write meanwhile is reserved for them."""
+
+GOES_S = 10.0
+"""How long what an ended job has written may take to go: a thread removes work directories."""
 
 AGAIN_S = 1.0
 """Seconds between two looks while disk is short."""
@@ -66,6 +70,8 @@ class DiskAccount:
     """What jobs here, and those that have their disk reserved, may still write."""
     there_mb: int = 0
     """What the end of those that run frees, at most."""
+    _going: list[tuple[float, int]] = field(default_factory=list, init=False)
+    """Until when what ended jobs have written may go, and how much that is."""
     _seen: Available = field(default=Available(0, 0, 0), init=False)
     _seen_at: float = field(default=float("-inf"), init=False)
 
@@ -81,6 +87,17 @@ class DiskAccount:
                 self._seen = Available(0, 0, self._seen.total)
             self._seen_at = now
         return self._seen
+
+    def let_go(self, mb: int) -> None:
+        """Note the end of a job that had so much there."""
+        self.there_mb -= mb
+        self._going.append((self.monotonic() + GOES_S, mb))
+
+    def _ends_free_mb(self) -> int:
+        """What ends free at most: those to come, and those that have just been."""
+        now = self.monotonic()
+        self._going = [(until, mb) for until, mb in self._going if until > now]
+        return self.there_mb + sum(mb for _, mb in self._going)
 
     @property
     def free_mb(self) -> int:
@@ -100,7 +117,7 @@ class DiskAccount:
             self.place,
             asked_mb,
             now_mb - self.coming_mb + own_mb,
-            min(now_mb + self.there_mb, seen.total // MIB),
+            min(now_mb + self._ends_free_mb(), seen.total // MIB),
             seen.total // MIB,
         )
 
@@ -157,6 +174,16 @@ class Disk:
             for account in self.accounts[:1]:
                 account.make_room()
 
+    def describe(self) -> tuple[HostDisk | None, HostDisk | None]:
+        """What the disk of the agent's files has, and that of work directories, for heartbeats."""
+        own, work = (
+            None
+            if account is None
+            else HostDisk((room := account.room(0, 0)).free_mb, room.most_mb)
+            for account in (self.own, self.work)
+        )
+        return own, work
+
     async def keep(self, on_change: Callable[[], None]) -> None:
         """Have what waits served again every second while disk is short, until cancelled.
 
@@ -202,7 +229,8 @@ class Disk:
         for account, asked_mb in self._ask(delivery.received).items():
             use = self._use(account, receipt, asked_mb)
             account.coming_mb -= use.coming_mb
-            account.there_mb -= use.there_mb
+            if use.there_mb:
+                account.let_go(use.there_mb)
             account.forget()
         self._started.pop(receipt, None)
 
@@ -223,20 +251,20 @@ class Disk:
         return asked
 
 
-def disk_of(
-    space: DiskSpace, disks: WorkDisks | None, monotonic: Callable[[], float]
-) -> Disk:
+def _takes_none(_: int) -> int:
+    """What a work directory takes of a host that can make none (`Heartbeat.lacks`)."""
+    return 0
+
+
+def disk_of(space: DiskSpace, disks: WorkDisks | None, monotonic: Callable[[], float]) -> Disk:
     """The disk of a host: `space` is the account of the agent's files, `disks` make work ones."""
 
     def account(place: str, of: DiskSpace) -> DiskAccount:
         return DiskAccount(place, of.available, of.make_room, monotonic)
 
     own, work = account("disk", space), None
-    takes_mb: Callable[[int], int] = lambda size_mb: 0  # it can make none: `Heartbeat.lacks`
-    if disks is not None and disks.able:
-        takes_mb = disks.takes_mb
-        if disks.space is not space:
-            work = account("disk for work directories", disks.space)
-    disk = Disk(own, work, takes_mb)
+    if disks is not None and disks.able and disks.space is not space:
+        work = account("disk for work directories", disks.space)
+    disk = Disk(own, work, _takes_none if disks is None else disks.takes_mb)
     space.outputs = lambda: disk.outputs_mb * MIB
     return disk

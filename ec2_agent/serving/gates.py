@@ -18,9 +18,9 @@ changes, or the agent is cordoned:
     slots full           message of a lane   given back, or held for a moment (`prefetch`)
     slots full           from the inbox      held: no other agent may run its job
 
-Because memory and disk are reserved, smaller jobs that come later cannot delay a large one for ever. What
-other agents may run is held for a limited time only. One that is given back is hidden for longer
-each time (`ec2_agent.messages.hiding`).
+Because memory and disk are reserved, smaller jobs that come later cannot delay a large one for
+ever. What other agents may run is held for a limited time only. One that is given back is hidden
+for longer each time (`ec2_agent.messages.hiding`).
 """
 
 from collections.abc import Callable, Container

@@ -1,7 +1,7 @@
 """What waits on this agent, in the order in which it is served.
 
-First what has its memory and disk reserved, then targeted jobs, whose tenants take turns, then jobs of
-tenants that ran their share, whose tenants take turns as well, then what was received ahead.
+First what has its memory and disk reserved, then targeted jobs, whose tenants take turns, then jobs
+of tenants that ran their share, whose tenants take turns as well, then what was received ahead.
 """
 
 from collections import deque

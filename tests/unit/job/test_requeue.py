@@ -54,7 +54,9 @@ def test_a_job_whose_time_has_come_is_sent_to_its_lane_once(aws: Cloud):
     head = aws.job(JOB)
     assert (State.PENDING, None, None) == (head.state, head.wake_at_ms, head.next_at_ms)
     assert "its run_at has come; waits in lane default" in head.timeline[-1].reason
-    assert [{"v": 1, "job_id": JOB, "tenant": "acme", "memory_mb": 512, "disk_mb": 50, "work_mb": 0}] == bodies(aws)
+    assert [
+        {"v": 1, "job_id": JOB, "tenant": "acme", "memory_mb": 512, "disk_mb": 50, "work_mb": 0}
+    ] == bodies(aws)
     assert {} == run(aws, NOW + 60)
     assert [] == bodies(aws)
 

@@ -8,9 +8,9 @@ import pytest
 from ec2_agent.messages.hiding import INBOX_FULL, LACKING, TENANT_FULL, TOO_LARGE
 from ec2_agent.serving.disk import DiskRoom
 from ec2_agent.serving.gates import (
+    FIRST_HOLD_S,
     GATES,
     LONGEST_HOLD_S,
-    FIRST_HOLD_S,
     MOST_OF_TENANT,
     MOST_TARGETED,
     NOTE_AT,
@@ -18,8 +18,8 @@ from ec2_agent.serving.gates import (
     TENANT_HOLD_S,
     Candidate,
     Offer,
-    judge,
     hold_s,
+    judge,
 )
 from ec2_agent.serving.verdict import Drop, Fail, GiveBack, Hold, Start, Verdict, Wait
 from joblane.queue.tenant_shares import Allowance
@@ -65,7 +65,7 @@ ROOM = DiskRoom("disk", asked_mb=300, free_mb=700, most_mb=900, total_mb=1000)
 WORK = DiskRoom("disk for work directories", asked_mb=60, free_mb=70, most_mb=90, total_mb=100)
 
 
-def rooms(**of_disk: int) -> dict[str, Any]:
+def rooms(**of_disk: Any) -> dict[str, Any]:
     """What a host with two file systems has, of which one is large enough."""
     return {"rooms": (WORK, replace(ROOM, **of_disk))}
 

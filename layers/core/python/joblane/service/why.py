@@ -143,7 +143,7 @@ class WhyReader:
         open_here = {head.queue, *open_queues(self.tenants, head.tenant)}
         rows = [row for row in rows if not open_here.isdisjoint(row.queues)]
         agents = Agents(tuple(rows), more=more)
-        capacity = QueueCapacity(head.tenant, queue, agents, limits)
+        capacity = QueueCapacity(head, queue, agents, limits)
         stopped = [row for row in rows if head.queue in row.queues and capacity.counts_jobs(row)]
         return Situation(
             head,
