@@ -303,6 +303,31 @@ def test_a_job_that_no_end_of_others_makes_room_for_is_left_to_other_agents(
     world.run(story())
 
 
+def test_room_on_a_disk_of_work_directories_is_noticed(world: World):
+    own, apart = FileSystem(), FileSystem()
+    world.agent = world.start(disk=Disk(own.account(), apart.account("disk for work directories")))
+
+    async def story() -> None:
+        agent = world.agent
+        first, second = (world.send(resources={"disk_mb": 600}) for _ in "ab")
+        agent.job(first)
+        await soon()
+        agent.job(second)
+        await soon()
+        assert [job_of(first)] == agent.started
+        agent.core.slots.note_started(world.head(first), world.delivery(first))
+        apart.used_mb = 600
+        agent.end(first)
+        await agent.freed()
+        assert [job_of(first)] == agent.started
+        apart.used_mb = 0
+        await asyncio.sleep(AGAIN_S + 0.01)
+        assert [job_of(first), job_of(second)] == agent.started
+        await agent.finish()
+
+    world.run(story())
+
+
 def test_a_targeted_job_waits_for_disk_and_keeps_it(world: World, system: FileSystem):
     system.used_mb = 500
 
@@ -521,7 +546,7 @@ class Story:
                 del self.host.jobs[job_id]
                 self.ended += 1
                 agent.end(job.received)
-        self.host.now += LOOK_S / 3
+        self.host.now += LOOK_S / 10
         await agent.freed()
         self.see_started()
 
