@@ -143,8 +143,8 @@ class Disk:
         """By receipt, what of files and output stays reserved for a job that was started."""
         self._jobs = 0
         """Jobs that have their disk reserved, or run."""
-        self._short = False
-        """Whether something was found too small since `keep` looked last."""
+        self._short = asyncio.Event()
+        """Set when something was found too small."""
 
     @property
     def accounts(self) -> Sequence[DiskAccount]:
@@ -155,7 +155,8 @@ class Disk:
     def jobs(self) -> int:
         """How many more jobs fit that put nothing on the disk but their output."""
         jobs = UNLIMITED_MB if self.own is None else self.own.free_mb // OUTPUT_MB
-        self._short |= jobs <= 0
+        if jobs <= 0:
+            self._short.set()
         return jobs
 
     @property
@@ -190,10 +191,10 @@ class Disk:
         What an ended job has written goes after its end, and others write to the disk, too.
         """
         while True:
+            await self._short.wait()
             await asyncio.sleep(AGAIN_S)
-            if self._short:
-                self._short = False
-                on_change()
+            self._short.clear()
+            on_change()
 
     def rooms(self, received: Received, *, reserved: bool) -> tuple[DiskRoom, ...]:
         """Describe the room for a message's job, whose disk may be reserved already."""
@@ -202,7 +203,8 @@ class Disk:
             for account, asked_mb in self._ask(received).items()
             if asked_mb
         )
-        self._short |= any(room.asked_mb > room.free_mb for room in found)
+        if any(room.asked_mb > room.free_mb for room in found):
+            self._short.set()
         return found
 
     def take(self, delivery: Delivery) -> None:

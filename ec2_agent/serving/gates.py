@@ -162,9 +162,10 @@ def too_large(candidate: Candidate, offer: Offer) -> Verdict | None:
 def too_large_for_disk(candidate: Candidate, offer: Offer) -> Verdict | None:
     """Leave a job that asks for more disk than this host will have to others.
 
-    It does not wait for what would be free only without the host's other files: those of jobs go.
-    A targeted job, which no other agent may run, waits for that too, and fails if the file system
-    is too small.
+    It does not wait for what is free only without the host's other files: those of jobs go. A
+    targeted job, which no other agent may run, waits for that too, and fails if the file system is
+    too small. An agent that has no slot because its disk is full says nothing about the job: the
+    host's other files may go soon.
     """
     for room in offer.rooms:
         asked, most = room.asked_mb, max(0, room.most_mb)
@@ -267,9 +268,9 @@ GATES: tuple[Gate, ...] = (
     standing,
     lacking,
     too_large,
-    too_large_for_disk,
     tenant_share,
     slot,
+    too_large_for_disk,
     memory,
     disk,
 )

@@ -231,6 +231,11 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], Verdict]] = {
         rooms(asked_mb=800) | {"free": 0},
         GiveBack(Wait.SLOT),
     ),
+    "no memory, and more disk than jobs can free": (
+        LARGE,
+        rooms(asked_mb=950),
+        GiveBack(Wait.LIMIT, TOO_LARGE.after(1), NO_DISK_EVER),
+    ),
     "no disk for its work directory": (
         {},
         {"rooms": (replace(WORK, asked_mb=80), ROOM)},
@@ -254,7 +259,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], Verdict]] = {
     "more disk than jobs can free, and slots full": (
         {"receives": 3},
         rooms(asked_mb=950) | {"free": 0},
-        GiveBack(Wait.LIMIT, TOO_LARGE.after(3), NO_DISK_EVER),
+        GiveBack(Wait.SLOT),
     ),
     "the host's other files have taken all": (
         {},
