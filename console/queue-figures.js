@@ -67,6 +67,20 @@ export function troubles(queue) {
   return found;
 }
 
+/**
+ * What becomes of the jobs of a retired queue; empty for one that takes jobs.
+ * @param {QueueView} queue
+ * @returns {string}
+ */
+export function retirement({ retired }) {
+  if (retired === null) return '';
+  const { moves_to: to, move } = retired;
+  if (to === null) return 'takes no more jobs; those that it has run';
+  const said = `takes no more jobs; those that wait move to queue ${to}`;
+  if (move === null) return `${said} in a minute`;
+  return `${said}: ${grouped(move.moved)} moved${move.kept ? `, ${grouped(move.kept)} kept because ${to} does not take them` : ''}`;
+}
+
 /** @typedef {import('./types').Summary} Summary */
 
 /**

@@ -26,6 +26,8 @@ import { resolved } from './schema.js';
  * @property {string} run_at  `2026-11-23T14:00`, in the zone that the page shows.
  * @property {string} env  `NAME=value`, one a line.
  * @property {string} labels  `key=value`, one a line.
+ * @property {string} notify  A URL, the ARN of an SNS topic, or `eventbridge`.
+ * @property {string} notify_on  Names of events with commas between them.
  * @property {string} other  JSON: what the form has no field for.
  */
 
@@ -34,7 +36,7 @@ import { resolved } from './schema.js';
 /** An empty form. @type {Form} */
 export const EMPTY = {
   kind: 'shell', shell: '', arguments: '', type: '', params: '', name: '', queue: '', priority: 'default', network: 'none', cpus: '', memory_mb: '',
-  pids: '', timeout_s: '', max_attempts: '', backoff_s: '', run_at: '', env: '', labels: '', other: '',
+  pids: '', timeout_s: '', max_attempts: '', backoff_s: '', run_at: '', env: '', labels: '', notify: '', notify_on: '', other: '',
 };
 
 const RESOURCES = /** @type {const} */ (['cpus', 'memory_mb', 'pids']);
@@ -75,6 +77,11 @@ export function formOf(fields, nowMs) {
   if (retry) {
     form.max_attempts = String(retry.max_attempts ?? '');
     form.backoff_s = (retry.backoff_s ?? []).join(', ');
+  }
+  const notify = take('notify');
+  if (notify) {
+    form.notify = notify.url ?? notify.sns ?? 'eventbridge';
+    form.notify_on = (notify.on ?? []).join(', ');
   }
   for (const name of ['run_at', 'deadline']) if (rest[name] && Date.parse(rest[name]) <= nowMs) delete rest[name];
   if (Object.keys(rest).length) form.other = JSON.stringify(rest, null, 2);
@@ -172,6 +179,10 @@ export function fieldsOf(form, inUtc) {
   if (backoff.some((each) => !Number.isFinite(each))) wrong.push({ field: 'backoff_s', problem: 'must be numbers of seconds with commas between them' });
   const attempts = number('max_attempts');
   put('retry', { ...(attempts === undefined ? {} : { max_attempts: attempts }), ...(backoff.length ? { backoff_s: backoff } : {}) });
+  const to = form.notify.trim();
+  const events = form.notify_on.split(',').map((each) => each.trim()).filter(Boolean);
+  if (events.length && !to) wrong.push({ field: 'notify', problem: 'is needed for these events' });
+  if (to) fields.notify = { ...(to === 'eventbridge' ? { eventbridge: true } : to.startsWith('arn:') ? { sns: to } : { url: to }), ...(events.length ? { on: events } : {}) };
   if (form.run_at) {
     const at = new Date(inUtc ? `${form.run_at}Z` : form.run_at);
     if (Number.isNaN(at.getTime())) wrong.push({ field: 'run_at', problem: 'must be a time' });
@@ -191,6 +202,7 @@ export function fieldsOf(form, inUtc) {
 export function controlOf(path, form) {
   const [first = '', second = ''] = path.split('.');
   if (first === 'command') return form.kind === 'arguments' ? 'arguments' : form.kind;
+  if (first === 'notify') return second === 'on' ? 'notify_on' : 'notify';
   const name = first === 'resources' || first === 'retry' ? second : first;
   return name in EMPTY ? /** @type {keyof Form} */ (name) : 'other';
 }

@@ -13,7 +13,7 @@ from constructs import Construct
 from infra.access import issuer_gate, pool_gate
 from infra.assets import Assets
 from infra.console import ConsoleFunction
-from infra.declared import fleets, maxima, queues, threads
+from infra.declared import fleets, maxima, queues, retired, threads
 from infra.domain import MutualTls
 from infra.function import Function, FunctionStack, concurrency
 from infra.iam_api import IamApi
@@ -123,6 +123,7 @@ class ApiStack(FunctionStack):
             },
             declared={
                 "JOBLANE_QUEUES": queues(config),
+                "JOBLANE_RETIRED": retired(config),
                 "JOBLANE_MAXIMA": maxima(config),
                 "JOBLANE_FLEET_QUEUES": fleet_queues(config),
                 "JOBLANE_WITHOUT_HOST_NETWORK": json.dumps(config.without_host_network),
@@ -200,6 +201,7 @@ class ApiStack(FunctionStack):
                 "JOBLANE_CONCURRENCY": concurrency(config),
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
                 "JOBLANE_QUEUES": queues(config),
+                "JOBLANE_RETIRED": retired(config),
                 "JOBLANE_THREADS": threads(config),
                 "JOBLANE_ARCHITECTURES": json.dumps(
                     sorted({fleet.architecture for fleet in config.fleets.values()})
@@ -250,8 +252,10 @@ class ApiStack(FunctionStack):
             environment={"JOBLANE_BUCKET": resources.bucket(), **self._ids()},
             declared={
                 "JOBLANE_QUEUES": queues(config),
+                "JOBLANE_RETIRED": retired(config),
                 "JOBLANE_THREADS": threads(config),
                 "JOBLANE_MAXIMA": maxima(config),
+                "JOBLANE_WITHOUT_HOST_NETWORK": json.dumps(config.without_host_network),
                 "JOBLANE_POLICIES": policies(config),
                 "JOBLANE_LIMITS": config.limits_by_tenant.compact(*LIMITS),
                 "JOBLANE_ACCESS": self._gate.access,

@@ -10,6 +10,11 @@ def queues(config: Config) -> str:
     return json.dumps({name: list(queue.tenants) for name, queue in config.queues.items()})
 
 
+def retired(config: Config) -> str:
+    """JSON of each retired queue with the one that its jobs move to, or null."""
+    return json.dumps(config.retired)
+
+
 def threads(config: Config) -> str:
     """JSON of each queue with what joblane.toml declares as its threads."""
     return json.dumps({name: queue.threads for name, queue in config.queues.items()})

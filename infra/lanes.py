@@ -11,9 +11,10 @@ from infra.policies import acknowledge
 from infra.resources import JoblaneStack
 from joblane.config import Config
 from joblane.deployment.names import LANES, dead_letter_name, lane_name
+from joblane.job.renewal import KEPT_S as MESSAGE_KEPT_S
 
-RETENTION = Duration.days(14)
-"""SQS's maximum. A dead letter keeps its first time of arrival, so both need it."""
+RETENTION = Duration.seconds(MESSAGE_KEPT_S)
+"""SQS's maximum, 14 days. A dead letter keeps its first time of arrival, so both need it."""
 
 VISIBILITY = Duration.seconds(120)
 """Initial visibility timeout of a message; the agent extends it while its job runs."""

@@ -1,7 +1,7 @@
 """Notifications about jobs: their queue, its dead letters, and the function `notifier`.
 
-They are part of the projection stack if a tenant may ask for notifications, so what a deployment
-does not use costs nothing, and goes when joblane.toml does not name it any more.
+They are part of the projection stack if a tenant may ask for notifications or has a feed, so what a
+deployment does not use costs nothing, and goes when joblane.toml does not name it any more.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ KEYS = "A topic may have any key of its account; the conditions name these topic
 
 
 def notify_rules(config: Config) -> str:
-    """JSON of what notifications are checked against; `{}` if no tenant may ask for any."""
+    """JSON of what notifications are checked against; `{}` if there are none, and no feeds."""
     rules = config.notify_rules
     return "{}" if rules is None else rules.model_dump_json(exclude_defaults=True)
 
@@ -63,7 +63,7 @@ def _grants(stack: FunctionStack, rules: NotifyRules) -> list[PolicyGrant]:
     topics = sorted({topic for each in rules.tenants.values() for topic in each.topics})
     if topics:
         found += [PolicyGrant(("sns:Publish",), topics), _encryption(topics)]
-    if any(each.eventbridge for each in rules.tenants.values()):
+    if rules.events or any(each.eventbridge for each in rules.tenants.values()):
         found.append(PolicyGrant(("events:PutEvents",), (stack.resources.default_bus(),)))
     return found
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 
 from infra.stream import HEADS, Pattern, StreamReading
 from joblane.key.state import FREES_SLOT
-from joblane.notify.request import NOTIFY_STATES
 from joblane.state.lifecycle import ENDED, State
 
 _KEYED = {"follows": {"M": {"k": {"S": [{"exists": True}]}}}}
@@ -13,8 +12,8 @@ _KEYED = {"follows": {"M": {"k": {"S": [{"exists": True}]}}}}
 _MEMBERS = {"follows": {"M": {"g": {"S": [{"exists": True}]}}}}
 """Members of groups."""
 
-_NOTIFYING = {"notify": {"S": [{"exists": True}]}}
-"""Jobs that notify somebody."""
+_TELLING = {"tells": {"S": [{"exists": True}]}}
+"""Jobs whose transitions somebody wants to know of."""
 
 _NOT_ENDED = sorted(state.value for state in State if state not in ENDED)
 
@@ -23,8 +22,8 @@ def patterns(*, notifies: bool) -> list[Pattern]:
     """Return the filters: ends of jobs with a key or of members of groups, and deletions before.
 
     Nothing follows when the row of an ended job is deleted, by its TTL or with its group. With
-    `notifies`, jobs that notify somebody pass while they are in a state to notify about: a filter
-    compares no two images, so a later change of an ended job passes too.
+    `notifies`, every change of the jobs that tell something passes: a filter compares no two images
+    and reads no list of a row, so the function drops those that nobody wants to know of.
     """
 
     def ends(of: Mapping[str, object], states: Iterable[State]) -> list[Pattern]:
@@ -37,8 +36,7 @@ def patterns(*, notifies: bool) -> list[Pattern]:
 
     found = [*ends(_KEYED, FREES_SLOT), *ends(_MEMBERS, ENDED)]
     if notifies:
-        after = {**_NOTIFYING, "state": {"S": sorted(NOTIFY_STATES)}}
-        changed = {"dynamodb": {**HEADS, "NewImage": after}}
+        changed = {"dynamodb": {**HEADS, "NewImage": _TELLING}}
         found.append({"eventName": ["INSERT", "MODIFY"], **changed})
     return found
 

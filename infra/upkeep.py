@@ -12,12 +12,12 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.assets import Assets
-from infra.declared import fleet_plans, metrics, queues, threads
+from infra.declared import fleet_plans, maxima, metrics, queues, retired, threads
 from infra.function import Function, FunctionStack, concurrency
 from infra.lanes import new_queue
 from infra.policies import PolicyGrant, acknowledge, sending, table_grant
 from infra.reserved import LETTERS_RESERVED, REQUEUE_RESERVED, SCALER_RESERVED
-from infra.resources import LANES
+from infra.resources import LANES, OBJECTS
 from joblane.config import Config
 from joblane.deployment import names
 from joblane.deployment.names import alternate_name, topic_name
@@ -74,17 +74,21 @@ class UpkeepStack(FunctionStack):
         return alternate
 
     def _requeue(self, alternate: sqs.Queue) -> None:
-        """Requeue every minute."""
+        """Requeue every minute; each 4 days it renews messages, and files that jobs wait with."""
         resources = self.resources
         requeue = Function(
             self,
             "requeue",
             tables=("jobs", "agents", "keys", "settings", "types"),
-            environment={},
+            environment={"JOBLANE_BUCKET": resources.bucket()},
             declared={
                 **self._retention,
+                **metrics(self.config),
                 "JOBLANE_CONCURRENCY": concurrency(self.config),
                 "JOBLANE_QUEUES": queues(self.config),
+                "JOBLANE_RETIRED": retired(self.config),
+                "JOBLANE_MAXIMA": maxima(self.config),
+                "JOBLANE_WITHOUT_HOST_NETWORK": json.dumps(self.config.without_host_network),
                 "JOBLANE_TENANTS": json.dumps(list(self.config.tenants)),
                 "JOBLANE_LIMITS": self.config.limits_by_tenant.compact("jobs_running"),
             },
@@ -92,14 +96,23 @@ class UpkeepStack(FunctionStack):
             reserved=REQUEUE_RESERVED,
             grants=[
                 table_grant("BatchGetItem GetItem Query", resources.table("agents")),
-                table_grant("BatchGetItem UpdateItem", resources.table("settings")),
+                table_grant("BatchGetItem PutItem UpdateItem", resources.table("settings")),
                 table_grant("BatchGetItem GetItem PutItem UpdateItem", resources.table("keys")),
                 table_grant("GetItem", resources.table("types")),
                 table_grant(
-                    "Query", resources.index("jobs", "wake"), resources.index("keys", "waits")
+                    "Query",
+                    resources.index("jobs", "wake"),
+                    resources.index("jobs", "by_tenant"),
+                    resources.index("keys", "waits"),
                 ),
                 table_grant("GetItem BatchGetItem PutItem UpdateItem", resources.table("jobs")),
                 sending(resources),
+                # To copy what waiting jobs need onto itself, before its days are over.
+                PolicyGrant(
+                    ("s3:GetObject", "s3:PutObject"),
+                    (resources.payloads(), resources.files()),
+                    OBJECTS,
+                ),
                 PolicyGrant(("sqs:SendMessage",), (resources.alternate(),)),
             ],
         )

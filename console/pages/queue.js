@@ -6,7 +6,7 @@ import { valueOf } from '../fields.js';
 import { linksFor } from '../links.js';
 import { Failure, Figure, Head, Loading, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
-import { activityOf, backlogS, grouped, oldestS, perMinute, total } from '../queue-figures.js';
+import { activityOf, backlogS, grouped, oldestS, perMinute, retirement, total } from '../queue-figures.js';
 import { changeSettings, Limits, mayChange } from '../queue-settings.js';
 import { ActivityCharts } from '../queue-charts.js';
 import { href } from '../router.js';
@@ -41,6 +41,7 @@ export default function Page({ route }) {
         : html`<button type="button" class="primary" onClick=${() => resume(queue, refresh)}>Resume</button>`)}
     <//>
     <${SweepProgress} of=${sweep} />
+    ${queue.retired && html`<p class="about">The queue is retired in joblane.toml: it ${retirement(queue)}.</p>`}
     <${Figures} queue=${queue} />
     <${ActivityCharts} queue=${name} route=${route} />
     <div class="grid">

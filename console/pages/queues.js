@@ -3,7 +3,7 @@
 import { call } from '../api.js';
 import { Empty, Failure, Head, Loading, Section, Table } from '../parts.js';
 import { usePoll } from '../poll.js';
-import { activityOf, grouped, oldestS, perMinute, total, troubles } from '../queue-figures.js';
+import { activityOf, grouped, oldestS, perMinute, retirement, total, troubles } from '../queue-figures.js';
 import { href } from '../router.js';
 import { duration } from '../time.js';
 import { html } from '../view.js';
@@ -51,6 +51,7 @@ export function QueueTable({ queues, brief = false }) {
 export function QueueState({ queue }) {
   const runs = queue.settings.run_jobs;
   return html`<span class=${`badge ${runs ? 'is-ready' : 'is-retry'}`}><span aria-hidden="true">${runs ? '✓' : '‖'}</span> ${runs ? 'runs' : 'paused'}</span>
+    ${queue.retired && html` <span class="badge is-retry" title=${retirement(queue)}><span aria-hidden="true">⤳</span> retired</span>`}
     ${troubles(queue).map((text) => html` <span class="badge is-failed long"><span aria-hidden="true">!</span> ${text}</span>`)}`;
 }
 

@@ -110,6 +110,10 @@ function Submit({ first }) {
           <${Text} ...${editing} field="backoff_s" label="Longest waits between them in seconds" hint="5, 30, 120, 600, 1800" />
           <${Pick} ...${editing} field="network" label="Network" options=${['none', 'egress', 'host']} />
         </div><//>
+        <${Section} title="Notifications"><div class="fields">
+          <${Text} ...${editing} field="notify" label="Notify a URL, an SNS topic or EventBridge" hint="https://example.com/hook, an ARN, or eventbridge" />
+          <${Text} ...${editing} field="notify_on" label="Of these events, with commas between them" hint="started, completed, failed; empty: ends and blocked" />
+        </div><//>
         <${Section} title="Environment and labels"><div class="fields wide-fields">
           <${Area} ...${editing} field="env" label="Environment, NAME=value, one a line" rows=${3} />
           <${Area} ...${editing} field="labels" label="Labels, key=value, one a line" rows=${3} />

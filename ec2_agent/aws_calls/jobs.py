@@ -9,6 +9,7 @@ from ec2_agent.calls import in_thread
 from joblane.aws.job.jobs import JobStore
 from joblane.aws.table import Row, decode
 from joblane.job.head import Head
+from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
 from joblane.state.timeline import Step
 
@@ -22,7 +23,7 @@ class ClaimCalls:
         """For all other calls, which block."""
         self._direct = direct
 
-    async def claim(self, job_id: str, agent: str, now_ms: int) -> Head:
+    async def claim(self, message: Message, agent: str, now_ms: int) -> Head:
         """Take a waiting job: see `JobClaims.claim`.
 
         A job whose submission is in another item takes a second call, in a thread.
@@ -30,14 +31,14 @@ class ClaimCalls:
         store = self.store
 
         async def directly(direct: DirectCalls) -> Head:
-            request = store.claim_request(job_id, agent, now_ms)
+            request = store.claim_request(message, agent, now_ms)
             row = await direct.call("UpdateItem", request, _row)
             if "spec" in row:
                 return store.decode_claim(row)
             return await in_thread(partial(store.decode_claim, row), "claim")
 
         return await call_either(
-            self._direct, directly, partial(store.claim, job_id, agent, now_ms), "claim"
+            self._direct, directly, partial(store.claim, message, agent, now_ms), "claim"
         )
 
     async def settle(self, head: Head, step: Step, facts: AttemptFacts) -> None:

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ec2_agent.aws_calls.jobs import ClaimCalls
-from ec2_agent.calls import in_thread
-from ec2_agent.lanes.disposal import Action, Disposal, dispose_missing, dispose_refused
+from ec2_agent.calls import AWS_ERRORS, in_thread
+from ec2_agent.lanes.disposal import OUTDATED, Action, Disposal, dispose_missing, dispose_refused
 from ec2_agent.lanes.overtaking import is_overtaken, overtaken
 from ec2_agent.logging import events
 from ec2_agent.messages.delivery import Delivery, read_message
@@ -21,7 +21,7 @@ from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.job.jobs import Refused
 from joblane.aws.key.keys import KeyStore
 from joblane.job.head import Head
-from joblane.job.message import NotOurs
+from joblane.job.message import Message, NotOurs
 from joblane.service.condition.supervisor import ConditionSupervisor
 from joblane.state.lease import Heartbeat
 from joblane.state.lifecycle import Outcome, State
@@ -62,26 +62,40 @@ class Claimer:
             await self.flight.move_to_dead_letters(delivery, str(error))
             return None
         with self.roster.claims(message.job_id):
-            return await self._claim(delivery, message.job_id)
+            return await self._claim(delivery, message)
 
-    async def _claim(self, delivery: Delivery, job_id: str) -> Head | None:
+    async def is_over(self, message: Message) -> bool:
+        """Whether a message starts nothing any more: its job has ended, or has a newer one.
+
+        False also if AWS does not answer: it is asked again.
+        """
+        head = None
+        with suppress(*AWS_ERRORS):
+            head = await in_thread(lambda: self.jobs.store.get(message.job_id), "read job")
+        return head is not None and (head.ended or message.is_outdated(head))
+
+    async def _claim(self, delivery: Delivery, message: Message) -> Head | None:
         refusal = Refused(None)
         name = self.settings.name
         for wait in (*MISSING_TRIES_S, None):
             now_ms = self._own_ms()
             try:
-                return await self.jobs.claim(job_id, name, now_ms)
+                return await self.jobs.claim(message, name, now_ms)
             except Refused as error:
                 refusal = error
             if refusal.head is not None or wait is None:
                 break
             await asyncio.sleep(wait)
-        return await self._refused(delivery, refusal.head)
+        return await self._refused(delivery, message, refusal.head)
 
-    async def _refused(self, delivery: Delivery, head: Head | None) -> Head | None:
+    async def _refused(
+        self, delivery: Delivery, message: Message, head: Head | None
+    ) -> Head | None:
         now_ms = self._now_ms()
         if head is None:
             disposal = dispose_missing(delivery.received.sent_ms, now_ms)
+        elif message.is_outdated(head):
+            disposal = OUTDATED
         else:
             holder = await self._holder(head, now_ms)
             disposal = dispose_refused(head, holder, now_ms, self.settings.name)

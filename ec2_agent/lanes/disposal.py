@@ -36,6 +36,11 @@ class Disposal:
     """Whether the lease of the job's agent is over; else it lives, and never began the job."""
 
 
+OUTDATED = Disposal(Action.DELETE)
+"""For a message from before its job's latest edit, whatever the job's state: it has a newer one,
+which was sent after the edit, or is when its row is due."""
+
+
 def dispose_missing(sent_ms: int, now_ms: int) -> Disposal:
     """Dispose of a message whose job is not in the table: not written yet, or never."""
     if now_ms - sent_ms > UNKNOWN_JOB_S * 1000:

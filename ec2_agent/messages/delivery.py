@@ -5,7 +5,7 @@ from typing import Any
 
 from ec2_agent.fields import fields_of
 from joblane.aws.queue.lanes import Received, read_body
-from joblane.job.message import Message
+from joblane.job.message import Message, NotOurs
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,14 @@ def message_of(delivery: Delivery) -> Message | None:
 
 
 def read_message(delivery: Delivery) -> Message:
-    """Decode a delivered message. Raises NotOurs."""
-    return read_body(delivery.received.body)
+    """Decode a delivered message. Raises NotOurs, also for one that names another queue's lane.
+
+    Who may send to the lanes of one queue starts no job of another.
+    """
+    message = read_body(delivery.received.body)
+    if message.queue != delivery.queue:
+        raise NotOurs(f"lane: must be one of queue {delivery.queue}, which it came from")
+    return message
 
 
 def encode_delivery(delivery: Delivery) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from ec2_agent.aws_calls.queues import QueueAt, QueueCalls
 from ec2_agent.calls import AWS_ERRORS
 from ec2_agent.logging import events
 from ec2_agent.messages.delivery import Delivery, message_of
-from ec2_agent.messages.hiding import is_worn
+from ec2_agent.messages.hiding import is_spent, is_worn
 from ec2_agent.messages.inbox_receipts import InboxReceipts
 from ec2_agent.retry import Backoff, aws_backoff
 from joblane.aws.queue.lanes import BATCH, MAX_DELAY_S, VISIBILITY_S
@@ -96,7 +96,8 @@ class Flight:
     async def give_back(self, delivery: Delivery, seconds: int) -> None:
         """Make a message visible again after `seconds`; one that is worn is replaced instead.
 
-        If SQS does not answer, `keep_giving_back` tries again.
+        One that replaces others for long is deleted then: its job has younger ones. If SQS does not
+        answer, `keep_giving_back` tries again.
         """
         due = self._clock() + seconds
         replaced = delivery.received.receipt in self._replaced  # its replacement comes by itself
@@ -111,6 +112,8 @@ class Flight:
             # Its replacement may be hidden for longer; a second message does no harm.
             return await _try(delivery, lane.send_again(received, seconds), "send again")
         if self._is_worn(delivery):
+            if is_spent(self._clock() - received.first_sent_ms / 1000):
+                return await self._try_delete(delivery)
             return await self._renew(delivery, min(seconds, MAX_DELAY_S))
         return await _try(delivery, lane.hide(received.receipt, seconds), "give back")
 

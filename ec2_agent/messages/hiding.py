@@ -2,16 +2,16 @@
 
 SQS moves a message that was received 1,000 times to the dead letters, whose job becomes dead, and
 deletes one 14 days after it was sent. Neither may decide over a job that only waits: a message is
-replaced by a new one (sent anew, then deleted) before that, whatever it waits for.
+replaced by a new one (sent anew, then deleted) before that, whatever it waits for. Those that no
+agent receives are renewed by the requeue function, by the same days (`joblane.job.renewal`).
 """
 
 from typing import NamedTuple
 
+from joblane.job.renewal import KEPT_S, REPLACE_AFTER_S
+
 REPLACE_AT = 500
 """Receives from which a message is replaced, half of what a lane allows (`infra.lanes`)."""
-
-REPLACE_AFTER_S = 9 * 86_400
-"""Age from which it is replaced: SQS keeps it for five days more, twelve hours of them hidden."""
 
 
 class Pauses(NamedTuple):
@@ -45,5 +45,19 @@ INBOX_FULL = Pauses(10, 300)
 
 
 def is_worn(receives: int, age_s: float) -> bool:
-    """Whether a message is to be replaced when it is given back."""
+    """Whether a message is to be replaced when it is given back.
+
+    SQS keeps one of `REPLACE_AFTER_S` for five days more, twelve hours of them hidden.
+    """
     return receives >= REPLACE_AT or age_s >= REPLACE_AFTER_S
+
+
+SPENT_AFTER_S = 2 * KEPT_S
+"""Age of the first message from which those that replace it end. The pass of renewal has sent two
+others since, the later one 13 days ago at most; all of them together would be one more each nine
+days, received again and again."""
+
+
+def is_spent(first_age_s: float) -> bool:
+    """Whether a worn message is deleted and not replaced: its job has others."""
+    return first_age_s >= SPENT_AFTER_S

@@ -49,6 +49,10 @@ ROW_COMES_S = 1
 """How long a message is hidden the first time if its job's row is not there yet: submission sends
 the message first, and writes the row next."""
 
+LOOK_EVERY = 50
+"""A message that was received so often without a claim is held against its job's row, and deleted
+if it starts nothing any more: that of a job which no host here can run would come for ever."""
+
 RETURN_S = 5
 """How long targeted jobs that an ending process gives back are hidden: its own poll of the inbox
 may still be open."""
@@ -107,14 +111,14 @@ class Desk:
     def _receive_targeted(self, delivery: Delivery) -> None:
         """Let a message of the inbox wait for its turn, which may have come already.
 
-        SQS may deliver one again that waits: the new receipt replaces the other one.
+        SQS may deliver one again that waits: the new receipt replaces the other one. Of a job that
+        was edited meanwhile the messages differ; both wait, and the outdated one is deleted when
+        its turn comes.
         """
         message = message_of(delivery)
-        earlier = None if message is None else self.room.find(message.job_id)
+        earlier = None if message is None else self.room.find(message)
         if earlier is not None:
-            self.flight.abandon(earlier.delivery)
-            earlier.delivery = delivery
-            self.flight.add(delivery)
+            self._take_younger(earlier, delivery)
             return
         waiting = Waiting(delivery, message)
         verdict = self._judge(waiting)
@@ -122,6 +126,19 @@ class Desk:
             verdict = Hold(Wait.SLOT, "waits for its turn")
         self._carry_out(waiting, verdict)
         self.serve()
+
+    def _take_younger(self, waiting: Waiting, delivery: Delivery) -> None:
+        """Wait with the younger one of a job's messages."""
+        held, sent_ms = waiting.delivery, delivery.received.sent_ms
+        if sent_ms < held.received.sent_ms:
+            self.tasks.start(self.flight.delete(delivery))
+            return
+        if sent_ms == held.received.sent_ms:
+            self.flight.abandon(held)
+        else:
+            self.tasks.start(self.flight.delete(held))
+        waiting.delivery = delivery
+        self.flight.add(delivery)
 
     def serve(self) -> None:
         """Start what may start of what waits, and give back what may wait here no longer."""
@@ -262,6 +279,10 @@ class Desk:
                                 reason  <--------  writes it at the next delivery
         """
         seconds, message = verdict.seconds, waiting.message
+        looks = waiting.delivery.received.receives % LOOK_EVERY == 0
+        if looks and message is not None and await self.claimer.is_over(message):
+            await self.flight.delete(waiting.delivery)
+            return
         if verdict.why and message is not None:
             noted = await self.reasons.note(message, verdict.wait, verdict.why)
             if not noted and waiting.delivery.received.receives == 1:

@@ -38,7 +38,7 @@ class Reasons:
             self._noted.popitem(last=False)
         events.job_waits(message, why)
         try:
-            await in_thread(lambda: self._jobs.note_wait(job_id, why), "note wait")
+            await in_thread(lambda: self._jobs.note_wait(message, why), "note wait")
         except Refused as refusal:
             if refusal.head is not None:
                 return True  # it does not wait any more

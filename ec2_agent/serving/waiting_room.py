@@ -122,11 +122,10 @@ class WaitingRoom:
         ahead = self._lines[Line.AHEAD].get("", ())
         return sum(waiting.delivery.queue == queue for waiting in ahead)
 
-    def find(self, job_id: str) -> Waiting | None:
-        """Find a targeted job: SQS may deliver its message again while it waits."""
+    def find(self, message: Message) -> Waiting | None:
+        """Find the message of a targeted job: SQS may deliver it again while it waits."""
         for waiting in self._places:
-            message = waiting.message
-            if waiting.delivery.targeted and message is not None and message.job_id == job_id:
+            if waiting.delivery.targeted and waiting.message == message:
                 return waiting
         return None
 

@@ -26,6 +26,7 @@ from joblane.aws.key.keys import KeyStore
 from joblane.aws.queue.counters import CounterStore
 from joblane.aws.queue.lanes import Lanes
 from joblane.aws.queue.message_ages import MessageAges
+from joblane.aws.queue.moves import QueueMoveStore
 from joblane.aws.queue.settings import SettingsStore
 from joblane.aws.queue.usage import UploadStore, UsageStore
 from joblane.aws.typed.bundle_store import BundleStore
@@ -82,6 +83,9 @@ class Settings(Environment):
     policies: str
     """JSON: policy of each kind of condition that does not have the default one."""
     queues: Json[dict[str, tuple[str, ...]]]
+    """Tenants that may use each queue; none listed means all."""
+    retired: Json[dict[str, str | None]]
+    """The retired queues, each with the one that its jobs move to."""
     settings_table: str
     counters_table: str
     threads: Json[dict[str, int]]
@@ -144,7 +148,9 @@ def build(
         settings.queues,
         settings.access.tenants,
         settings.threads,
+        settings.retired,
         queue_settings,
+        QueueMoveStore(dynamodb, settings.settings_table),
         ThreadShares(queue_settings, agents),
         QueueStatistics(lanes, counters, ages, app.logger, pool=pool),
         app.now_ms,
@@ -166,6 +172,7 @@ def build(
         keys,
         _compile,
         queues=settings.queues,
+        retired=settings.retired,
         architectures=settings.architectures,
         now_ms=app.now_ms,
     )

@@ -22,8 +22,8 @@ from joblane.aws.notify.queue import NotifyQueue
 from joblane.aws.notify.topics import Topics
 from joblane.deployment.names import notify_name
 from joblane.notify.rules import NotifyRules
-from joblane.service.notify.channels import ToBus, ToTopic
-from joblane.service.notify.notifier import NotDelivered, Notifier
+from joblane.service.notify.channels import ToBus, ToFeed, ToTopic
+from joblane.service.notify.notifier import FEED, NotDelivered, Notifier
 from joblane.service.notify.webhook import Webhooks
 from joblane.service.outbound import Guard
 
@@ -59,13 +59,15 @@ def build(
         return clients.make("sns", QUICK.merge(Config(region_name=region)))
 
     allowed = guard or Guard(networks=rules.allow_networks, every_host=True)
+    bus = EventBus(clients.make("events"))
     url = settings.queue_url_prefix + notify_name(settings.deployment)
     return Notifier(
         NotifyQueue(clients.make("sqs"), url),
         {
             "url": Webhooks(rules, read, allowed, clock),
             "sns": ToTopic(rules, Topics(topics)),
-            "eventbridge": ToBus(rules, EventBus(clients.make("events"))),
+            "eventbridge": ToBus(rules, bus),
+            FEED: ToFeed(rules, bus),
         },
         settings.retry_s,
         Logger(),

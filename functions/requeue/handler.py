@@ -14,28 +14,39 @@ from typing import Protocol
 from aws_lambda_powertools.logging import Logger
 from pydantic import Json
 
-from joblane.aws.clients import Clients
+from joblane.aws.clients import COPY, Clients
+from joblane.aws.files.kept_objects import KeptObjects
 from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.job.groups import GroupStore
 from joblane.aws.job.jobs import JobStore
+from joblane.aws.job.payload_store import PayloadStore
 from joblane.aws.key.keyed_jobs import KeyedJobs
 from joblane.aws.key.keys import KeyStore
+from joblane.aws.metrics import Metrics
 from joblane.aws.queue.lanes import Lanes
+from joblane.aws.queue.moves import QueueMoveStore
+from joblane.aws.queue.renewal import RenewalStore
 from joblane.aws.queue.settings import SettingsStore
 from joblane.aws.typed.types import TypeStore
 from joblane.deployment.limits import Limits
 from joblane.key.policy import KeyTemplate
+from joblane.queue.maxima import Maxima
+from joblane.service.files.keep import FileKeeper
 from joblane.service.group.expansion import Expansion
 from joblane.service.group.members import Members
 from joblane.service.group.settlement import GroupSettlement
 from joblane.service.group.watch import GroupWatch
+from joblane.service.job.edit import Edits
 from joblane.service.job.operations import Operations
+from joblane.service.job.renewal import Renewal
 from joblane.service.job.requeue import Requeue
 from joblane.service.job.wake_up import send_wake_up
 from joblane.service.key.admission import KeyAdmission
 from joblane.service.key.release import KeyRelease
 from joblane.service.key.rules import KeyRules
 from joblane.service.key.watch import KeyWatch
+from joblane.service.queue.mover import QueueMover
+from joblane.service.queue.rules import QueueRules
 from joblane.service.queue.running_shares import RunningShares
 from joblane.service.target.assigned import AssignedJobs
 from joblane.service.target.due import DueTargets
@@ -52,6 +63,12 @@ class Settings(Environment):
     settings_table: str
     queues: Json[dict[str, tuple[str, ...]]]
     """The tenants of each queue; none means all."""
+    retired: Json[dict[str, str | None]]
+    """The retired queues, each with the one that its jobs move to."""
+    maxima: Json[dict[str, tuple[Maxima, ...]]]
+    """The most that a job of each queue may ask for, by fleet."""
+    without_host_network: Json[frozenset[str]]
+    """Queues that have fleets, none of which allows the network `host`."""
     tenants: Json[tuple[str, ...]]
     limits: Json[Limits]
     keys_table: str
@@ -59,6 +76,9 @@ class Settings(Environment):
     concurrency: Json[dict[str, KeyTemplate]]
     """The policies of joblane.toml."""
     retention: Json[Retention]
+    bucket: str
+    metrics: Json[bool] = False
+    """Whether the deployment has custom metrics."""
 
 
 class Context(Protocol):
@@ -112,15 +132,48 @@ def build(
         logger,
         clock,
     )
+    files = FileKeeper(
+        KeptObjects(lambda: clients.make("s3", COPY), settings.bucket),
+        PayloadStore(lambda: clients.make("s3"), settings.bucket),
+        settings.retention,
+        pool=pool,
+    )
+    renewal = Renewal(
+        RenewalStore(dynamodb, settings.settings_table),
+        groups,
+        lanes,
+        files,
+        settings.tenants,
+        settings.queues,
+        Metrics(settings.metrics),
+        settings.deployment,
+        clock,
+        logger,
+    )
+    targets = Targets(agents, expansion, random_bits, pool=pool)
+    rules = QueueRules(
+        settings.queues, settings.retired, settings.maxima, settings.without_host_network
+    )
+    mover = QueueMover(
+        jobs,
+        QueueMoveStore(dynamodb, settings.settings_table),
+        Edits(jobs, rules, operations, lambda: targets),
+        rules=rules,
+        everyone=settings.tenants,
+        log=logger,
+        pool=pool,
+    )
     return Requeue(
         jobs,
         operations,
         assigned,
         keyed,
-        DueTargets(Targets(agents, expansion, random_bits, pool=pool), operations),
+        DueTargets(targets, operations),
         GroupWatch(groups, agents, assigned, expansion, settlement.settle, pool=pool),
         KeyWatch(keyed_jobs, releases, logger).look,
+        mover.run,
         shares.refresh,
+        renewal.run,
         clock,
         logger,
         pool=pool,

@@ -43,9 +43,9 @@ class Settings(Environment):
     jobs_table: str
     keys_table: str
     notifies: Json[bool]
-    """Whether a tenant may ask for notifications."""
+    """Whether a tenant may ask for notifications, or has a feed."""
     api_url: str = ""
-    """URL of the API, if a tenant may ask for notifications."""
+    """URL of the API, if `notifies`."""
     retention: Json[Retention]
     metrics: Json[bool] = False
     """Whether the deployment has custom metrics."""
@@ -80,7 +80,7 @@ def build(
 
     @cache
     def notifications() -> "Notifications":
-        # few jobs notify anybody, and the modules would be part of every cold start
+        # few jobs tell anything, and the modules would be part of every cold start
         from joblane.aws.notify.queue import NotifyQueue
         from joblane.aws.parameters import read_written_at
         from joblane.service.notify.notifications import Notifications

@@ -48,10 +48,14 @@ class Settings(Environment):
     bucket: str
     queues: Json[dict[str, tuple[str, ...]]]
     """Tenants that may use each queue; none listed means all."""
+    retired: Json[dict[str, str | None]]
+    """The retired queues, each with the one that its jobs move to."""
     threads: Json[dict[str, int]]
     """What joblane.toml declares for each queue."""
     maxima: str
     """JSON: those of the fleets of each queue."""
+    without_host_network: Json[frozenset[str]]
+    """Queues that have fleets, none of which allows the network `host`."""
     policies: str
     """JSON: policy of each kind of condition that does not have the default one."""
     limits: Json[Limits]
@@ -129,9 +133,11 @@ def build(
         from joblane.aws.job.places import JobPlaces
         from joblane.aws.key.keys import KeyStore
         from joblane.aws.queue.lanes import Lanes
+        from joblane.aws.queue.moves import QueueMoveStore
         from joblane.aws.queue.settings import SettingsStore
         from joblane.condition.policies import read_policies
         from joblane.queue.maxima import read_maxima
+        from joblane.service.queue.rules import QueueRules
         from joblane.service.why import WhyReader
 
         return WhyReader(
@@ -139,6 +145,7 @@ def build(
             JobPlaces(dynamodb, settings.jobs_table),
             AgentStore(dynamodb, settings.agents_table),
             SettingsStore(dynamodb, settings.settings_table),
+            QueueMoveStore(dynamodb, settings.settings_table),
             FleetRecords(dynamodb, settings.settings_table),
             ConditionStore(dynamodb, settings.conditions_table),
             KeyStore(dynamodb, settings.keys_table),
@@ -146,9 +153,13 @@ def build(
             logger,
             fleets=settings.fleets,
             deployment=settings.deployment,
-            tenants=settings.queues,
+            rules=QueueRules(
+                settings.queues,
+                settings.retired,
+                read_maxima(settings.maxima),
+                settings.without_host_network,
+            ),
             threads=settings.threads,
-            maxima=read_maxima(settings.maxima),
             limits=settings.limits,
             policy_of=read_policies(settings.policies),
             now_ms=app.now_ms,

@@ -31,6 +31,7 @@ from joblane.contract.principal import AnyAccess
 from joblane.deployment.limits import Limits
 from joblane.http.application import Application
 from joblane.http.audit_routes import job_trail_route
+from joblane.http.edit_route import edit_route
 from joblane.http.group_routes import group_routes
 from joblane.http.job_routes import job_operation_routes, job_routes, selected_jobs_routes
 from joblane.http.log_routes import log_route
@@ -54,6 +55,7 @@ from joblane.service.key.rules import KeyRules
 from joblane.service.output.follow import FollowSender
 from joblane.service.output.read import JobOutput, WaitWindow
 from joblane.service.queue.router import QueueRouter
+from joblane.service.queue.rules import QueueRules
 from joblane.state.retention import Retention
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from joblane.service.files.input_check import InputCheck
     from joblane.service.group.groups import Groups
     from joblane.service.job.delete_selected import SelectedDeletion
+    from joblane.service.job.edit import Edits
     from joblane.service.job.selected_jobs import SelectedJobs
     from joblane.service.target.targets import Targets
     from joblane.service.typed.admission import TypedAdmission
@@ -82,6 +85,8 @@ class Settings(Environment):
     bucket: str
     queues: Json[dict[str, tuple[str, ...]]]
     """Tenants that may submit to each queue; none listed means all."""
+    retired: Json[dict[str, str | None]]
+    """The retired queues, each with the one that its jobs move to."""
     maxima: Json[dict[str, tuple[Maxima, ...]]]
     """The most that a job of each queue may ask for, by fleet."""
     fleet_queues: Json[dict[str, tuple[str, ...]]]
@@ -140,16 +145,14 @@ def build(
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     typed = cache(lambda: _make_typed(dynamodb, settings.types_table, monotonic))
     filters = tuple(QueueFilter(*each) for each in settings.filters)
-    router = QueueRouter(settings.queues, settings.default_queue, filters, logger)
+    router = QueueRouter(_queue_rules(settings), settings.default_queue, filters, logger)
     notify = cache(lambda: _notify_rules(settings.notify)) if settings.notify != "{}" else None
     inputs = cache(lambda: _inputs(settings, s3, pool))
     outputs = cache(lambda: _outputs(settings, s3))
     admission = Admission(
         settings.deployment,
         router,
-        settings.maxima,
         settings.fleet_queues,
-        settings.without_host_network,
         typed,
         inputs,
         notify,
@@ -195,15 +198,16 @@ def build(
         results,
         queue_settings,
         agents,
+        settings.queues,
         clock,
     )
     search = JobSearch(jobs, agents, clock, pool)
     job_routes(app, submitter, search, views)
     deleter = JobDeleter(jobs, payloads, results, store, outputs, keys, trail, clock)
     operations = Operations(jobs, lanes, settings.retention, keyed, lambda: groups().restart)
-    table = settings.jobs_table
-    groups = cache(lambda: _groups(app, operations, deleter, (dynamodb, table), pool))
+    groups = cache(lambda: _groups(app, operations, deleter, (dynamodb, settings.jobs_table), pool))
     job_operation_routes(app, submitter, operations, deleter, groups)
+    edit_route(app, submitter.serving, lambda: _edits(jobs, router.rules, operations, targets))
     group_routes(app, groups, limits)
     selected_jobs_routes(
         app,
@@ -217,6 +221,12 @@ def build(
     log_route(app, output)
     job_trail_route(app, trail)
     return app
+
+
+def _queue_rules(settings: Settings) -> QueueRules:
+    return QueueRules(
+        settings.queues, settings.retired, settings.maxima, settings.without_host_network
+    )
 
 
 def _make_typed(
@@ -254,6 +264,15 @@ def _outputs(settings: Settings, s3: "Callable[[], S3Client]") -> "OutputFileSto
     from joblane.aws.files.output_store import OutputFileStore
 
     return OutputFileStore(s3, settings.bucket)
+
+
+def _edits(
+    jobs: KeyedJobs, rules: QueueRules, operations: Operations, targets: "Callable[[], Targets]"
+) -> "Edits":
+    # Few jobs are edited.
+    from joblane.service.job.edit import Edits
+
+    return Edits(jobs, rules, operations, targets)
 
 
 def _make_selected(

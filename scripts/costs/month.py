@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from joblane.config import Config
-from joblane.deployment.metrics import OF_FLEETS, OF_QUEUES
+from joblane.deployment.metrics import OF_FLEETS, OF_QUEUES, OF_RENEWAL
+from joblane.job.renewal import PASS_EVERY_S
 from scripts.costs import prices
 from scripts.costs.prices import DAYS, GB, HOURS, Price
 from scripts.costs.resources import Resources
@@ -139,10 +140,11 @@ class Month:
         keys = KEY_REQUESTS * sum(len(has.tables[name]) for name in often)
         yield "KMS requests of their tables", keys, prices.KMS_REQUEST
 
-    def _metrics(self) -> int:
-        """Custom metrics: those of logs, and those of each queue and fleet."""
-        found = self.resources.log_metrics
+    def _metrics(self) -> float:
+        """Custom metrics: those of logs, of each queue and fleet, and of hours with a renewal."""
+        found: float = self.resources.log_metrics
         if self.config.observability.metrics:
+            found += (len(OF_RENEWAL) + 1) * 3600 / PASS_EVERY_S
             found += len(OF_QUEUES) * len(self.config.queues)
             found += len(OF_FLEETS) * len(self.config.fleets)
         return found

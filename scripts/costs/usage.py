@@ -72,9 +72,10 @@ class AgentUsage:
         return SECONDS / LONG_POLL_S * self.queues * len(LANES) + SECONDS / POLL_S
 
 
-REQUEUE_READ_UNITS = (WAKE_SHARDS + WAIT_SHARDS) * 0.5 + AGENT_SHARDS * 1.0 + 0.5
+REQUEUE_READ_UNITS = (WAKE_SHARDS + WAIT_SHARDS) * 0.5 + AGENT_SHARDS * 1.0 + 2 * 0.5
 """A minute, with nothing due: a query of a shard of the index, which is eventually consistent, one
-of a shard of the agents, strongly, and what agents can give. Settings are half a unit a queue more.
+of a shard of the agents, strongly, what agents can give, and when messages were renewed. Settings
+are half a unit a queue more.
 """
 
 POLLERS = 5

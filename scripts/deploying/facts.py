@@ -9,6 +9,7 @@ from joblane.config import Config
 from scripts.deploying import existing
 from scripts.deploying.expected import functions, list_expected, stacks
 from scripts.deploying.preflight import ON_DEMAND, SPOT, Concurrency, Facts
+from scripts.deploying.stranded import Stranded, count_stranded, find_leaving
 
 T = TypeVar("T")
 
@@ -28,7 +29,12 @@ class Account:
     def facts(self, config: Config) -> Facts:
         """Read all of it. What AWS refuses to tell is noted."""
         spot = any(fleet.spot_percent for fleet in config.fleets.values())
-        statuses = self._try("stacks (CloudFormation)", lambda: self._stacks(config)) or {}
+        existing_stacks = self._try("stacks (CloudFormation)", self._stacks) or {}
+        own = stacks(config)
+        statuses = {name: status for name, status in existing_stacks.items() if own.fullmatch(name)}
+        owned = frozenset(
+            self._try("resources of stacks", lambda: self._list_owned(statuses.keys())) or ()
+        )
         return Facts(
             account=self._account,
             region=self._region,
@@ -45,10 +51,13 @@ class Account:
                 or ()
             ),
             stacks=statuses,
-            owned=frozenset(
-                self._try("resources of stacks", lambda: self._list_owned(statuses.keys())) or ()
-            ),
+            owned=owned,
             taken=self._find_taken(config),
+            stranded=self._try(
+                "jobs of what is removed (DynamoDB)",
+                lambda: self._stranded(config, owned, existing_stacks),
+            )
+            or Stranded(),
             unread=tuple(self._unread),
         )
 
@@ -59,13 +68,12 @@ class Account:
             self._unread.append(f"{what}: {' '.join(str(error).split())}")
             return None
 
-    def _stacks(self, config: Config) -> dict[str, str]:
+    def _stacks(self) -> dict[str, str]:
         found = existing.pages(self._client("cloudformation"), "describe_stacks", "Stacks")
-        own = stacks(config)
         return {
             each["StackName"]: each["StackStatus"]
             for each in found
-            if own.fullmatch(each["StackName"]) and each["StackStatus"] != "DELETE_COMPLETE"
+            if each["StackStatus"] != "DELETE_COMPLETE"
         }
 
     def _list_owned(self, names: Collection[str]) -> set[tuple[str, str]]:
@@ -77,6 +85,12 @@ class Account:
                 client, "list_stack_resources", "StackResourceSummaries", StackName=name
             )
         }
+
+    def _stranded(
+        self, config: Config, owned: Collection[tuple[str, str]], existing_stacks: Collection[str]
+    ) -> Stranded:
+        leaving = find_leaving(config, owned, existing_stacks)
+        return count_stranded(self._client, config, leaving)
 
     def _bootstrap(self) -> int:
         ssm = self._client("ssm")

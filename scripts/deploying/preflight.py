@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from joblane.config import Config
 from joblane.config.fleet import Fleet
+from scripts.deploying.stranded import Kind, Stranded
 
 BOOTSTRAP = 6
 """Oldest version of the bootstrap stack that the templates take."""
@@ -30,6 +31,14 @@ ASKS = (
     "the CDK asks before it changes IAM policies; with --require-approval never, as in CI, it does "
     "not"
 )
+
+STRANDED: Mapping[Kind, str] = {
+    "queues": "no agent gets them any more: keep it with retired = true, and moves_to, until it is "
+    "empty (docs/how-to/remove-or-rename-a-queue.md)",
+    "tenants": "nobody can see or stop them any more: cancel them before that",
+    "fleets": "they wait for capacity of it, and its next test fails them: cancel them, or keep it",
+}
+"""What becomes of jobs that name what a deployment removes, and what to do."""
 
 STUCK = {
     "DELETE_FAILED": "scripts/cdk destroy --all completes its deletion",
@@ -76,6 +85,8 @@ class Facts:
     """Types and names of what is in these stacks."""
     taken: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Those names, by their types, that the deployment would give and something has."""
+    stranded: Stranded = field(default_factory=Stranded)
+    """What the deployment removes, with the jobs that name it."""
     unread: tuple[str, ...] = ()
 
 
@@ -131,6 +142,7 @@ def findings(
         *_stacks(facts),
         *_login(declared, facts),
         *_names(declared, facts),
+        *_stranded(declared, facts),
     ]
     found += [Finding(f"not checked: {each}", refuses=False) for each in facts.unread]
     if approval is None:
@@ -249,3 +261,14 @@ def _names(declared: Declared, facts: Facts) -> Iterator[Finding]:
                 f"{declared.at('', 'name')}: {kind} {', '.join(left)} exists and belongs to no "
                 f"stack of this deployment: use another name, or delete it{wait}"
             )
+
+
+def _stranded(declared: Declared, facts: Facts) -> Iterator[Finding]:
+    """Refuses nothing: a deployment works, and what is removed may be meant to end."""
+    for (kind, name), jobs in facts.stranded.open.items():
+        at_least = "" if facts.stranded.all else "at least "
+        if not jobs and facts.stranded.all:
+            continue
+        named = "job names it" if jobs == 1 else "jobs name it"
+        text = f"{declared.path}: {kind}.{name} is gone, and {at_least}{jobs} open {named}: "
+        yield Finding(text + STRANDED[kind], refuses=False)

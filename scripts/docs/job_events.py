@@ -1,11 +1,34 @@
-"""The generated parts of docs/reference/events.md, from the model of the event."""
+"""The generated parts of docs/reference/events.md, from the table of events and their model."""
 
 import json
 
 from pydantic.json_schema import models_json_schema
 
 from joblane.contract.job_events import JobEvent
+from joblane.notify.event_names import EVENTS
+from joblane.state.lifecycle import TABLE, State
 from scripts.docs.schema import Json, describe, escape, type_of
+
+AT_SUBMISSION = {"waiting", "skipped"}
+"""Events of jobs that come from another state, or are submitted so."""
+
+
+def names() -> str:
+    """A row for each event: the states that it comes from and to, and what it means."""
+    lines = ["| event | from | to | meaning |", "|---|---|---|---|"]
+    for name, kind in EVENTS.items():
+        before = [
+            state
+            for state in State
+            if kind.new is not True
+            and any(source is state and to in kind.to for (source, _), to in TABLE.items())
+        ]
+        sources = [f"`{state}`" for state in before]
+        if kind.new is True or (kind.new is None and name in AT_SUBMISSION):
+            sources.insert(0, "its submission")
+        states = ", ".join(f"`{state}`" for state in State if state in kind.to)
+        lines.append(f"| `{name}` | {', '.join(sources)} | {states} | {escape(kind.meaning)} |")
+    return "\n".join(lines)
 
 
 def fields() -> str:
@@ -37,4 +60,5 @@ def _inline(part: Json, schemas: Json) -> Json:
     if ref is None:
         return part
     whole = schemas[str(ref).rsplit("/", 1)[-1]]
-    return {name: whole[name] for name in ("type", "enum")}
+    meaning = {"description": part["description"]} if "description" in part else {}
+    return {**{name: whole[name] for name in ("type", "enum")}, **meaning}

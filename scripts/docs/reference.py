@@ -36,7 +36,11 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "agent options": configuration.agent_options,
         "agent file": configuration.agent_file,
     },
-    "events.md": {"fields": job_events.fields, "schema": job_events.schema},
+    "events.md": {
+        "names": job_events.names,
+        "fields": job_events.fields,
+        "schema": job_events.schema,
+    },
     "roles.md": {"scopes": roles.scopes, "routes": roles.routes},
     "sdk.md": {"names": sdk.names},
     "states.md": {

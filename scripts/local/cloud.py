@@ -213,7 +213,9 @@ class Cloud:
         """
         sqs = boto3.client("sqs", **self.ministack.root())
         url = sqs.get_queue_url(QueueName=lane_name(DEPLOYMENT, "default", "default"))["QueueUrl"]
-        LaneQueue(sqs, url).send_batch([(Message(job_id=i, tenant=TENANT), 0) for i in job_ids])
+        LaneQueue(sqs, url).send_batch(
+            [(Message(job_id=i, tenant=TENANT, lane="default/default"), 0) for i in job_ids]
+        )
         sqs.close()
 
     def processes(self) -> list[Process]:

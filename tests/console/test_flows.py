@@ -35,9 +35,15 @@ def test_submit_a_job_watch_its_output_and_cancel_it(as_role: Open, api: Api):
     page.get_by_role("link", name="New job").click()
     page.get_by_label("Line for a shell").fill(TICKER)
     page.get_by_label("Name", exact=True).fill("ticker")
+    page.get_by_label("Notify a URL").fill("eventbridge")
+    page.get_by_label("Of these events").fill("started, completed")
     request = page.get_by_label("Body of the request")
     expect(request).to_contain_text('"name": "ticker"')
-    assert {"name": "ticker", "command": ["sh", "-c", TICKER]} == json.loads(request.inner_text())
+    assert json.loads(request.inner_text()) == {
+        "name": "ticker",
+        "command": ["sh", "-c", TICKER],
+        "notify": {"eventbridge": True, "on": ["started", "completed"]},
+    }
     page.get_by_role("button", name="Submit", exact=True).click()
 
     expect(tab.heading).to_have_text("ticker")

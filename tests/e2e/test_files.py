@@ -26,6 +26,7 @@ from joblane.state.timeline import Step
 from scripts.local.cloud import TENANT, Cloud
 from scripts.local.emulator import NO_TLS
 from tests.e2e.conftest import Http
+from tests.support.jobs import named
 
 CONTENT = os.urandom(100_000)
 
@@ -136,7 +137,7 @@ def _finished(quiet: Cloud, http: Http, clients: Clients) -> str:
     """A job that has left files, each with its path as content; returns its id."""
     job_id = str(submit(http, outputs=["**"], run_at=None).json()["id"])
     jobs = JobStore(clients.make("dynamodb"), table_name("joblane", "jobs"))
-    head = jobs.claim(job_id, "agent-1", int(time.time() * 1000))
+    head = jobs.claim(named(job_id), "agent-1", int(time.time() * 1000))
     store = OutputFileStore(lambda: clients.make("s3"), bucket_of(clients))
     files = []
     for path in sorted(PATHS):

@@ -226,6 +226,83 @@ def test_the_bus_gets_the_event(http: Http, clients: Clients, inbox: tuple[str, 
     assert receive_message(clients, url, fine) is None
 
 
+@pytest.mark.usefixtures("agent")
+def test_a_job_is_followed_from_its_wait_to_its_last_attempt(http: Http, receiver: Receiver):
+    key = {"key": ["told", "one at a time"], "max_queued": 1}
+    first = submit(http, "sleep", "600", concurrency=key)
+    wait_for(http, first, "active")
+    on = ["waiting", "released", "started", "retry", "completed"]
+    body = {
+        "command": ["sh", "-c", "test $JOBLANE_ATTEMPT -gt 1"],
+        "retry": {"max_attempts": 2, "backoff_s": [0]},
+        "concurrency": key,
+        "notify": {"url": receiver.url, "on": on},
+    }
+    answer = http("POST", "/v1/jobs", json=body)
+    job = answer.json()
+    assert "waiting" == job["state"]
+    assert http("POST", f"/v1/jobs/{first}/cancel").is_success
+    wait_for(http, job["id"], "completed")
+    found = until(lambda: (told := receiver.events_of(job["id"]))[5:] and told)
+    events = sorted((event for _, event in found), key=lambda event: int(event["sequence"]))
+    assert [
+        ("job.waiting", None, "waiting", 0),
+        ("job.released", "waiting", "pending", 0),
+        ("job.started", "pending", "active", 1),
+        ("job.retry", "active", "retry", 1),
+        ("job.started", "retry", "active", 2),
+        ("job.completed", "active", "completed", 2),
+    ] == [(e["event"], e["previous_state"], e["state"], e["epoch"]) for e in events]
+    assert 6 == len({event["id"] for event in events})
+    assert {answer.headers["X-Request-Id"]} == {event["request_id"] for event in events}
+    trace_id = job["traceparent"].split("-")[1]
+    assert {trace_id} == {event["trace_id"] for event in events}
+    assert {trace_id} == {event["traceparent"].split("-")[1] for event in events}
+    (entry,) = http("GET", f"/v1/jobs/{job['id']}/audit").json()["entries"]
+    assert ("submit", events[0]["request_id"]) == (entry["action"], entry["request_id"])
+
+
+@pytest.mark.usefixtures("agent")
+def test_a_tenant_has_a_feed_of_all_its_jobs(
+    as_other: Http, http: Http, clients: Clients, inbox: tuple[str, str]
+):
+    """By the pattern of docs/reference/events.md; jobs of another tenant are not in it."""
+    events, (url, arn) = clients.make("events"), inbox
+    pattern = {
+        "source": ["joblane"],
+        "detail-type": ["Joblane Job State Change"],
+        "detail": {"tenant": ["other"], "labels": {"team": ["web"]}},
+    }
+    events.put_rule(Name="feed", EventPattern=json.dumps(pattern))
+    events.put_targets(Rule="feed", Targets=[{"Id": "1", "Arn": arn}])
+    labels = {"team": "web"}
+    mine = submit(http, "true", labels=labels)
+    job = submit(as_other, "true", labels=labels)
+    group = submit(as_other, "true", labels=labels, target="_all")
+    wait_for(as_other, job, "completed")
+    size: int = wait_for(as_other, group, "completed")["members"]
+    wait_for(http, mine, "completed")
+    told: list[dict[str, Any]] = []
+
+    def all_there() -> bool:
+        answer = clients.make("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10)
+        for message in answer.get("Messages", []):
+            clients.make("sqs").delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+            told.append(json.loads(message["Body"])["detail"])
+        return len({event["id"] for event in told}) >= 3 + 2 + 3 * size
+
+    until(all_there)
+    names: dict[str, set[str]] = {}
+    for event in told:
+        assert "other" == event["tenant"]
+        names.setdefault(event["job_id"], set()).add(event["event"])
+    simple = {"job.submitted", "job.started", "job.completed"}
+    assert simple == names.pop(job)
+    assert {"job.submitted", "job.completed"} == names.pop(group)
+    assert [simple] * size == list(names.values())
+    assert {group, None} == {event["group"] for event in told}
+
+
 def test_what_is_not_allowed_is_refused_by_its_field(http: Http, as_other: Http):
     for ask, notify, field in (
         (http, {"url": "https://example.com:22/"}, "notify.url"),

@@ -19,6 +19,7 @@ from joblane.job.spec import Submission
 from joblane.state.lifecycle import Event, State
 from scripts.local.cloud import DEPLOYMENT
 from tests.support.depth import budget
+from tests.support.jobs import named
 
 SPEC = Submission(command=("true",), queue="default")
 
@@ -44,7 +45,7 @@ class Race:
         self.gate.wait()
         with suppress(Refused):
             if event is Event.START:
-                self.won.append(self.jobs.claim(self.head.job_id, f"agent-{n}", at_ms).state)
+                self.won.append(self.jobs.claim(named(self.head.job_id), f"agent-{n}", at_ms).state)
             else:
                 step = plan(self.head, event, at_ms, "because")
                 self.won.append(self.jobs.move(self.head, event, step).state)

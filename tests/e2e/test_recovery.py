@@ -29,6 +29,7 @@ from tests.e2e.conftest import Http, Run
 from tests.sandbox.running import STOPS, go_on, marker
 from tests.support.deployed import submit, until, wait_for
 from tests.support.http_server import Quiet, serving
+from tests.support.jobs import named
 
 SCALE = 0.05
 """Of the state machine's waits: the first 10 s take half a second."""
@@ -105,7 +106,7 @@ class Blocking:
                 if job_id not in waiting:
                     continue  # left by another test, of a job that was deleted or has ended
                 now_ms = int(time.time() * 1000)
-                head = self._jobs.claim(job_id, "by-hand", now_ms)
+                head = self._jobs.claim(named(job_id), "by-hand", now_ms)
                 step = Step(State.BLOCKED, now_ms, head.attempt - 1, "exit code 75", records=0)
                 head = self._jobs.block(
                     head, step, condition, AttemptFacts(Outcome.BLOCKED, exit_code=75)

@@ -112,7 +112,7 @@ def test_one_that_runs_when_its_agent_is_killed_is_adopted_though_it_is_delivere
     wait_until_started(cloud.run_dir, [job_id])
     cloud.kill_agent(name)
     # SQS delivers it again while it runs: the job stays one.
-    inbox(clients, name).send(Message(job_id=job_id, tenant=TENANT, queue="default"))
+    inbox(clients, name).send(Message(job_id=job_id, tenant=TENANT, lane="default/default"))
     start_paced(cloud, name)
     until(lambda: not inbox(clients, name).lengths().visible)
     go_on(mark)

@@ -118,14 +118,16 @@ ALLOWED = {
     "Console": set(),
     "Machine": {("lambda:InvokeFunction", "the function Recovery")} | every(LOG_DELIVERY, ("*",)),
     "Requeue": every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Requeue",))
-    | {("dynamodb:Query", f"{JOBS}/index/wake"), ("dynamodb:Query", f"{KEYS}/index/waits")}
+    | every(("dynamodb:Query",), (f"{JOBS}/index/wake", f"{JOBS}/index/by_tenant"))
+    | {("dynamodb:Query", f"{KEYS}/index/waits")}
+    | every(("s3:GetObject", "s3:PutObject"), (PAYLOADS, FILES))
     | every(("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"), (AGENTS,))
     | every(
         ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
         (KEYS,),
     )
     | {("dynamodb:GetItem", TYPES)}
-    | every(("dynamodb:BatchGetItem", "dynamodb:UpdateItem"), (SETTINGS,))
+    | every(("dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"), (SETTINGS,))
     | every(
         ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
         (JOBS,),

@@ -228,6 +228,7 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
     } == {name: set(variables) for name, variables in environments.items()}
     submission, admin = laptop.declared("submission"), laptop.declared("admin")
     both = {"JOBLANE_ACCESS", "JOBLANE_CONCURRENCY", "JOBLANE_QUEUES", "JOBLANE_RETENTION"}
+    both |= {"JOBLANE_RETIRED"}
     own = {
         "DEFAULT_QUEUE",
         "FILTERS",
@@ -250,7 +251,9 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
         "POLICIES",
         "PRICES",
         "QUEUES",
+        "RETIRED",
         "THREADS",
+        "WITHOUT_HOST_NETWORK",
     }
     status = laptop.declared("status")
     assert {f"JOBLANE_{name}" for name in read} == set(status)

@@ -52,18 +52,46 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
     ("text", "expected"),
     [
         (
+            GOOD + 'moves_to = "default"\n',
+            "queues.default.moves_to: is allowed with retired = true only",
+        ),
+        (
+            GOOD + '[queues.old]\nretired = true\nmoves_to = "absent"\n',
+            "queues.old.moves_to names 'absent', which [queues] lacks",
+        ),
+        (
+            GOOD + '[queues.old]\nretired = true\nmoves_to = "old"\n',
+            "queues.old.moves_to names the queue itself; name a queue that takes jobs",
+        ),
+        (
+            GOOD
+            + '[queues.old]\nretired = true\nmoves_to = "older"\n[queues.older]\nretired = true\n',
+            (
+                "queues.old.moves_to names 'older', which is retired, too; name a queue that takes "
+                "jobs"
+            ),
+        ),
+        (
+            GOOD + "retired = true\n",
+            (
+                "default_queue names 'default', which is retired and takes no jobs; name another "
+                "queue"
+            ),
+        ),
+        (
             GOOD + "thread = 3\n",
             (
-                "queues.default.thread: unknown key; allowed here: filter, filter_order, notify, "
-                "tenants, threads"
+                "queues.default.thread: unknown key; allowed here: filter, filter_order, moves_to, "
+                "notify, retired, tenants, threads"
             ),
         ),
         (
             "colour = 1\n" + GOOD,
             (
                 "colour: unknown key; allowed here: access, alerts, concurrency, console, "
-                "default_queue, domain, fleets, functions, limits, name, network, notify, "
-                "observability, platform, queues, recovery, removal, retention, tenants"
+                "default_queue, domain, events, events_members, fleets, functions, limits, name, "
+                "network, notify, observability, platform, queues, recovery, removal, retention, "
+                "tenants"
             ),
         ),
         (

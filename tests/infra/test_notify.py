@@ -8,8 +8,9 @@ import pytest
 from infra.config import load_config
 from infra.errors import ConfigError
 from infra.reserved import NOTIFIER_RESERVED
+from joblane.config import Config
 from joblane.notify.rules import RETRY_S
-from tests.infra.synthesis import ROOT, Deployment
+from tests.infra.synthesis import ROOT, Deployment, synthesize
 from tests.infra.templates import as_list, resolve, statements
 
 SQS = "arn:aws:sqs:eu-west-1:111122223333"
@@ -172,6 +173,15 @@ def test_only_what_tenants_may_ask_for_is_granted(varied: Deployment) -> None:
             "queues.default.notify.on.0: ",
         ),
         ("[notify]\nretry_s = []", "notify.retry_s: "),
+        ('[tenants.main]\nevents = "sns"', "tenants.main.events: input should be 'eventbridge'"),
+        (
+            "[tenants.main]\nevents_members = true",
+            'tenants.main.events_members: needs tenants.main.events = "eventbridge"',
+        ),
+        (
+            '[tenants.main]\nevents = "eventbridge"\n[tenants.b]\nevents_members = true',
+            'tenants.b.events_members: needs tenants.b.events = "eventbridge"',
+        ),
     ],
 )
 def test_a_mistake_is_named_by_its_key(tmp_path: Any, text: str, problem: str) -> None:
@@ -197,3 +207,59 @@ def test_a_queue_notifies_if_all_of_its_tenants_may(tmp_path: Any) -> None:
     assert ("failed", "dead") == rules.queues["told"].on
     declared = load_config(ROOT / "joblane.toml")
     assert declared.notify_rules is None
+
+
+@pytest.mark.parametrize(
+    ("text", "events"),
+    [
+        ("[tenants.a]\n[tenants.b]", {}),
+        ('[tenants.a]\nevents = "eventbridge"\n[tenants.b]', {"a": "jobs"}),
+        (
+            '[tenants.a]\nevents = "eventbridge"\nevents_members = true\n[tenants.b]',
+            {"a": "members"},
+        ),
+        ('events = "eventbridge"\n[tenants.a]\n[tenants.b]', {"a": "jobs", "b": "jobs"}),
+        (
+            'events = "eventbridge"\n[tenants.a]\n[tenants.b]\nevents_members = true',
+            {"a": "jobs", "b": "members"},
+        ),
+        (
+            'events_members = true\n[tenants.a]\nevents = "eventbridge"\n[tenants.b]',
+            {"a": "members"},
+        ),
+    ],
+)
+def test_feeds_are_of_tenants_or_of_the_deployment(
+    tmp_path: Any, text: str, events: dict[str, str]
+) -> None:
+    file = tmp_path / "joblane.toml"
+    file.write_text(f"{text}\n[queues.default]\n", encoding="utf-8")
+    rules = load_config(file).notify_rules
+    assert events == ({} if rules is None else rules.events)
+
+
+def test_members_of_no_feed_are_a_mistake(tmp_path: Any) -> None:
+    file = tmp_path / "joblane.toml"
+    file.write_text("events_members = true\n[tenants.a]\n[queues.default]\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match='events_members: needs events = "eventbridge"'):
+        load_config(file)
+
+
+def test_a_deployment_with_feeds_alone_may_put_events_and_nothing_else(tmp_path: Any) -> None:
+    tenants = {"main": {"events": "eventbridge"}}
+    config = Config.model_validate({"tenants": tenants, "queues": {"default": {}}})
+    found = synthesize(config, tmp_path)
+    actions = {
+        (action, resource if isinstance(resource, str) else str(resolve(resource)))
+        for statement in statements(found, "Notifier")
+        for action in as_list(statement["Action"])
+        for resource in as_list(statement["Resource"])
+        if not action.startswith("logs:")
+    }
+    reads = ("ChangeMessageVisibility", "DeleteMessage", "GetQueueAttributes", "ReceiveMessage")
+    assert actions == {
+        *((f"sqs:{action}", QUEUE) for action in reads),
+        ("events:PutEvents", "arn:aws:events:eu-west-1:111122223333:event-bus/default"),
+    }
+    assert {"events": {"main": "jobs"}} == found.declared("submission")["JOBLANE_NOTIFY"]
+    assert "true" == found.declared("sequel")["JOBLANE_NOTIFIES"]

@@ -163,7 +163,7 @@ def test_without_a_level_there_is_no_stack(two_tenants: Deployment) -> None:
 
 
 def test_functions_write_metrics_at_the_level_full_only(varied: Deployment, production: Deployment):
-    for name in ("projector", "sequel"):
+    for name in ("projector", "requeue", "sequel"):
         assert "true" == varied.declared(name)["JOBLANE_METRICS"]
         assert "JOBLANE_METRICS" not in production.declared(name)
 

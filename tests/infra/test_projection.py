@@ -9,7 +9,7 @@ from infra.projection import MAX_AGE_S, patterns
 from infra.sequel import patterns as patterns_of_ends
 from joblane.aws.job.ends import read_end
 from joblane.aws.notify.stream import read_change
-from joblane.notify.request import NOTIFY_STATES
+from joblane.notify.event_names import EVENT_NAMES, name_event
 from joblane.queue.usage import OPEN_MINUTES
 from joblane.state.lifecycle import ENDED, TABLE, State
 from tests.infra.synthesis import Deployment
@@ -101,6 +101,7 @@ def record(
         named = {"k": "command#0af1", "g": "01J#7"}
         of = {} if follows is None else {"follows": {"M": {follows: {"S": named[follows]}}}}
         base = {"job_id": {"S": "J"}, "tenant": {"S": "acme"}, "slot": {"N": "7"}}
+        base["epoch"] = {"N": "1"}
         return {**base, "state": {"S": state.value}, **of}
 
     images = {"OldImage": before, "NewImage": after}
@@ -109,6 +110,7 @@ def record(
         "eventName": name,
         "dynamodb": {
             "Keys": {"job_id": {"S": "J"}, "sk": {"S": sk}},
+            "SequenceNumber": "7",
             **{which: image(state) for which, state in images.items() if state is not None},
         },
     }
@@ -155,15 +157,18 @@ def test_sequel_is_called_for_ends_of_jobs_with_a_key_or_a_group_and_nothing_els
 
 
 def test_what_a_job_notifies_about_passes_the_filter() -> None:
-    """What sequel reads of any record is what its filter lets pass, but for later changes."""
+    """What sequel reads of any record is what its filter lets pass, but for other changes."""
     for before in (None, *State):
         for after in (None, *State):
             for sk in ("JOB", "DATA"):
                 each = record(before, after, follows=None, sk=sk)
                 if after is not None:
-                    on = json.dumps({"eventbridge": True, "on": NOTIFY_STATES})
-                    each["dynamodb"]["NewImage"]["notify"] = {"S": on}
+                    on = json.dumps({"eventbridge": True, "on": EVENT_NAMES})
+                    image = each["dynamodb"]["NewImage"]
+                    image |= {"tells": {"S": "notify"}, "notify": {"S": on}}
                 passing = any(lets_pass(p, each) for p in patterns_of_ends(notifies=True))
-                assert passing == (sk == "JOB" and after in NOTIFY_STATES), (before, after, sk)
-                assert passing or read_change(each) is None
+                assert passing == (sk == "JOB" and after is not None), (before, after, sk)
+                told = read_change(each)
+                name = None if after is None else name_event(before, after, claimed=False)
+                assert (told is not None) == (passing and name is not None), (before, after)
                 assert not any(lets_pass(p, each) for p in patterns_of_ends(notifies=False))

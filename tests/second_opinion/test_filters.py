@@ -5,23 +5,32 @@ the jobs table (records.py); what AWS sends has the values that botocore knows.
 """
 
 import json
+import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import botocore.session
 import pytest
 
 from joblane.aws.job.ends import read_end
-from joblane.aws.job.items import HEAD, NOTIFY
+from joblane.aws.job.items import HEAD, TELLS
 from joblane.aws.job.stream import read_record
 from joblane.aws.notify.stream import read_change
 from joblane.aws.table import decode
-from joblane.notify.request import NOTIFY_STATES
-from tests.infra.synthesis import Deployment
+from joblane.contract.job_events import DETAIL_TYPE, SOURCE, job_event
+from joblane.group.record import MemberOf
+from joblane.job.head import make_head
+from joblane.state.lifecycle import State
+from tests.infra.synthesis import ROOT, Deployment
 from tests.infra.templates import resolve
 from tests.second_opinion.engines import Engine
-from tests.second_opinion.records import records
+from tests.second_opinion.records import NOW_MS, records
+from tests.support.jobs import JOB, submission
 from tests.support.stream import Record
+
+if TYPE_CHECKING:
+    from joblane.notify.event_names import EventName
 
 Event = dict[str, Any]
 
@@ -81,14 +90,14 @@ def is_counted(record: Record) -> bool:
 
 
 def has_sequel(record: Record) -> bool:
-    """Whether `sequel` is called: an end, or a change in a state that somebody wants to know of.
+    """Whether `sequel` is called: an end, or a change of a job that tells something.
 
-    A filter compares no two images, so a later change of an ended job passes as well.
+    A filter compares no two images, so changes that are no transitions pass as well.
     """
     new = decode(record["dynamodb"].get("NewImage", {}))
-    notifies = new.get("sk") == HEAD and NOTIFY in new and new["state"] in NOTIFY_STATES
-    assert notifies or read_change(record) is None
-    return notifies or read_end(record) is not None
+    tells = new.get("sk") == HEAD and TELLS in new
+    assert tells or read_change(record) is None
+    return tells or read_end(record) is not None
 
 
 @pytest.mark.parametrize(
@@ -191,3 +200,49 @@ def test_rules(varied: Deployment, localstack: Engine, ministack: Engine) -> Non
     }
     assert {"terminated", "stopped"} == {each["state"] for each in called[INSTANCES]}
     assert all("instance-id" in each for each in called[INSTANCES])
+
+
+def of_a_life(tenant: str, group: str | None, team: str) -> list[Event]:
+    """Events of a job, as the bus has them: it is tried, given back, and dead in the end."""
+    moves: list[tuple[State | None, EventName, State]] = [
+        (None, "submitted", State.PENDING),
+        (State.PENDING, "started", State.ACTIVE),
+        (State.ACTIVE, "released", State.PENDING),
+        (State.PENDING, "started", State.ACTIVE),
+        (State.ACTIVE, "retry", State.RETRY),
+        (State.RETRY, "started", State.ACTIVE),
+        (State.ACTIVE, "dead", State.DEAD),
+    ]
+    member = None if group is None else MemberOf(group, 1)
+    head = make_head(JOB, tenant, submission(labels={"team": team}), NOW_MS)
+    found = []
+    for number, (before, name, after) in enumerate(moves):
+        now = replace(head, state=after, member_of=member)
+        made = job_event(now, name, before, number, "joblane", None)
+        found.append(event(SOURCE, DETAIL_TYPE, **made.model_dump(mode="json")))
+    return found
+
+
+def test_the_patterns_of_the_pages(localstack: Engine, ministack: Engine) -> None:
+    """Each lets pass what the page says."""
+    page, how = (
+        (ROOT / "docs" / name).read_text("utf-8")
+        for name in ("reference/events.md", "how-to/be-told-when-a-job-ends.md")
+    )
+    blocks = re.findall(r"```json\n(\{\n  \"[sd].*?)```", page, re.DOTALL)
+    patterns = [block for block in blocks if '"detail"' in block and '"properties"' not in block]
+    patterns += re.findall(r"--event-pattern '(.*?)'", how, re.DOTALL)
+    jobs = (("main", None, "web"), ("main", "01J", "web"), ("other", None, "db"))
+    sent = [each for job in jobs for each in of_a_life(*job)]
+    passes = compare_engines("rules", patterns, sent, ministack, localstack)
+    named = [
+        [each["detail"]["event"] for each, passed in zip(sent, answers, strict=True) if passed]
+        for answers in passes
+    ]
+    life = [each["detail"]["event"] for each in sent[:7]]
+    assert named == [
+        ["job.dead"] * 2,  # of both jobs of the tenant
+        life,  # without the member
+        ["job.released", "job.retry"] * 3,
+        [name for name in life if name in {"job.started", "job.dead"}] * 2,
+    ]

@@ -10,12 +10,11 @@ from ec2_agent.sandbox.launcher import Launcher
 from joblane.aws.queue.lanes import LaneQueue
 from joblane.job.fields import GRACE_S
 from joblane.job.head import Head, make_head
-from joblane.job.message import Message
 from joblane.job.output import Cursor
 from joblane.service.output.pages import log_page
 from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR, Cloud
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 
 
 def begin(
@@ -27,9 +26,7 @@ def begin(
 ) -> tuple[Parts, Attempt]:
     """Submit and claim a job."""
     head = make_head(JOB, "acme", submission(**fields), int(clock() * 1000))
-    LaneQueue(aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default")).send(
-        Message(job_id=JOB, tenant="acme")
-    )
+    LaneQueue(aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default")).send(named(JOB))
     aws.jobs.put_new(head)
     parts = Parts(aws.clients, launcher, clock=clock, grace_s=grace_s)
     return parts, parts.begin()

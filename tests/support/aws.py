@@ -71,6 +71,7 @@ FUNCTION_ENVIRONMENT = {
     "JOBLANE_BUCKET": DESCRIPTOR.bucket,
     "JOBLANE_QUEUE_URL_PREFIX": PREFIX,
     "JOBLANE_QUEUES": '{"default": [], "bulk": ["acme"]}',
+    "JOBLANE_RETIRED": "{}",
     "JOBLANE_MAXIMA": '{"default": [{"memory_mb": 4096, "cpus": 2, "disk_mb": 90000},'
     ' {"memory_mb": 1024, "disk_mb": 90000}]}',
     "JOBLANE_FLEET_QUEUES": '{"main": ["default"], "others": ["elsewhere"]}',

@@ -13,6 +13,7 @@ from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, configure
 from tests.support.fleet import beat
+from tests.support.jobs import named
 from tests.support.memory import Memory
 from tests.support.requests import Api
 from tests.support.stream import JobsStream
@@ -69,7 +70,9 @@ class Broadcast:
 
     def claim(self, index: int) -> None:
         """A member's agent starts it."""
-        self.aws.jobs.claim(self.member(index).job_id, self.names[index], int(self.now * 1000))
+        self.aws.jobs.claim(
+            named(self.member(index).job_id), self.names[index], int(self.now * 1000)
+        )
 
     def deliver(self) -> None:
         """The stream brings the function `sequel` what has changed."""

@@ -26,7 +26,7 @@ from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, NAME
 from tests.support.dynamodb import Dynamo, Tables
 from tests.support.inline_calls import Inline
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 from tests.support.memory import Direct
 from tests.support.network import Faults, Killed
 from tests.support.sqs import Queues, Sqs
@@ -214,7 +214,7 @@ class GroupWorld:
 
     def end(self, index: int, state: State = State.COMPLETED) -> None:
         """An agent runs a member to its end."""
-        head = self.rows.claim(self.group.id_of(index), f"web-{index}", NOW_MS)
+        head = self.rows.claim(named(self.group.id_of(index)), f"web-{index}", NOW_MS)
         step = Step(state, NOW_MS + 1, head.attempt, "as the test wants")
         self.rows.settle(head, step, AttemptFacts(Outcome.SUCCEEDED, expires_at=int(NOW) + 999_999))
 

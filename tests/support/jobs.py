@@ -6,6 +6,7 @@ from typing import Any
 
 from joblane.aws.job.items import HEAD, attention, member_of, tenant_of
 from joblane.aws.table import decode
+from joblane.job.message import Message
 from joblane.job.spec import Submission
 from joblane.state.lifecycle import INDEXED, State
 
@@ -31,3 +32,8 @@ def check_index(items: Iterable[Mapping[str, Any]]) -> None:
             listed = state in INDEXED and member_of(row) is None
             expected = attention(tenant_of(row), state) if listed else None
             assert expected == row.get("attention"), (row["job_id"], row["timeline"])
+
+
+def named(job_id: str, lane: str = "default/default", edit: int = 0) -> Message:
+    """The message of a job."""
+    return Message(job_id=job_id, tenant="acme", lane=lane, edit=edit)

@@ -12,6 +12,7 @@ from joblane.service.job.sequel import Sequel
 from joblane.state.lifecycle import Event, Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud, OneEach
+from tests.support.jobs import named
 from tests.support.keys import OTHER, job, put_keyed, stored
 from tests.support.memory import Memory
 from tests.support.stream import JobsStream
@@ -69,7 +70,7 @@ class Deployed:
 
     def end(self, letter: str, state: State = State.COMPLETED) -> None:
         """An agent runs a pending job to its end."""
-        head = self.aws.jobs.claim(job(letter), "agent-1", NOW_MS)
+        head = self.aws.jobs.claim(named(job(letter)), "agent-1", NOW_MS)
         step = Step(state, NOW_MS + 1, head.attempt, "as the test wants")
         facts = AttemptFacts(Outcome.SUCCEEDED, expires_at=int(NOW) + 999)
         self.aws.jobs.settle(head, step, facts)

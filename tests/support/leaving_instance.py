@@ -15,9 +15,8 @@ from botocore.exceptions import ClientError, ConnectTimeoutError
 
 from joblane.aws.queue.lanes import VISIBILITY_S, Received
 from joblane.job.head import make_head
-from joblane.job.message import Message
 from tests.support.aws import DESCRIPTOR, NAME, Cloud
-from tests.support.jobs import submission
+from tests.support.jobs import named, submission
 from tests.support.memory import Memory as CloudInMemory
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class SharedFleet:
         self.sent.append(job_id)
         now_ms = int(Instance.now() * 1000)
         self.cloud.jobs.put_new(make_head(job_id, "acme", submission(), now_ms))
-        message = Message(job_id=job_id, tenant="acme")
+        message = named(job_id)
         self.messages[job_id] = _Message(message.encode())
         return job_id
 

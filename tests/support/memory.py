@@ -71,7 +71,7 @@ class Memory:
     def __init__(
         self, clock: Callable[[], float] = lambda: 1_800_000_000.0, *, polite: bool = False
     ) -> None:
-        """`clock` is that of SQS.
+        """`clock` is that of SQS and S3.
 
         A polite SQS hands messages out in order, and waits for them as long as it was asked to.
         """
@@ -86,12 +86,13 @@ class Memory:
         self.queues = Queues(random.Random(1), self._clock, late_s=0, in_order=self._polite)
         for url in _queue_urls():
             self.queues.make(url)
+        self.s3 = S3(self._clock)
         self.executions: dict[str, str] = {}
         """The input of each execution, by its name."""
         self._services: dict[str, Any] = {
             "dynamodb": Dynamo(self.tables, lambda _operation, make: make(False)),
             "sqs": Sqs(self.queues, Direct(), Faults(random.Random(1), 0.0)),
-            "s3": S3(),
+            "s3": self.s3,
             "stepfunctions": StepFunctions(self.executions),
             "sns": Sns(lambda queue, body: self.queues.send(PREFIX + queue, body, 0, {})),
             "ssm": Ssm({descriptor_name(NAME): _descriptor()}, self._clock),

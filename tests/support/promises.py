@@ -8,6 +8,7 @@ from joblane.condition.state import Phase
 from joblane.job.head import Head
 from joblane.job.message import Message, NotOurs
 from joblane.state.lifecycle import OPERATORS, TABLE, TRANSITIONS, State
+from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR
 from tests.support.expressions import Item
 from tests.support.fleet import inbox
@@ -52,7 +53,7 @@ class Promises:
         heads = self.heads()
         lost = self.accepted - self.deleted - set(heads)
         assert not lost, f"accepted and gone: {lost}"
-        messages = self._messages()
+        messages = self._messages(heads)
         listed = self._read_listed()
         cared_for = self.world.pace.alive()
         for head in heads.values():
@@ -109,7 +110,11 @@ class Promises:
     def _history(self, head: Head) -> None:
         """The timeline only grows, along the table's arrows; who has ended stays so."""
         states = [step.state for step in head.timeline]
-        assert all(b in TRANSITIONS[a] for a, b in pairwise(states)), (head.job_id, states)
+        moves = pairwise(head.timeline)
+        assert all(b.state in TRANSITIONS[a.state] or _edits(a, b) for a, b in moves), (
+            head.job_id,
+            states,
+        )
         folded = sum((step.times or 1) - 1 for step in head.timeline)
         assert states.count(State.ACTIVE) + folded == head.epoch, f"lost a claim: {told(head)}"
         for a, b in pairwise(head.timeline):
@@ -135,13 +140,17 @@ class Promises:
             starts = self.world.starts.get(head.job_id, 0)
             assert starts <= 1 + again, f"{head.job_id} started {starts} times"
 
-    def _messages(self) -> set[str]:
+    def _messages(self, heads: dict[str, Head]) -> set[str]:
+        """The jobs that have a message which starts them: one from before an edit does not."""
         found = set()
         for body in self.world.queues.bodies():
             try:
-                found.add(Message.decode(body).job_id)
+                message = Message.decode(body)
             except NotOurs:
                 continue  # a command in an inbox
+            head = heads.get(message.job_id)
+            if head is not None and not message.is_outdated(head):
+                found.add(message.job_id)
         return found
 
     def _read_listed(self) -> dict[str, set[str]]:
@@ -167,4 +176,9 @@ class Promises:
             return False
         if head.wake_at_ms == head.deadline_ms:
             return head.deadline_ms <= (self.world.clock.now + SKEW_S) * 1000
-        return head.state in {State.SCHEDULED, State.PENDING}
+        return head.state in {State.SCHEDULED, State.PENDING, State.RETRY}
+
+
+def _edits(before: Step, after: Step) -> bool:
+    """Whether a step is an edit: the job stays where it is."""
+    return before.state is after.state and after.reason.startswith("edited by ")

@@ -12,15 +12,15 @@ from joblane.aws.condition.conditions import ConditionStore
 from joblane.aws.condition.executions import Executions
 from joblane.aws.condition.places import ConditionPlaces
 from joblane.aws.job.jobs import JobStore, Refused
-from joblane.aws.queue.lanes import LaneQueue, Received
+from joblane.aws.queue.lanes import LaneQueue, Received, read_body
 from joblane.deployment.limits import Limits
 from joblane.deployment.names import Lane, table_name
 from joblane.job.head import make_head
-from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
 from joblane.service.condition.recover import MAX_STEPS
 from joblane.service.condition.supervisor import ConditionSupervisor
 from joblane.service.condition.testers import BadParameters, Finding, Tester
+from joblane.service.job.wake_up import wake_up_message
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, NAME, PREFIX, Cloud
@@ -148,15 +148,14 @@ class World:
         head = make_head(job_id, tenant, submission(**spec), self.now_ms)
         url = DESCRIPTOR.lane_url("default", head.spec.priority)
         queue = LaneQueue(self.aws.clients.make("sqs"), url)
-        queue.send(Message(job_id=job_id, tenant=tenant))
+        queue.send(wake_up_message(head))
         self.aws.jobs.put_new(head)
         return job_id
 
     def block(self, received: Received, condition: str) -> None:
         """What an agent does with a job that exits 75: claim, block, join, let go."""
-        job_id = Message.decode(received.body).job_id
         try:
-            head = self.jobs.claim(job_id, "agent-1", self.now_ms)
+            head = self.jobs.claim(read_body(received.body), "agent-1", self.now_ms)
         except Refused as refusal:
             if refusal.head is None:
                 raise

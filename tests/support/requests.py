@@ -12,6 +12,9 @@ from tests.support import contract
 ALL = " ".join(f"{API_AUDIENCE}/{scope}" for scope in SCOPES)
 """The scope claim of a token that carries them all."""
 
+REQUEST_ID = "JKJaXmPLvHcESHA="
+"""Id of each request, as long as those of API Gateway."""
+
 
 class Api:
     """Asks one function, in this process, as one OAuth client with all scopes."""
@@ -56,7 +59,7 @@ class Api:
             "rawQueryString": "",
             "headers": {"content-type": "application/json", **(headers or {})},
             "requestContext": {
-                "requestId": "request-1",
+                "requestId": REQUEST_ID,
                 "stage": "$default",
                 "http": {"method": method, "path": path},
                 "authorizer": {"jwt": {"claims": self._claims, "scopes": None}},

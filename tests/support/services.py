@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -34,7 +34,9 @@ class _Object:
 class S3:
     """A client of S3 with one bucket."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """`clock` gives Unix seconds."""
+        self._clock = clock
         self._objects: dict[str, _Object] = {}
         self._is_gone = False
 
@@ -50,7 +52,7 @@ class S3:
         body = request.get("Body", b"")
         content = body if isinstance(body, bytes) else body.read()  # botocore has made it a file
         digest = base64.b64encode(hashlib.sha256(content).digest()).decode()
-        about: Parameters = {
+        about: Parameters = {"ContentType": "binary/octet-stream"} | {
             name: request[name]
             for name in ("ChecksumSHA256", "ContentType", "ContentDisposition")
             if name in request
@@ -64,10 +66,35 @@ class S3:
             {
                 **about,
                 "ContentLength": len(content),
-                "LastModified": datetime.now(UTC),
+                "LastModified": self._now(),
                 "ETag": f'"{hashlib.md5(content, usedforsecurity=False).hexdigest()}"',
             },
         )
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock(), UTC)
+
+    def copy_object(self, **request: Any) -> Parameters:
+        """Copy an object onto itself, which takes a header that is given anew."""
+        key = request["Key"]
+        assert request["CopySource"] == f"{request['Bucket']}/{key}"
+        if request.get("MetadataDirective") != "REPLACE":
+            raise _refusal("InvalidRequest", "CopyObject")
+        if key not in self._objects:
+            raise _refusal("NoSuchKey", "CopyObject")
+        found = self._objects[key]
+        kept = {n: v for n, v in found.about.items() if n not in ("ContentType", "LastModified")}
+        about = {**kept, "ContentType": request["ContentType"], "LastModified": self._now()}
+        self._objects[key] = _Object(found.content, about)
+        return {}
+
+    def expire(self, days: Mapping[str, int]) -> None:
+        """Delete objects as the rules of a lifecycle say: so many days after they were written."""
+        for prefix, number in days.items():
+            until = self._now() - timedelta(days=number)
+            for key, found in list(self._objects.items()):
+                if key.startswith(prefix) and found.about["LastModified"] <= until:
+                    del self._objects[key]
 
     def get_object(self, **request: Any) -> Parameters:
         """Read an object."""

@@ -11,11 +11,10 @@ from typing import Any
 
 from ec2_agent.shim import files
 from ec2_agent.shim.log import Writer
-from joblane.job.message import Message
-from tests.support.jobs import JOB
+from tests.support.jobs import JOB, named
 
 STREAM = f"acme/{JOB}/1"
-OURS = Message(job_id=JOB, tenant="acme")
+OURS = named(JOB)
 
 
 async def directly(call: Callable[[], Any], _name: str) -> Any:

@@ -101,6 +101,10 @@ queues = st.builds(
     threads=st.integers(1, 4),
     maxima=st.sampled_from([(), (Maxima(memory_mb=512, cpus=1),)]),
     may_change=st.booleans(),
+    gone=st.booleans(),
+    moves_to=st.sampled_from([None, "new"]),
+    misfit=st.sampled_from([None, "tenant acme may not use it"]),
+    next_move_ms=st.sampled_from([None, NOW - 1, NOW + 60_000]),
 )
 TIMES = st.none() | st.integers(EARLY, NOW)
 COUNTS = st.integers(0, 9)

@@ -9,7 +9,7 @@ from joblane.job.spans import Ended, Span, spans
 from joblane.state.lifecycle import Event, Outcome, State
 from joblane.state.timeline import Step
 from joblane.state.trace import TraceContext
-from tests.support.jobs import submission
+from tests.support.jobs import named, submission
 from tests.support.keyed import NOW_MS, Deployed
 from tests.support.keys import job
 
@@ -37,7 +37,7 @@ class Scene:
 
     def claim(self, agent: str = "agent-1") -> Head:
         """Let an agent claim it."""
-        self.head = self.at.aws.jobs.claim(job("A"), agent, self.later())
+        self.head = self.at.aws.jobs.claim(named(job("A")), agent, self.later())
         return self.head
 
     def settle(self, state: State, outcome: Outcome, **facts: Any) -> None:

@@ -22,6 +22,9 @@ _RECEIPT = re.compile(r"\d+/\d+")
 VISIBILITY_S = 30
 """How long SQS hides a message if nobody says."""
 
+KEPT_S = 14 * 86_400
+"""SQS deletes a message so long after it was sent."""
+
 LATE_S = 1.0
 """A message is visible within this time after it was sent."""
 
@@ -96,7 +99,14 @@ class Queues:
         """Messages of a queue. Raises ClientError: there is no such queue."""
         if url not in self.entries:
             raise ClientError({"Error": {"Code": NO_SUCH_QUEUE}}, "ReceiveMessage")
-        return self.entries[url]
+        return self._without_old(url)
+
+    def _without_old(self, url: str) -> dict[int, Entry]:
+        """Messages of a queue, after those are deleted that are too old."""
+        entries, until = self.entries[url], self.clock() - KEPT_S
+        for key in [key for key, entry in entries.items() if entry.sent <= until]:
+            del entries[key]
+        return entries
 
     def send(
         self,
@@ -132,8 +142,8 @@ class Queues:
 
     def bodies(self) -> Iterator[str]:
         """Every message, wherever it is."""
-        for entries in self.entries.values():
-            for entry in entries.values():
+        for url in self.entries:
+            for entry in self._without_old(url).values():
                 yield entry.body
 
 

@@ -26,6 +26,7 @@ EVENT = job_event(
     make_head(JOB, "acme", submission(name="nightly"), int(NOW) * 1000),
     "failed",
     None,
+    7,
     NAME,
     None,
 )
@@ -71,7 +72,7 @@ def status(code: int, **headers: str) -> Answer:
 
 def delivery(**notify: Any) -> Delivery:
     """A delivery of the event."""
-    return Delivery(notify=Notify(**notify), event=EVENT)
+    return Delivery(notify=Notify(**notify), events=(EVENT,))
 
 
 def record(what: Delivery, receives: int = 1, number: int = 1) -> dict[str, Any]:

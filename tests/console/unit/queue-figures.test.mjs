@@ -3,13 +3,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { linesOf } from '../../../console/queue-charts.js';
-import { activityOf, backlogS, oldestS, perMinute, total, troubles } from '../../../console/queue-figures.js';
+import { activityOf, backlogS, oldestS, perMinute, retirement, total, troubles } from '../../../console/queue-figures.js';
 
 const count = (jobs) => ({ jobs, items: jobs });
 
-function queue({ lanes = [{}], settings = {}, started = 0, failed = 0, completed = 0 } = {}) {
+function queue({ lanes = [{}], settings = {}, started = 0, failed = 0, completed = 0, retired = null } = {}) {
   return {
     name: 'q',
+    retired,
     lanes: lanes.map((lane) => ({ lane: 'default', visible: 0, in_flight: 0, delayed: 0, oldest_s: null, oldest_at: null, ...lane })),
     settings: { run_jobs: true, threads: null, threads_declared: 4, cluster_threads: null, version: 0, changed_at: null, changed_by: null, ...settings },
     activity: [1, 5, 60].map((minutes) => ({
@@ -60,4 +61,14 @@ test('a backlog is the time until what waits has started, if anything starts', (
   assert.equal(backlogS(queue({ lanes: [{ visible: 30 }], started: 10 })), 900);
   assert.equal(backlogS(queue({ lanes: [{ visible: 30 }] })), null);
   assert.equal(backlogS(queue({ started: 10 })), null);
+});
+
+test('a retired queue says what becomes of its jobs', () => {
+  const to = (move) => retirement(queue({ retired: { moves_to: 'new', move } }));
+  const move = { moved: 1200, kept: 0, ended_at: null, next_at: null };
+  assert.equal(retirement(queue()), '');
+  assert.equal(retirement(queue({ retired: { moves_to: null, move: null } })), 'takes no more jobs; those that it has run');
+  assert.equal(to(null), 'takes no more jobs; those that wait move to queue new in a minute');
+  assert.equal(to(move), 'takes no more jobs; those that wait move to queue new: 1,200 moved');
+  assert.equal(to({ ...move, kept: 3 }), 'takes no more jobs; those that wait move to queue new: 1,200 moved, 3 kept because new does not take them');
 });

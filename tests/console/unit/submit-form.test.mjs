@@ -26,6 +26,16 @@ test('fields come as the API takes them', () => {
   });
 });
 
+test('whom to notify is told apart by its form', () => {
+  const arn = 'arn:aws:sns:eu-west-1:123456789012:jobs';
+  const notify = (change) => made({ shell: 'x', ...change }).fields.notify;
+  assert.deepEqual(notify({ notify: ' https://example.com/hook ' }), { url: 'https://example.com/hook' });
+  assert.deepEqual(notify({ notify: arn, notify_on: 'started, , dead' }), { sns: arn, on: ['started', 'dead'] });
+  assert.deepEqual(notify({ notify: 'eventbridge' }), { eventbridge: true });
+  assert.equal(notify({}), undefined);
+  assert.deepEqual(made({ notify_on: 'started' }).wrong.map((each) => each.field), ['notify']);
+});
+
 test('what cannot be sent is told beside its field', () => {
   const { wrong } = made({ kind: 'type', params: '[1]', other: '{', cpus: 'many', env: 'A=1\nnonsense', backoff_s: '1, x' });
   assert.deepEqual(wrong.map((each) => each.field), ['other', 'params', 'cpus', 'env', 'backoff_s']);
@@ -36,6 +46,8 @@ test('a job fills in the form, and the form makes the same job', () => {
   for (const fields of [
     { name: 'n', command: ['sh', '-c', 'a\nb'], queue: 'q', resources: { cpus: 1, tmp_mb: 5 }, env: { A: '1' }, labels: { a: 'b' }, timeout_s: 5, retry: { max_attempts: 1, backoff_s: [5] } },
     { command: ['prog', 'a b', ''], queue: 'q', concurrency: { key: ['a', 1], max_active: 1 } },
+    { command: ['x'], notify: { url: 'https://example.com/hook', on: ['started', 'dead'] } },
+    { command: ['x'], notify: { eventbridge: true } },
     { command: ['prog', 'two\nlines'], env: { A: 'two\nlines' } },
     { type: 't', params: { a: [1] }, queue: 'q', requires: ['app:x'], deadline: '2027-01-01T00:00:00Z' },
   ]) {
@@ -52,6 +64,8 @@ test('a wrong field of the request is shown at its place in the form', () => {
   assert.equal(controlOf('env.PATH', EMPTY), 'env');
   assert.equal(controlOf('resources.cores', EMPTY), 'other');
   assert.equal(controlOf('concurrency', EMPTY), 'other');
+  assert.equal(controlOf('notify.url', EMPTY), 'notify');
+  assert.equal(controlOf('notify.on.0', EMPTY), 'notify_on');
 });
 
 test('a type fills in the parameters that it requires', () => {

@@ -14,9 +14,8 @@ from ec2_agent.logging.event import ERROR, Event
 from ec2_agent.logging.events import claim_failed, loop_ended
 from ec2_agent.logging.standard import JsonLines
 from ec2_agent.state.events import backend_defect
-from joblane.job.message import Message
 from scripts.docs.events import all_events, events
-from tests.support.jobs import JOB
+from tests.support.jobs import JOB, named
 
 AGENT = Path(__file__).parents[3] / "ec2_agent"
 RESERVED = {"time", "level", "event", "message", "trace", "logger"}
@@ -58,7 +57,7 @@ def test_nobody_writes_to_the_log_but_through_events():
 
 
 def test_a_line_has_the_sentence_and_the_fields(caplog: pytest.LogCaptureFixture):
-    message = Message(job_id=JOB, tenant="acme")
+    message = named(JOB)
     claim_failed(message, OSError('no "road"\nto AWS {x}'))
     found = line(caplog)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", found.pop("time"))

@@ -17,7 +17,7 @@ from joblane.contract.routes import ROUTES
 from joblane.state.lease import Heartbeat
 from tests.support.aws import AUDIT_TABLE, Cloud, configure
 from tests.support.jobs import JOB
-from tests.support.requests import Api
+from tests.support.requests import REQUEST_ID, Api
 from tests.support.types import described
 
 AUDITED = [route for route in ROUTES if route.action is not None]
@@ -25,6 +25,7 @@ SUBMISSIONS = {"POST /v1/jobs", "POST /v1/jobs/batch"}
 """What needs no record: who submitted a job stands in its head."""
 
 BODIES = {
+    "PATCH /v1/jobs/{job_id}": {"priority": "low"},
     "PUT /v1/queues/{queue}/settings": {
         "run_jobs": False,
         "threads": None,
@@ -125,7 +126,7 @@ def test_every_action_is_in_the_trail_before_anything_is_looked_at(make: Make, r
     assert {name: value for name, value in names.items() if f"{{{name}}}" in route.path} == (
         entry["target"]
     )
-    assert "request-1" == entry["request_id"]
+    assert REQUEST_ID == entry["request_id"]
 
 
 def test_what_was_done_is_told_with_its_reason(make: Make, api: Api):
@@ -138,10 +139,11 @@ def test_what_was_done_is_told_with_its_reason(make: Make, api: Api):
     assert entry == first
     assert (None, 409) == (again["reason"], again["refused"]["status"])
     assert "cancelled" in again["refused"]["detail"]
-    assert ("submit", job_id, entry["by"]) == (
+    assert ("submit", job_id, entry["by"], REQUEST_ID) == (
         submitted["action"],
         submitted["id"],
         submitted["by"],
+        submitted["request_id"],
     )
 
 

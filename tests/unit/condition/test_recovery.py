@@ -9,6 +9,7 @@ from joblane.condition.state import RELAPSE_S, Phase
 from joblane.job.moves import plan
 from joblane.state.lease import Heartbeat
 from joblane.state.lifecycle import Event, State
+from tests.support.jobs import named
 from tests.support.recovery import TABLE, World, in_memory
 
 URL = "http:https://api.example.com/health"
@@ -35,7 +36,7 @@ def test_a_blocked_job_waits_and_goes_back_to_its_own_lane(world: World):
     row = world.conditions.get(URL)
     assert row is not None
     assert (Phase.CLOSED, False) == (row.phase, row.blocks)
-    head = world.jobs.claim(urgent, "agent-2", world.now_ms)
+    head = world.jobs.claim(named(urgent, "default/high"), "agent-2", world.now_ms)
     assert 1 == head.attempt  # the blocked one was not counted
 
 

@@ -5,7 +5,7 @@ from joblane.job.moves import AttemptFacts
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, Cloud, OneEach
-from tests.support.jobs import JOB
+from tests.support.jobs import JOB, named
 from tests.support.meter import Meter
 from tests.support.recovery import TABLE, World
 
@@ -48,7 +48,7 @@ def run(world: World, number: int, *, blocked: int) -> None:
         world.machine.run(60)
         world.recover()
         (received,) = world.receive_all()
-    head = world.jobs.claim(job_id, "i-0123456789abcdef0", world.now_ms)
+    head = world.jobs.claim(named(job_id), "i-0123456789abcdef0", world.now_ms)
     step = Step(State.COMPLETED, world.now_ms, head.attempt, "exit code 0 after 0.0 s", records=0)
     facts = AttemptFacts(Outcome.SUCCEEDED, exit_code=0, usage_json=USAGE, expires_at=1_000_000)
     world.jobs.settle(head, step, facts)

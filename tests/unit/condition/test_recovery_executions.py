@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from joblane.condition.state import OVERDUE_S, Phase
-from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
+from tests.support.jobs import named
 from tests.support.recovery import World, in_memory
 
 
@@ -73,7 +73,7 @@ def test_a_job_that_blocks_on_something_else_is_not_let_go_by_the_first(world: W
     head = world.jobs.get(job_id)
     assert head is not None
     world.jobs.unblock(job_id, URL, Step(State.PENDING, world.now_ms, 0, "let go"))
-    claimed = world.jobs.claim(job_id, "agent-1", world.now_ms)
+    claimed = world.jobs.claim(named(job_id), "agent-1", world.now_ms)
     step = Step(State.BLOCKED, world.now_ms, 0, "exit code 75", records=0)
     blocked = world.jobs.block(claimed, step, OTHER, AttemptFacts(Outcome.BLOCKED))
     world.supervisor.join(OTHER, blocked, world.now_ms)
@@ -138,7 +138,7 @@ def test_a_job_that_blocks_again_before_its_old_entry_is_dropped_stays_in_the_li
     (job_id,) = world.submit_and_block(URL)
     (entry,) = world.conditions.waiting(URL, 2)
     world.jobs.unblock(job_id, URL, Step(State.PENDING, world.now_ms, 0, "let go"))
-    world.lane().send(Message(job_id=job_id, tenant="acme"))
+    world.lane().send(named(job_id))
     world.clock.now += 1
     for received in world.receive_all():
         world.block(received, URL)

@@ -22,6 +22,7 @@ from joblane.state.lease import Heartbeat
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
+from tests.support.jobs import named
 from tests.support.requests import Api
 from tests.support.types import described, store_type
 
@@ -107,7 +108,7 @@ class World:
     def _ended(self, tenant: str, queue: str, state: State) -> str:
         job_id = self._submit(tenant, queue, name=f"{tenant}-{state}")
         now_ms = int(time.time() * 1000)
-        claimed = self.aws.jobs.claim(job_id, "agent-1", now_ms)
+        claimed = self.aws.jobs.claim(named(job_id, f"{queue}/default"), "agent-1", now_ms)
         step = Step(state, now_ms, 1, f"{state} of {tenant}")
         self.aws.jobs.settle(claimed, step, AttemptFacts(Outcome.FAILED))
         return job_id
@@ -147,6 +148,7 @@ def body_of(route: Route, names: Mapping[str, str]) -> object:
     typed = {"type": "sync-tickets", "params": {"a": 1}, "queue": names["queue"]}
     return {
         "POST /v1/jobs": job,
+        "PATCH /v1/jobs/{job_id}": {"labels": {"customer": "other"}},
         "POST /v1/jobs/batch": {"jobs": [job, typed, {**job, "labels": {"customer": "other"}}]},
         "POST /v1/queues/explain": job,
         "PUT /v1/queues/{queue}/settings": {

@@ -22,6 +22,7 @@ from joblane.service.files import input_check
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
+from tests.support.jobs import named
 from tests.support.requests import Api
 
 CONTENT = b"a,b\n1,2\n"
@@ -313,7 +314,7 @@ def run_to_end(aws: Cloud, jobs: Api, *paths: str, collects: bool = True, **fiel
     """A job that has left files, each with its path as content."""
     code, job = jobs("POST", "/v1/jobs", {"command": ["x"], "outputs": ["**"], **fields})
     assert 202 == code, job
-    head = aws.jobs.claim(job["id"], "agent-1", int(time.time() * 1000))
+    head = aws.jobs.claim(named(job["id"]), "agent-1", int(time.time() * 1000))
     store = OutputFileStore(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket)
     listed = []
     for path in sorted(paths):

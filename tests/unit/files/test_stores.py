@@ -41,7 +41,7 @@ from joblane.state.lifecycle import Outcome, State
 from joblane.state.result import MAX_RESULT_BYTES, ResultObject
 from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, Cloud
-from tests.support.jobs import submission
+from tests.support.jobs import named, submission
 from tests.support.services import Body
 
 CONTENT = b"a,b\n1,2\n"
@@ -269,9 +269,9 @@ def test_a_job_has_the_summary_of_its_newest_attempt_that_collected(aws: Cloud):
     aws.jobs.put_new(make_head(JOB, "acme", submission(), 500))
     files = [OutputFile(path="a", size=5, sha256=DIGEST)]
     first, second = summary_of(files), summary_of([], epoch=2)
-    head = end_attempt(aws, aws.jobs.claim(JOB, "agent-1", 1_000), first, State.RETRY)
+    head = end_attempt(aws, aws.jobs.claim(named(JOB), "agent-1", 1_000), first, State.RETRY)
     assert first == head.output_files
-    head = end_attempt(aws, aws.jobs.claim(JOB, "agent-1", 3_000), second, State.RETRY)
+    head = end_attempt(aws, aws.jobs.claim(named(JOB), "agent-1", 3_000), second, State.RETRY)
     assert second == head.output_files
-    head = end_attempt(aws, aws.jobs.claim(JOB, "agent-1", 5_000), None, State.DEAD)
+    head = end_attempt(aws, aws.jobs.claim(named(JOB), "agent-1", 5_000), None, State.DEAD)
     assert second == head.output_files

@@ -11,11 +11,11 @@ from joblane import __version__
 from joblane.aws.fleet.facts import KEPT_S, FactStore
 from joblane.aws.queue.lanes import LaneQueue
 from joblane.job.head import make_head
-from joblane.job.message import Command, Message
+from joblane.job.message import Command
 from joblane.state.lease import LEASE_S, Heartbeat
 from joblane.target.facts import Facts
 from tests.support.aws import DESCRIPTOR, Cloud, configure
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
@@ -185,7 +185,7 @@ def test_names_of_facts_are_checked(platform: Api, fact: str):
 
 def test_queues_show_their_lanes_in_serving_order(aws: Cloud, api: Api):
     lane = LaneQueue(aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "high"))
-    lane.send(Message(job_id=JOB, tenant="acme"))
+    lane.send(named(JOB))
     queues = {q["name"]: q["lanes"] for q in api("GET", "/v1/queues")[1]["entries"]}
     assert {"default", "bulk"} == set(queues)
     assert [("high", 1), ("default", 0), ("low", 0)] == [

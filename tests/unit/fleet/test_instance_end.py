@@ -16,7 +16,7 @@ from joblane.state.lease import Heartbeat
 from joblane.state.lifecycle import Outcome, State
 from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 
 DEAD = "i-dead"
 ENVIRONMENT = FUNCTION_ENVIRONMENT
@@ -31,7 +31,7 @@ def lose(aws: Cloud) -> None:
     now_ms = int(time.time() * 1000)
     aws.jobs.put_new(make_head(JOB, "acme", submission(), now_ms))
     aws.agents.beat(Heartbeat(DEAD, 0, now_ms, 1, 1, ("default",), "full", "1", (JOB,)))
-    aws.jobs.claim(JOB, DEAD, now_ms)
+    aws.jobs.claim(named(JOB), DEAD, now_ms)
 
 
 def inboxes(aws: Cloud) -> list[str]:
@@ -88,7 +88,7 @@ def test_what_only_this_agent_may_run_fails_at_once(aws: Cloud):
     job = replace(make_head(JOB, "acme", submission(target=f"host:{DEAD}"), now_ms), assigned=DEAD)
     aws.jobs.put_new(job)
     aws.agents.beat(Heartbeat(DEAD, 0, now_ms, 1, 1, ("default",), "full", "1", (JOB,)))
-    aws.jobs.claim(JOB, DEAD, now_ms)
+    aws.jobs.claim(named(JOB), DEAD, now_ms)
     free(aws.clients)
     head = aws.job(JOB)
     assert (State.FAILED, Outcome.LOST, None) == (head.state, head.outcome, head.wake_at_ms)

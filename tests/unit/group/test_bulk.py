@@ -7,6 +7,7 @@ from functions.submission import handler as submission
 from joblane.state.lifecycle import State
 from tests.support.aws import Cloud, configure
 from tests.support.fleet import beat, every_message
+from tests.support.jobs import named
 from tests.support.memory import Memory
 from tests.support.requests import Api
 from tests.unit.world.test_crash_points_functions import tick
@@ -49,7 +50,7 @@ def test_requeue_sends_messages_of_members_to_their_inboxes_in_pages(aws: Cloud)
     ask("POST", "/v1/jobs", {"command": ["a"], "target": "host:web-1"})
     head = aws.job(group["id"])
     assert head.group is not None
-    aws.jobs.claim(head.group.id_of(4), "web-4", NOW_MS)
+    aws.jobs.claim(named(head.group.id_of(4)), "web-4", NOW_MS)
     every_message(aws, *AGENTS)
     pages = sweep(aws, "requeue", 2)
     assert 7 == sum(int(str(page["requeued"])) for page in pages)

@@ -17,7 +17,7 @@ from joblane.queue.state_counts import fold_states
 from joblane.state.lifecycle import Event, State
 from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, Cloud
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 
 FIRST = "01ARZ3NDEKTSV4RRFFQ69G5000"
 GROUP = Group(150, FIRST, begun=150, placed=150)
@@ -67,7 +67,7 @@ def test_a_group_and_its_roster_are_read_as_written(aws: Cloud):
 def test_a_member_is_in_no_list(aws: Cloud):
     head = parent(aws)
     assert store(aws).put_member(member(head, 7))
-    claimed = aws.jobs.claim(GROUP.id_of(7), "web-7", 2_000)
+    claimed = aws.jobs.claim(named(GROUP.id_of(7)), "web-7", 2_000)
     assert (None, "web-7") == (claimed.reply_by_ms, claimed.assigned)
     assert 5 == claimed.spec.reply_timeout_s
     assert MemberOf(JOB, 7) == claimed.member_of
@@ -81,17 +81,17 @@ def test_members_share_a_long_submission(aws: Cloud):
     store(aws).put_member(job)
     assert job == aws.jobs.get(job.job_id)
     assert [job] == aws.jobs.heads([job.job_id])
-    assert "LONG" in aws.jobs.claim(job.job_id, "web-1", 2_000).spec.env
+    assert "LONG" in aws.jobs.claim(named(job.job_id), "web-1", 2_000).spec.env
 
 
 def test_only_its_agent_claims_a_job_and_only_in_time(aws: Cloud):
     job = member(parent(aws), 1)
     store(aws).put_member(job)
     with pytest.raises(Refused):
-        aws.jobs.claim(job.job_id, "web-2", 2_000)
+        aws.jobs.claim(named(job.job_id), "web-2", 2_000)
     with pytest.raises(Refused):
-        aws.jobs.claim(job.job_id, "web-1", 6_000)
-    assert "web-1" == aws.jobs.claim(job.job_id, "web-1", 5_999).agent
+        aws.jobs.claim(named(job.job_id), "web-1", 6_000)
+    assert "web-1" == aws.jobs.claim(named(job.job_id), "web-1", 5_999).agent
 
 
 def test_a_group_is_written_if_it_has_not_changed(aws: Cloud):
@@ -127,7 +127,7 @@ def test_the_counters_count_members_and_no_groups():
     row = {
         "state": {"S": "pending"},
         "of": {"S": "acme"},
-        "spec": {"S": '{"queue":"default"}'},
+        "lane": {"S": "default/default"},
         "timeline": {"L": []},
     }
     change = read_record(record(row))

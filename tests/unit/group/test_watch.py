@@ -19,6 +19,7 @@ from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, Cloud, configure
 from tests.support.fleet import beat, every_message, inbox
+from tests.support.jobs import named
 from tests.support.memory import Memory
 from tests.support.meter import Meter
 from tests.support.requests import Api
@@ -82,7 +83,7 @@ def test_the_agent_of_a_scheduled_job_is_looked_for_when_it_is_due(aws: Cloud):
     )
     assert "its run_at has come; waits for a free slot of agent web-1" in head.reason
     assert [("web-1", job_id)] == [(a, body["job_id"]) for a, body in every_message(aws, "web-1")]
-    assert "web-1" == aws.jobs.claim(job_id, "web-1", NOW_MS + 32_000).agent
+    assert "web-1" == aws.jobs.claim(named(job_id), "web-1", NOW_MS + 32_000).agent
 
 
 def test_a_scheduled_job_whose_agent_is_gone_is_skipped(aws: Cloud):
@@ -151,8 +152,8 @@ def test_members_not_claimed_in_time_fail_and_those_that_run_go_on(aws: Cloud):
         beat(aws, f"web-{number}", NOW_MS)
     job_id = submit(aws, target="_all")
     first, second, third = members(aws, job_id)
-    running = aws.jobs.claim(first.job_id, "web-0", NOW_MS + 1_000)
-    end(aws, aws.jobs.claim(second.job_id, "web-1", NOW_MS + 1_000), NOW_MS + 2_000)
+    running = aws.jobs.claim(named(first.job_id), "web-0", NOW_MS + 1_000)
+    end(aws, aws.jobs.claim(named(second.job_id), "web-1", NOW_MS + 1_000), NOW_MS + 2_000)
     for number in range(3):
         beat(aws, f"web-{number}", NOW_MS + 60_000)
     assert {"Rearmed": 1} == run(aws, NOW + 60)
@@ -178,7 +179,7 @@ def test_a_deadline_expires_members_that_wait_and_stops_those_that_run(aws: Clou
     job_id = submit(aws, target="_all", deadline=rfc3339(NOW_MS + 20_000), reply_timeout_s=600)
     assert NOW_MS + 20_000 == aws.job(job_id).wake_at_ms
     first, second = members(aws, job_id)
-    aws.jobs.claim(first.job_id, "web-0", NOW_MS + 1_000)
+    aws.jobs.claim(named(first.job_id), "web-0", NOW_MS + 1_000)
     assert {"Rearmed": 1} == run(aws, NOW + 21)
     first, second = members(aws, job_id)
     assert (State.ACTIVE, State.EXPIRED) == (first.state, second.state)
@@ -209,7 +210,7 @@ def test_a_member_whose_row_has_expired_is_not_put_again(aws: Cloud):
         beat(aws, f"web-{number}", NOW_MS)
     job_id = submit(aws, target="_all")
     first, second = members(aws, job_id)
-    aws.jobs.claim(second.job_id, "web-1", NOW_MS)
+    aws.jobs.claim(named(second.job_id), "web-1", NOW_MS)
     aws.jobs.delete(first.job_id)
     assert {"Rearmed": 1} == run(aws, NOW + 61)
     assert [second.job_id] == [member.job_id for member in members(aws, job_id)]
@@ -230,7 +231,7 @@ def test_an_expansion_that_was_interrupted_goes_on(aws: Cloud):
         aws.clients.make("sqs").purge_queue(QueueUrl=inbox(name))
     before = begin_page(replace(group, begun=PAGE, placed=PAGE))
     store.write_group(head, replace(with_group(head, before.next()), wake_at_ms=NOW_MS + 10_000))
-    claimed = aws.jobs.claim(group.id_of(PAGE), names[PAGE], NOW_MS + 1_000)
+    claimed = aws.jobs.claim(named(group.id_of(PAGE)), names[PAGE], NOW_MS + 1_000)
     assert {"Rearmed": 1} == run(aws, NOW + 30)
     assert len(names) == len(members(aws, job_id))
     after = group_of(aws, job_id)
@@ -260,7 +261,7 @@ def test_a_watch_reads_each_member_once_and_the_agents_of_those_that_run(aws: Cl
         beat(aws, name, NOW_MS)
     job_id = submit(aws, target="_all")
     for head in members(aws, job_id)[: 2 * PAGE]:
-        aws.jobs.claim(head.job_id, head.assigned or "", NOW_MS + 1_000)
+        aws.jobs.claim(named(head.job_id), head.assigned or "", NOW_MS + 1_000)
     assert {} == run(aws, NOW)
     session, meter = aws.session(), Meter()
     meter.attach(session, aws.clients.make("dynamodb"))
@@ -295,7 +296,7 @@ def test_the_last_member_settles_its_group_also_without_the_stream(aws: Cloud):
         beat(aws, f"web-{number}", NOW_MS)
     job_id = submit(aws, target="_all")
     first, second = members(aws, job_id)
-    end(aws, aws.jobs.claim(first.job_id, "web-0", NOW_MS + 1_000), NOW_MS + 2_000)
+    end(aws, aws.jobs.claim(named(first.job_id), "web-0", NOW_MS + 1_000), NOW_MS + 2_000)
     assert {"Rearmed": 1} == run(aws, NOW + 61)
     head = aws.job(job_id)
     assert (State.PARTIAL_FAILURE, None) == (head.state, head.wake_at_ms)

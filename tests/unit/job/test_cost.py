@@ -25,10 +25,13 @@ from scripts.costs.usage import JOB as USED
 from scripts.costs.usage import output
 from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR, KEYS_TABLE, Cloud, configure
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 from tests.support.meter import Meter, item_size
-from tests.support.requests import Api
+from tests.support.requests import REQUEST_ID, Api
 from tests.support.types import store_type
+
+REQUEST_BYTES = len("request") + len(REQUEST_ID)
+"""What the head has of the request; in API Gateway an id has 16 characters."""
 
 RunOne = Callable[[dict[str, object]], str]
 
@@ -105,15 +108,31 @@ def test_waiting_for_a_condition_costs_four_write_units_and_the_start_after_it_o
 ):
     jobs = JobStore(metered.make("dynamodb"), DESCRIPTOR.jobs_table)
     jobs.put_new(make_head(JOB, "acme", submission(), 1_795_226_829_005))
-    head = jobs.claim(JOB, "i-0123456789abcdef0", 1_795_226_829_105)
+    head = jobs.claim(named(JOB), "i-0123456789abcdef0", 1_795_226_829_105)
     before = meter.write_units
     step = Step(State.BLOCKED, 1_795_226_829_205, 0, "exit code 75; waits for http:https://a.b/c")
     jobs.block(head, step, "http:https://a.b/c", AttemptFacts(Outcome.BLOCKED, exit_code=75))
     step = Step(State.PENDING, 1_795_226_929_205, 0, "http:https://a.b/c holds again")
     jobs.unblock(JOB, "http:https://a.b/c", step)
     assert 4 == meter.write_units - before
-    jobs.claim(JOB, "i-0123456789abcdef0", 1_795_226_929_305)
+    jobs.claim(named(JOB), "i-0123456789abcdef0", 1_795_226_929_305)
     assert (5, 0) == (meter.write_units - before, meter.reads)
+
+
+@pytest.mark.parametrize(
+    ("fields", "units", "reads"),
+    [({}, 6, 1), ({"command": ["true", "x" * 500]}, 6 + 5, 2)],
+    ids=["in its row", "beside its row"],
+)
+def test_an_edit_costs_six_write_units_and_more_beside_the_row(
+    meter: Meter, api: Api, fields: dict[str, object], units: int, reads: int
+):
+    """The job, its entry in the index of due jobs until its message is sent, and the trail."""
+    _, job = api("POST", "/v1/jobs", {"command": ["true"], **fields})
+    meter.reset()
+    assert 200 == api("PATCH", f"/v1/jobs/{job['id']}", {"priority": "high"})[0]
+    print(dict(meter.calls))
+    assert (units, reads, 1) == (meter.write_units, meter.reads, meter.calls["sqs.SendMessage"])
 
 
 def test_a_typed_job_costs_as_many_write_units_as_a_command(
@@ -194,7 +213,7 @@ def test_a_job_with_a_key_costs_eight_write_units_and_thirteen_if_it_waited_alon
     _, second = api("POST", "/v1/jobs", keyed(max_queued=1))
     assert ("pending", "waiting") == (first["state"], second["state"])
     for job in (first, second):
-        head = jobs.claim(job["id"], "i-0123456789abcdef0", int(time.time() * 1000))
+        head = jobs.claim(named(job["id"]), "i-0123456789abcdef0", int(time.time() * 1000))
         step = Step(State.COMPLETED, head.timeline[-1].at_ms, 1, "exit code 0")
         jobs.settle(head, step, AttemptFacts(Outcome.SUCCEEDED, exit_code=0))
         released(job["id"])
@@ -220,7 +239,7 @@ def test_a_scheduled_job_costs_its_rows_in_two_indexes(meter: Meter, metered: Cl
             assert head is not None
             step = plan(head, Event.WAKE, at_ms + 1, "its run_at has come")
             jobs.rearm(jobs.move(head, Event.WAKE, step), at_ms + 2)
-        head = jobs.claim(job["id"], "i-0123456789abcdef0", at_ms + 3)
+        head = jobs.claim(named(job["id"]), "i-0123456789abcdef0", at_ms + 3)
         step = Step(State.COMPLETED, head.timeline[-1].at_ms, 1, "exit code 0")
         jobs.settle(head, step, AttemptFacts(Outcome.SUCCEEDED, exit_code=0))
         assert units == meter.write_units
@@ -229,8 +248,8 @@ def test_a_scheduled_job_costs_its_rows_in_two_indexes(meter: Meter, metered: Cl
 def test_the_longest_submission_that_stays_in_the_head_costs_no_more(
     aws: Cloud, meter: Meter, run_one: RunOne
 ):
-    empty = len('{"command":["true",""],"queue":"default"}')
-    job_id = run_one({"command": ["true", "x" * (INLINE_SPEC_BYTES - empty)]})
+    empty = len('{"command":["true",""]}' + "lanedefault/default")
+    job_id = run_one({"command": ["true", "x" * (INLINE_SPEC_BYTES - empty - REQUEST_BYTES)]})
     assert 4 == meter.write_units
     room = 1024 - head_size(aws, job_id)
     # cgroup accounting, which this isolation lacks, adds four figures to the usage
@@ -244,9 +263,9 @@ def test_a_trace_context_costs_nothing_and_counts_as_part_of_the_submission(
         "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
         "tracestate": "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE",
     }
-    empty = len('{"command":["true",""],"queue":"default"}')
+    empty = len('{"command":["true",""]}' + "lanedefault/default")
     stored = sum(len(name) + len(text) for name, text in context.items())
-    longest = INLINE_SPEC_BYTES - empty - stored
+    longest = INLINE_SPEC_BYTES - empty - stored - REQUEST_BYTES
     job_id = run_one({"command": ["true", "x" * longest], **context})
     assert (4, 0, 3) == (meter.write_units, meter.reads, sqs_requests(meter))
     assert 130 < 1024 - head_size(aws, job_id) < 300

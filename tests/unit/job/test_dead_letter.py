@@ -1,6 +1,7 @@
 """The dead-letter function: every letter is kept, its job ends dead, an operator hears of it."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,12 +22,12 @@ from joblane.service.job.expired_records import NEW_S
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, PREFIX, Cloud, configure
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 
 NOW = 1_800_000_000.0
 DLQ = f"arn:aws:sqs:us-east-1:123456789012:{NAME}-dlq"
 ALTERNATE = f"arn:aws:sqs:us-east-1:123456789012:{NAME}-alternate"
-OURS = Message(job_id=JOB, tenant="acme").encode()
+OURS = named(JOB).encode()
 
 
 @pytest.fixture(name="told")
@@ -209,7 +210,7 @@ def test_the_letter_of_a_deleted_job_is_discarded_silently(aws: Cloud, told: str
 
 def test_a_letter_that_names_another_tenants_job_does_not_touch_it(aws: Cloud, told: str):
     put(aws)
-    deal(aws, letter(Message(job_id=JOB, tenant="other").encode()))
+    deal(aws, letter(Message(job_id=JOB, tenant="other", lane="default/default").encode()))
     assert State.PENDING is aws.job(JOB).state
     assert "another tenant" in notes(aws, told)[0][0]
 
@@ -225,6 +226,16 @@ def test_a_letter_from_a_lane_of_another_queue_does_not_touch_the_job(
     ((subject, note),) = notes(aws, told)
     assert "a message that names a job of another queue" in subject
     assert lane_name(NAME, "bulk", "high") == note["source"]
+
+
+def test_a_letter_from_before_an_edit_does_not_touch_the_job(aws: Cloud, told: str):
+    """The job has moved to another queue, and has a message there."""
+    head = make_head(JOB, "acme", submission(), int(NOW * 1000))
+    aws.jobs.put_new(replace(head, edit=1))
+    body = Message(job_id=JOB, tenant="acme", lane="bulk/default").encode()
+    assert [] == deal(aws, moved(body, lane_name(NAME, "bulk", "default"), by="SQS"))
+    assert State.PENDING is aws.job(JOB).state
+    assert [] == notes(aws, told)
 
 
 @pytest.mark.parametrize("by", ["SQS", "an agent"])
@@ -249,7 +260,7 @@ def moved(body: str, lane: str, *, by: str) -> dict[str, Any]:
 
 def test_a_running_job_gets_a_fresh_message_instead(aws: Cloud, told: str):
     put(aws)
-    aws.jobs.claim(JOB, "agent-1", 2_000)
+    aws.jobs.claim(named(JOB), "agent-1", 2_000)
     assert [] == deal(aws, letter(OURS))
     assert State.ACTIVE is aws.job(JOB).state
     lane = aws.clients.make("sqs").receive_message(QueueUrl=f"{PREFIX}{NAME}-lane-default_default")
@@ -260,7 +271,7 @@ def test_a_running_job_gets_a_fresh_message_instead(aws: Cloud, told: str):
 @pytest.mark.parametrize("state", [State.COMPLETED, State.CANCELLED, State.FAILED, State.DEAD])
 def test_a_job_that_has_ended_stays_as_it_is(aws: Cloud, told: str, state: State):
     put(aws)
-    head = aws.jobs.claim(JOB, "agent-1", 2_000)
+    head = aws.jobs.claim(named(JOB), "agent-1", 2_000)
     aws.jobs.settle(head, Step(state, 3_000, 1, "as it was"), AttemptFacts(Outcome.FAILED))
     assert [] == deal(aws, letter(OURS))
     assert "as it was" == aws.job(JOB).timeline[-1].reason

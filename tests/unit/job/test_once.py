@@ -15,6 +15,7 @@ from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, PREFIX, Cloud, configure
 from tests.support.clock import Clock
+from tests.support.jobs import named
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
@@ -50,8 +51,10 @@ def ids(api: Api) -> list[str]:
     return [job["id"] for job in page["entries"]]
 
 
-def end(aws: Cloud, job_id: str, state: State = State.COMPLETED) -> None:
-    head = aws.jobs.claim(job_id, "i-1", 1)
+def end(
+    aws: Cloud, job_id: str, state: State = State.COMPLETED, lane: str = "default/default"
+) -> None:
+    head = aws.jobs.claim(named(job_id, lane), "i-1", 1)
     outcome = Outcome.SUCCEEDED if state is State.COMPLETED else Outcome.FAILED
     aws.jobs.settle(head, Step(state, 2, 1, "ended"), AttemptFacts(outcome))
 
@@ -194,7 +197,7 @@ def test_a_batch_that_is_sent_again_makes_only_what_is_missing(aws: Cloud, api: 
 def test_a_job_that_is_resubmitted_is_linked_both_ways(aws: Cloud, api: Api):
     fields = {"command": ["x", "y" * 2000], "labels": {"a": "b"}, "queue": "bulk"}
     old = api("POST", "/v1/jobs", fields)[1]
-    end(aws, old["id"], State.FAILED)
+    end(aws, old["id"], State.FAILED, "bulk/default")
     answer = api.raw("POST", f"/v1/jobs/{old['id']}/resubmit")
     assert 202 == answer["statusCode"]
     new = api("GET", answer["headers"]["Location"])[1]
@@ -278,7 +281,7 @@ def test_a_write_that_somebody_else_overtakes_is_refused_too(aws: Cloud, api: Ap
     seen = {"if-match": etag(api, job_id)}
 
     def overtake(**_: object) -> None:
-        aws.jobs.claim(job_id, "i-1", 1)
+        aws.jobs.claim(named(job_id), "i-1", 1)
 
     late = hook_calls(aws, clock, "dynamodb.UpdateItem", overtake)
     assert 412 == late("POST", f"/v1/jobs/{job_id}/cancel", headers=seen)[0]
@@ -290,7 +293,7 @@ def test_every_change_of_a_job_changes_its_etag(aws: Cloud, api: Api):
     job_id = api("POST", "/v1/jobs", JOB)[1]["id"]
     tags = [etag(api, job_id)]
     assert tags[0] == etag(api, job_id)
-    aws.jobs.claim(job_id, "i-1", 1)
+    aws.jobs.claim(named(job_id), "i-1", 1)
     tags.append(etag(api, job_id))
     aws.jobs.request_cancel(job_id, "why")
     tags.append(etag(api, job_id))

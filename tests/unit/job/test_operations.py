@@ -18,6 +18,7 @@ from joblane.job.spec import MAX_BATCH
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import NAME, PREFIX, Cloud, configure
+from tests.support.jobs import named
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
@@ -56,7 +57,7 @@ def waiting(aws: Cloud, queue: str = "default_default") -> tuple[int, int]:
 
 
 def claim(aws: Cloud, job_id: str) -> Head:
-    return aws.jobs.claim(job_id, "agent-1", int(time.time() * 1000))
+    return aws.jobs.claim(named(job_id), "agent-1", int(time.time() * 1000))
 
 
 def end(aws: Cloud, head: Head, state: State, outcome: Outcome = Outcome.FAILED) -> None:

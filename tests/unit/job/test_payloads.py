@@ -290,9 +290,7 @@ def test_who_waits_for_s3_can_be_asked_to_end(
 
 
 def test_a_submission_of_the_longest_length_for_the_table_stays_there(aws: Cloud, api: Api):
-    frame = len(
-        json.dumps({"command": ["a", "", "", ""], "queue": "default"}, separators=(",", ":"))
-    )
+    frame = len(json.dumps({"command": ["a", "", "", ""]}, separators=(",", ":")))
     left = MAX_DATA_BYTES - frame
     words = ["a", "x" * 100_000, "y" * 100_000, "z" * (left - 200_000)]
     api("POST", "/v1/jobs", {"command": words})

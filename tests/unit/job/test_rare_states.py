@@ -23,7 +23,7 @@ from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, Cloud, configure
 from tests.support.depth import budget
 from tests.support.fleet import beat
-from tests.support.jobs import check_index, submission
+from tests.support.jobs import check_index, named, submission
 from tests.support.memory import Memory
 from tests.support.meter import Meter
 from tests.support.requests import Api
@@ -80,7 +80,7 @@ def in_state(state: State) -> Callable[[Cloud, int], Head]:
 
 def running(aws: Cloud, second: int) -> Head:
     head = aws.jobs.put_new(new(second))
-    return aws.jobs.claim(head.job_id, "agent-1", NOW_MS)
+    return aws.jobs.claim(named(head.job_id), "agent-1", NOW_MS)
 
 
 def fill(aws: Cloud, put: Callable[[Cloud, int], Head], jobs: int) -> list[Head]:
@@ -152,10 +152,10 @@ def test_a_running_job_is_listed_before_its_agent_says_so_if_it_is_new(aws: Clou
 def test_heads_of_other_tenants_and_of_members_are_not_read(aws: Cloud, api: Api, meter: Meter):
     mine = running(aws, 0)
     theirs = aws.jobs.put_new(new(1, "other"))
-    aws.jobs.claim(theirs.job_id, "agent-1", NOW_MS)
+    aws.jobs.claim(named(theirs.job_id), "agent-1", NOW_MS)
     member = replace(new(2), member_of=MemberOf(mine.job_id, 0))
     aws.jobs.put_new(member)
-    aws.jobs.claim(member.job_id, "agent-1", NOW_MS)
+    aws.jobs.claim(named(member.job_id), "agent-1", NOW_MS)
     ids = (mine.job_id, theirs.job_id, member.job_id)
 
     assert 3 == [head.state for head in aws.jobs.heads(ids)].count(State.ACTIVE)
@@ -212,7 +212,10 @@ def move(event: Event) -> Callable[[Cloud, Head], object]:
         (put_scheduled, move(Event.WAKE)),
         (put_scheduled, move(Event.CANCEL)),
         (put_scheduled, move(Event.EXPIRE)),
-        (put_scheduled, lambda aws, head: aws.jobs.claim(head.job_id, "agent-1", NOW_MS + 2000)),
+        (
+            put_scheduled,
+            lambda aws, head: aws.jobs.claim(named(head.job_id), "agent-1", NOW_MS + 2000),
+        ),
         (in_state(State.WAITING), move(Event.CANCEL)),
         (in_state(State.WAITING), move(Event.GRANT)),
         (

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 from functions.requeue.handler import Settings, build
 from joblane.aws.clients import Clients
@@ -19,7 +20,7 @@ from joblane.service.job.requeue import PAGE
 from joblane.state.lifecycle import Event, Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import NAME, PREFIX, Cloud, configure
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 from tests.support.meter import Meter
 
 NOW = 1_800_000_000.0
@@ -54,9 +55,7 @@ def test_a_job_whose_time_has_come_is_sent_to_its_lane_once(aws: Cloud):
     head = aws.job(JOB)
     assert (State.PENDING, None, None) == (head.state, head.wake_at_ms, head.next_at_ms)
     assert "its run_at has come; waits in lane default" in head.timeline[-1].reason
-    assert [
-        {"v": 1, "job_id": JOB, "tenant": "acme", "memory_mb": 512, "disk_mb": 50, "work_mb": 0}
-    ] == bodies(aws)
+    assert [json.loads(named(JOB).encode())] == bodies(aws)
     assert {} == run(aws, NOW + 60)
     assert [] == bodies(aws)
 
@@ -74,7 +73,7 @@ def test_a_woken_job_still_has_its_deadline(aws: Cloud):
 @pytest.mark.parametrize("state", [State.RETRY, State.PENDING])
 def test_a_job_between_attempts_expires(aws: Cloud, state: State):
     put(aws, deadline=rfc3339(NOW_MS))
-    head = aws.jobs.claim(JOB, "agent-1", NOW_MS - 5_000)
+    head = aws.jobs.claim(named(JOB), "agent-1", NOW_MS - 5_000)
     step = Step(state, NOW_MS - 4_000, 1, "exit code 1")
     aws.jobs.settle(head, step, AttemptFacts(Outcome.FAILED, next_at_ms=NOW_MS + 9_000))
     assert {"Expired": 1} == run(aws)
@@ -83,7 +82,7 @@ def test_a_job_between_attempts_expires(aws: Cloud, state: State):
 
 def test_a_blocked_job_expires(aws: Cloud):
     put(aws, deadline=rfc3339(NOW_MS))
-    head = aws.jobs.claim(JOB, "agent-1", NOW_MS - 5_000)
+    head = aws.jobs.claim(named(JOB), "agent-1", NOW_MS - 5_000)
     step = Step(State.BLOCKED, NOW_MS - 4_000, 0, "exit code 75")
     aws.jobs.block(head, step, "app:x", AttemptFacts(Outcome.BLOCKED))
     assert {"Expired": 1} == run(aws)
@@ -95,7 +94,7 @@ def test_an_agent_is_told_of_the_deadline_of_what_it_runs(aws: Cloud, *, gone: b
     if not gone:
         aws.clients.make("sqs").create_queue(QueueName=inbox_name(NAME, "agent-1"))
     put(aws, deadline=rfc3339(NOW_MS))
-    aws.jobs.claim(JOB, "agent-1", NOW_MS - 5_000)
+    aws.jobs.claim(named(JOB), "agent-1", NOW_MS - 5_000)
     assert {"StopRequested": 1} == run(aws)
     head = aws.job(JOB)
     assert (State.ACTIVE, None) == (head.state, head.wake_at_ms)
@@ -108,7 +107,7 @@ def test_an_agent_is_told_of_the_deadline_of_what_it_runs(aws: Cloud, *, gone: b
 
 def test_a_job_that_was_asked_to_end_before_its_deadline_is_not_asked_for_ever(aws: Cloud):
     put(aws, deadline=rfc3339(NOW_MS))
-    aws.jobs.claim(JOB, "agent-1", NOW_MS - 5_000)
+    aws.jobs.claim(named(JOB), "agent-1", NOW_MS - 5_000)
     aws.jobs.request_cancel(JOB, "cancelled by somebody")
     assert {"StopRequested": 1} == run(aws)
     assert "cancelled by somebody" == aws.job(JOB).cancel_requested
@@ -118,7 +117,7 @@ def test_a_job_that_was_asked_to_end_before_its_deadline_is_not_asked_for_ever(a
 def put_replay(aws: Cloud) -> None:
     """A job whose replay died before its message was sent."""
     put(aws)
-    head = aws.jobs.claim(JOB, "agent-1", NOW_MS - 5_000)
+    head = aws.jobs.claim(named(JOB), "agent-1", NOW_MS - 5_000)
     dead = aws.jobs.settle(
         head, Step(State.DEAD, NOW_MS - 4_000, 1, "exit code 1"), AttemptFacts(Outcome.FAILED)
     )
@@ -134,7 +133,7 @@ def test_a_replay_that_died_before_its_message_is_finished(aws: Cloud):
 
 def test_a_row_of_a_job_that_started_meanwhile_rests(aws: Cloud):
     put_replay(aws)
-    aws.jobs.claim(JOB, "agent-1", NOW_MS)
+    aws.jobs.claim(named(JOB), "agent-1", NOW_MS)
     assert {"Rearmed": 1} == run(aws)
     assert [] == bodies(aws)
     assert {} == run(aws, NOW + 60)
@@ -153,15 +152,17 @@ def test_more_than_a_page_is_due_and_jobs_that_are_not_cost_nothing(aws: Cloud, 
     put(aws, run_at=rfc3339(NOW_MS + 1))
     assert {"Woken": 2 * PAGE} == run(aws, clients=meter.clients_of(aws))
     assert WAKE_SHARDS + WAIT_SHARDS + AGENT_SHARDS == meter.calls["dynamodb.Query"]
-    assert meter.calls["dynamodb.BatchGetItem"] <= WAKE_SHARDS + 2  # settings, summary of agents
-    assert 2 * len(ids) + 1 == meter.calls["dynamodb.UpdateItem"]  # the first summary
+    assert meter.calls["dynamodb.BatchGetItem"] <= WAKE_SHARDS + 3  # settings, agents, renewal
+    assert 2 * len(ids) + 2 == meter.calls["dynamodb.UpdateItem"]  # the first of those two
     assert len(ids) == meter.calls["sqs.SendMessage"]
 
 
 def test_nothing_due_costs_a_question_a_shard_of_due_jobs_and_agents(aws: Cloud, meter: Meter):
     run(aws)
     assert {} == run(aws, clients=meter.clients_of(aws))
-    settings = {"dynamodb.BatchGetItem": 2}  # and what agents can give, as it was
+    settings = {
+        "dynamodb.BatchGetItem": 3
+    }  # what agents can give, as it was, and when passes began
     assert {"dynamodb.Query": WAKE_SHARDS + WAIT_SHARDS + AGENT_SHARDS, **settings} == dict(
         meter.calls
     )
@@ -184,7 +185,7 @@ def test_a_job_that_cannot_be_moved_does_not_stop_the_rest(
 
     def fail(params: dict[str, object], **_: object) -> None:
         if ids[2] in str(params.get("MessageBody")):
-            params["QueueUrl"] = PREFIX + "nowhere"
+            raise EndpointConnectionError(endpoint_url=LANE)
 
     session.get_component("event_emitter").register("provide-client-params.sqs.SendMessage", fail)
     assert {"Woken": 4, "Failed": 1} == run(aws, clients=Clients(session))

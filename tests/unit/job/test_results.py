@@ -21,7 +21,7 @@ from joblane.state.result import MAX_RESULT_BYTES
 from joblane.state.timeline import Step
 from tests.support.attempts import begin, finish, run, wait_for_output
 from tests.support.aws import DESCRIPTOR, Cloud, configure
-from tests.support.jobs import JOB
+from tests.support.jobs import JOB, named
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
@@ -105,7 +105,7 @@ def test_a_result_that_has_expired_or_was_replaced_is_not_shown(
 def test_an_answer_with_the_largest_submission_and_result_fits_lambda(aws: Cloud, api: Api):
     status, job = api("POST", "/v1/jobs", {"command": ["x", *['"' * 100_000] * 9]})
     assert 202 == status, job
-    head = aws.jobs.claim(job["id"], "agent-1", int(time.time() * 1000))
+    head = aws.jobs.claim(named(job["id"]), "agent-1", int(time.time() * 1000))
     result = json.dumps('"' * (MAX_RESULT_BYTES // 2 - 1)).encode()
     assert MAX_RESULT_BYTES == len(result)
     stored = ResultStore(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket).put(head, result)

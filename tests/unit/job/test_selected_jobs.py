@@ -19,6 +19,7 @@ from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import AUDIT_TABLE, FUNCTION_ENVIRONMENT, Cloud, configure
 from tests.support.fleet import beat, every_message
+from tests.support.jobs import named
 from tests.support.memory import Memory
 from tests.support.meter import Meter
 from tests.support.requests import Api
@@ -56,7 +57,7 @@ def submit(api: Api, **fields: object) -> str:
 
 
 def run(aws: Cloud, job_id: str, agent: str = "web-000") -> Head:
-    return aws.jobs.claim(job_id, agent, NOW_MS + 60_000)
+    return aws.jobs.claim(named(job_id), agent, NOW_MS + 60_000)
 
 
 def end(aws: Cloud, job_id: str, state: State = State.FAILED) -> None:
@@ -215,7 +216,7 @@ def test_a_group_is_retried_where_it_failed(aws: Cloud, api: Api):
     assert head.group is not None
     members = [head.group.id_of(number) for number in range(3)]
     for number, state in enumerate((State.COMPLETED, State.FAILED, State.CANCELLED)):
-        mine = aws.jobs.claim(members[number], AGENTS[number], NOW_MS + 1000)
+        mine = aws.jobs.claim(named(members[number]), AGENTS[number], NOW_MS + 1000)
         facts = AttemptFacts(Outcome.PERMANENT)
         aws.jobs.settle(mine, Step(state, NOW_MS + 2000, 1, "ended"), facts)
     found = pages(api, "retry", groups="true", state="processing")

@@ -10,7 +10,7 @@ from joblane.job.moves import AttemptFacts
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import Cloud
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 from tests.support.meter import Meter
 
 DONE = AttemptFacts(Outcome.SUCCEEDED, exit_code=0)
@@ -34,7 +34,7 @@ def test_what_is_written_is_read(aws: Cloud):
 
 def test_a_job_lives_through_claim_and_end(aws: Cloud):
     new(aws)
-    claimed = aws.jobs.claim(JOB, "agent-1", 2_000)
+    claimed = aws.jobs.claim(named(JOB), "agent-1", 2_000)
     assert (State.ACTIVE, 1, 1, "agent-1") == (
         claimed.state,
         claimed.epoch,
@@ -50,15 +50,15 @@ def test_a_job_lives_through_claim_and_end(aws: Cloud):
 
 def test_a_claim_that_the_sdk_repeats_is_one_claim(aws: Cloud):
     new(aws)
-    first = aws.jobs.claim(JOB, "agent-1", 2_000)
-    assert first == aws.jobs.claim(JOB, "agent-1", 2_000)
+    first = aws.jobs.claim(named(JOB), "agent-1", 2_000)
+    assert first == aws.jobs.claim(named(JOB), "agent-1", 2_000)
     with pytest.raises(Refused):
-        aws.jobs.claim(JOB, "agent-1", 2_001)
+        aws.jobs.claim(named(JOB), "agent-1", 2_001)
 
 
 def test_a_put_that_the_sdk_repeats_does_not_undo_a_claim(aws: Cloud):
     head = new(aws)
-    aws.jobs.claim(JOB, "agent-1", 2_000)
+    aws.jobs.claim(named(JOB), "agent-1", 2_000)
     aws.jobs.put_new(head)
     stored = aws.job(JOB)
     assert State.ACTIVE is stored.state
@@ -66,7 +66,7 @@ def test_a_put_that_the_sdk_repeats_does_not_undo_a_claim(aws: Cloud):
 
 def test_an_end_that_the_sdk_repeats_is_one_end(aws: Cloud):
     new(aws)
-    claimed = aws.jobs.claim(JOB, "agent-1", 2_000)
+    claimed = aws.jobs.claim(named(JOB), "agent-1", 2_000)
     aws.jobs.settle(claimed, ended(claimed), DONE)
     aws.jobs.settle(claimed, ended(claimed), DONE)
     stored = aws.job(JOB)
@@ -75,7 +75,7 @@ def test_an_end_that_the_sdk_repeats_is_one_end(aws: Cloud):
 
 def test_who_lost_the_lease_is_refused(aws: Cloud):
     new(aws)
-    first = aws.jobs.claim(JOB, "agent-1", 2_000)
+    first = aws.jobs.claim(named(JOB), "agent-1", 2_000)
     second = aws.jobs.take_over(first, "agent-2", 3_000)
     assert (2, 2, "agent-2") == (second.epoch, second.attempt, second.agent)
     with pytest.raises(Refused) as refusal:
@@ -87,23 +87,23 @@ def test_who_lost_the_lease_is_refused(aws: Cloud):
 
 def test_a_claim_of_nothing_says_so(aws: Cloud):
     with pytest.raises(Refused) as refusal:
-        aws.jobs.claim(JOB, "agent-1", 2_000)
+        aws.jobs.claim(named(JOB), "agent-1", 2_000)
     assert refusal.value.head is None
 
 
 def test_a_settlement_outside_the_table_is_a_defect(aws: Cloud):
     new(aws)
-    claimed = aws.jobs.claim(JOB, "agent-1", 2_000)
+    claimed = aws.jobs.claim(named(JOB), "agent-1", 2_000)
     with pytest.raises(ValueError, match="cannot be settled as scheduled"):
         aws.jobs.settle(claimed, replace(ended(claimed), state=State.SCHEDULED), DONE)
 
 
 def test_a_large_submission_is_found_by_claims_and_refusals(aws: Cloud):
     head = new(aws, command=["x" * 5000])
-    claimed = aws.jobs.claim(JOB, "agent-1", 2_000)
+    claimed = aws.jobs.claim(named(JOB), "agent-1", 2_000)
     assert head.spec == claimed.spec
     with pytest.raises(Refused) as refusal:
-        aws.jobs.claim(JOB, "agent-2", 2_000)
+        aws.jobs.claim(named(JOB), "agent-2", 2_000)
     assert refusal.value.head == claimed
 
 

@@ -14,7 +14,7 @@ from joblane.key.segments import KeyName
 from joblane.state.lifecycle import Event, Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import Cloud
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 from tests.unit.job.test_store import new
 
 BLOCKED = AttemptFacts(Outcome.BLOCKED, exit_code=75)
@@ -36,7 +36,7 @@ def block(aws: Cloud, head: Head) -> Head:
 
 def dead(aws: Cloud, **spec: object) -> Head:
     new(aws, **spec)
-    head = aws.jobs.claim(JOB, "agent-1", 2_000)
+    head = aws.jobs.claim(named(JOB), "agent-1", 2_000)
     step = Step(State.DEAD, 3_000, 1, "exit code 1 (attempt 1 of 1)")
     return aws.jobs.settle(head, step, AttemptFacts(Outcome.FAILED, exit_code=1, expires_at=99))
 
@@ -51,7 +51,7 @@ def due(aws: Cloud, now_ms: int) -> list[str]:
 
 def test_a_blocked_job_goes_back_to_its_lane_with_its_attempt(aws: Cloud):
     new(aws)
-    blocked = block(aws, aws.jobs.claim(JOB, "agent-1", 2_000))
+    blocked = block(aws, aws.jobs.claim(named(JOB), "agent-1", 2_000))
     assert blocked == aws.job(JOB)
     assert (State.BLOCKED, CONDITION, 0, 75) == (
         blocked.state,
@@ -64,7 +64,7 @@ def test_a_blocked_job_goes_back_to_its_lane_with_its_attempt(aws: Cloud):
     assert back == aws.job(JOB)
     assert (State.PENDING, None, 0) == (back.state, back.condition, back.attempt)
     assert {"attention", "condition"}.isdisjoint(item(aws))
-    assert 1 == aws.jobs.claim(JOB, "agent-2", 5_000).attempt
+    assert 1 == aws.jobs.claim(named(JOB), "agent-2", 5_000).attempt
     assert [0, 1, 0, 0, 1] == [step.attempt for step in aws.job(JOB).timeline]
 
 
@@ -73,7 +73,7 @@ def test_unblocking_is_for_the_condition_it_waits_for_and_happens_once(aws: Clou
     step = Step(State.PENDING, 4_000, 0, "it holds again")
     with pytest.raises(Refused):
         aws.jobs.unblock(JOB, CONDITION, step)
-    block(aws, aws.jobs.claim(JOB, "agent-1", 2_000))
+    block(aws, aws.jobs.claim(named(JOB), "agent-1", 2_000))
     with pytest.raises(Refused) as other:
         aws.jobs.unblock(JOB, "tcp:example.com:80", step)
     assert aws.job(JOB) == other.value.head
@@ -87,7 +87,7 @@ def test_unblocking_is_for_the_condition_it_waits_for_and_happens_once(aws: Clou
 
 def test_only_the_holder_blocks_and_only_into_blocked(aws: Cloud):
     new(aws)
-    head = aws.jobs.claim(JOB, "agent-1", 2_000)
+    head = aws.jobs.claim(named(JOB), "agent-1", 2_000)
     aws.jobs.take_over(head, "agent-2", 2_500)
     with pytest.raises(Refused):
         block(aws, head)
@@ -99,7 +99,7 @@ def test_only_the_holder_blocks_and_only_into_blocked(aws: Cloud):
 
 def test_a_condition_that_never_came_fails_its_job(aws: Cloud):
     new(aws)
-    blocked = block(aws, aws.jobs.claim(JOB, "agent-1", 2_000))
+    blocked = block(aws, aws.jobs.claim(named(JOB), "agent-1", 2_000))
     step = plan(blocked, Event.GIVE_UP, 5_000, "it did not come back in 48 h")
     failed = aws.jobs.move(blocked, Event.GIVE_UP, step, expires_at=77)
     assert failed == aws.job(JOB)
@@ -113,12 +113,12 @@ def test_a_waiting_job_ends_at_once_and_the_late_claim_is_refused(aws: Cloud, ev
     ended = aws.jobs.move(head, event, plan(head, event, 2_000, "because"), expires_at=50)
     assert ended == aws.job(JOB)
     with pytest.raises(Refused):
-        aws.jobs.claim(JOB, "agent-1", 3_000)
+        aws.jobs.claim(named(JOB), "agent-1", 3_000)
 
 
 def test_a_decision_made_on_another_job_is_refused(aws: Cloud):
     head = new(aws)
-    claimed = aws.jobs.claim(JOB, "agent-1", 2_000)
+    claimed = aws.jobs.claim(named(JOB), "agent-1", 2_000)
     with pytest.raises(Refused) as refusal:
         aws.jobs.move(head, Event.CANCEL, plan(head, Event.CANCEL, 3_000, "because"))
     assert claimed == refusal.value.head
@@ -142,7 +142,7 @@ def test_a_replayed_job_starts_anew_and_is_due_until_its_message_is_sent(aws: Cl
     aws.jobs.rearm(back, 5_001)
     assert [] == due(aws, 10**13)
     assert "attention" not in item(aws)
-    again = aws.jobs.claim(JOB, "agent-1", 6_000)
+    again = aws.jobs.claim(named(JOB), "agent-1", 6_000)
     assert (1, 2) == (again.attempt, again.epoch)
     assert [0, 1, 1, 0, 1] == [step.attempt for step in again.timeline]
 
@@ -170,7 +170,7 @@ def test_hiding_a_hidden_job_changes_nothing(aws: Cloud):
 
 def test_a_decision_on_an_earlier_attempt_is_refused(aws: Cloud):
     seen = new(aws)
-    block(aws, aws.jobs.claim(JOB, "agent-1", 2_000))
+    block(aws, aws.jobs.claim(named(JOB), "agent-1", 2_000))
     again = aws.jobs.unblock(JOB, CONDITION, Step(State.PENDING, 4_000, 0, "it holds"))
     assert (seen.state, seen.epoch + 1) == (again.state, again.epoch)
     with pytest.raises(Refused):
@@ -192,7 +192,7 @@ def test_a_list_of_those_that_need_attention_pages(aws: Cloud):
     ids = [f"{JOB[:25]}{letter}" for letter in "0123456789"]
     for job_id in ids:
         aws.jobs.put_new(make_head(job_id, "acme", submission(), 1_000))
-        head = aws.jobs.claim(job_id, "agent-1", 2_000)
+        head = aws.jobs.claim(named(job_id), "agent-1", 2_000)
         aws.jobs.settle(head, Step(State.FAILED, 3_000, 1, "exit code 65"), FAILED)
     seen: list[str] = []
     before: str | None = None
@@ -209,7 +209,7 @@ def test_a_request_to_cancel_is_noted_once(aws: Cloud):
     new(aws)
     with pytest.raises(Refused):
         aws.jobs.request_cancel(JOB, "cancelled at 1")
-    claimed = aws.jobs.claim(JOB, "agent-1", 2_000)
+    claimed = aws.jobs.claim(named(JOB), "agent-1", 2_000)
     asked = aws.jobs.request_cancel(JOB, "cancelled at 1")
     assert ("cancelled at 1", "agent-1") == (asked.cancel_requested, asked.agent)
     assert asked == aws.jobs.request_cancel(JOB, "cancelled at 1")
@@ -225,7 +225,7 @@ def test_a_request_to_cancel_is_noted_once(aws: Cloud):
 
 def test_a_job_that_was_asked_to_end_does_not_start_again(aws: Cloud):
     new(aws)
-    claimed = aws.jobs.claim(JOB, "agent-1", 2_000)
+    claimed = aws.jobs.claim(named(JOB), "agent-1", 2_000)
     asked = aws.jobs.request_cancel(JOB, "cancelled at 1")
     for step in (
         Step(State.RETRY, 3_000, 1, "exit code 1"),
@@ -248,10 +248,10 @@ def test_a_scheduled_job_starts_when_due_and_not_before(aws: Cloud):
     assert (State.SCHEDULED, 5_000, 5_000) == (head.state, head.next_at_ms, head.wake_at_ms)
     assert head == aws.job(JOB)
     with pytest.raises(Refused):
-        aws.jobs.claim(JOB, "agent-1", 4_999)
-    claimed = aws.jobs.claim(JOB, "agent-1", 5_000)
+        aws.jobs.claim(named(JOB), "agent-1", 4_999)
+    claimed = aws.jobs.claim(named(JOB), "agent-1", 5_000)
     assert claimed == aws.job(JOB)
-    assert claimed == aws.jobs.claim(JOB, "agent-1", 5_000)  # the SDK's repetition
+    assert claimed == aws.jobs.claim(named(JOB), "agent-1", 5_000)  # the SDK's repetition
     assert [State.SCHEDULED, State.PENDING, State.ACTIVE] == [s.state for s in claimed.timeline]
     assert (1, 9_000, None) == (claimed.attempt, claimed.wake_at_ms, claimed.next_at_ms)
     assert [] == due(aws, 8_999)
@@ -261,16 +261,16 @@ def test_a_scheduled_job_starts_when_due_and_not_before(aws: Cloud):
 def test_a_job_is_not_started_after_its_deadline(aws: Cloud):
     new(aws, deadline=rfc3339(5_000))
     with pytest.raises(Refused) as refusal:
-        aws.jobs.claim(JOB, "agent-1", 5_000)
+        aws.jobs.claim(named(JOB), "agent-1", 5_000)
     assert refusal.value.head is not None
     assert State.PENDING is refusal.value.head.state
-    assert 1 == aws.jobs.claim(JOB, "agent-1", 4_999).epoch
+    assert 1 == aws.jobs.claim(named(JOB), "agent-1", 4_999).epoch
 
 
 def test_an_ended_job_is_never_due(aws: Cloud):
     new(aws, deadline=rfc3339(5_000))
     assert [JOB] == due(aws, 5_000)
-    head = aws.jobs.claim(JOB, "agent-1", 2_000)
+    head = aws.jobs.claim(named(JOB), "agent-1", 2_000)
     aws.jobs.settle(
         head, Step(State.COMPLETED, 3_000, 1, "exit code 0"), AttemptFacts(Outcome.SUCCEEDED)
     )
@@ -279,9 +279,9 @@ def test_an_ended_job_is_never_due(aws: Cloud):
 
 def test_a_second_end_forgets_what_only_the_first_attempt_had(aws: Cloud):
     new(aws)
-    first = aws.jobs.claim(JOB, "agent-1", 2_000)
+    first = aws.jobs.claim(named(JOB), "agent-1", 2_000)
     aws.jobs.settle(first, Step(State.RETRY, 3_000, 1, "exit code 1"), FAILED)
-    second = aws.jobs.claim(JOB, "agent-1", 4_000)
+    second = aws.jobs.claim(named(JOB), "agent-1", 4_000)
     ended = aws.jobs.settle(
         second, Step(State.DEAD, 5_000, 2, "killed"), AttemptFacts(Outcome.FAILED, signal=9)
     )
@@ -291,7 +291,7 @@ def test_a_second_end_forgets_what_only_the_first_attempt_had(aws: Cloud):
 
 def test_only_what_does_not_run_is_deleted(aws: Cloud):
     new(aws, command=["x" * 5000])
-    head = aws.jobs.claim(JOB, "agent-1", 2_000)
+    head = aws.jobs.claim(named(JOB), "agent-1", 2_000)
     with pytest.raises(Refused) as refusal:
         aws.jobs.delete(JOB)
     assert head == refusal.value.head

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from functions.submission.handler import Settings, build
 from joblane.job.spec import MAX_BODY_BYTES
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, PREFIX, Cloud, configure
-from tests.support.requests import Api
+from tests.support.jobs import named
+from tests.support.requests import REQUEST_ID, Api
 
 
 def application(aws: Cloud) -> Any:
@@ -48,9 +49,7 @@ def test_a_job_is_stored_and_its_message_sent(aws: Cloud, api: Api):
     )
     assert "waits in lane default" in job["reason"]
     (message,) = messages(aws)
-    own = {"job_id": job["id"], "tenant": "acme"}
-    said = {"v": 1, **own, "memory_mb": 512, "disk_mb": 50, "work_mb": 0}
-    assert said == json.loads(message["Body"])
+    assert named(job["id"]).encode() == message["Body"]
     assert "acme" == message["Attributes"]["MessageGroupId"]
     assert ("accepted", None, None) == (
         job.pop("admission"),
@@ -188,7 +187,7 @@ def test_bad_input_is_named_and_leaves_nothing(aws: Cloud, api: Api, body: str, 
     assert 400 == answer["statusCode"]
     assert "application/problem+json" == answer["headers"]["Content-Type"]
     assert field in [error["field"] for error in problem["errors"]]
-    assert "request-1" == problem["instance"]
+    assert REQUEST_ID == problem["instance"]
     assert 0 == rows(aws)
     assert [] == messages(aws)
 

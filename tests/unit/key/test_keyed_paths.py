@@ -13,7 +13,6 @@ from functions.submission import handler as submission
 from joblane.aws.clients import Clients
 from joblane.deployment.names import dead_letter_name
 from joblane.formats.times import rfc3339
-from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
 from joblane.key.policy import KeyLimits
 from joblane.state.lease import Heartbeat
@@ -21,6 +20,7 @@ from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.agents import Parts
 from tests.support.aws import NAME, configure
+from tests.support.jobs import named
 from tests.support.keyed import LANE, NOW, NOW_MS, Deployed
 from tests.support.keys import job, put_keyed, stored
 from tests.support.requests import Api
@@ -50,7 +50,7 @@ def minute(at: Deployed) -> None:
 def letter(at: Deployed, of: str) -> None:
     """SQS gives up a job's message."""
     source = f"arn:aws:sqs:us-east-1:123456789012:{dead_letter_name(NAME)}"
-    body = Message(job_id=job(of), tenant="acme").encode()
+    body = named(job(of)).encode()
     record = {"messageId": "m-1", "body": body, "eventSourceARN": source}
     settings = configure(dead_letter.Settings)
     dead_letter.build(settings, at.aws.clients, lambda: at.now).handle([record])
@@ -98,7 +98,7 @@ def test_fresh_messages_are_sent_for_jobs_with_a_slot_only(at: Deployed):
 
 def test_a_blocked_job_whose_condition_never_holds_frees_its_slot(at: Deployed):
     put_keyed(at.aws, active="A", queued="B")
-    head = at.aws.jobs.claim(job("A"), "agent-1", NOW_MS)
+    head = at.aws.jobs.claim(named(job("A")), "agent-1", NOW_MS)
     step = Step(State.BLOCKED, NOW_MS, 1, "blocked")
     blocked = at.aws.jobs.block(head, step, "app:x", AttemptFacts(Outcome.BLOCKED))
     at.deliver()
@@ -112,7 +112,7 @@ def test_a_blocked_job_whose_condition_never_holds_frees_its_slot(at: Deployed):
 def test_the_end_of_an_instance_frees_the_slot_of_its_job_under_fail_stale(at: Deployed):
     limits = KeyLimits(max_queued=9, stale_policy="fail-stale")
     put_keyed(at.aws, active="A", queued="B", limits=limits)
-    at.aws.jobs.claim(job("A"), "i-1", NOW_MS)
+    at.aws.jobs.claim(named(job("A")), "i-1", NOW_MS)
     row = Heartbeat("i-1", 0, NOW_MS, 1, 1, ("default",), "full", "1", (job("A"),))
     at.aws.agents.beat(row)
     instance_end.build(configure(instance_end.Settings), at.aws.clients).free("i-1")
@@ -153,7 +153,7 @@ def _first(at: Deployed) -> str:
 
 def end(at: Deployed, job_id: str) -> None:
     """An agent runs a job to its end, and the stream brings it to sequel."""
-    head = at.aws.jobs.claim(job_id, "agent-1", NOW_MS)
+    head = at.aws.jobs.claim(named(job_id), "agent-1", NOW_MS)
     step = Step(State.COMPLETED, NOW_MS + 1, 1, "exit code 0")
     at.aws.jobs.settle(head, step, AttemptFacts(Outcome.SUCCEEDED, expires_at=int(NOW) + 99))
     at.deliver()
@@ -182,7 +182,7 @@ def test_a_refusal_was_true_when_the_key_was_read(at: Deployed, first: str):
 
 
 def test_sequel_sees_a_job_that_begins_to_wait_meanwhile(at: Deployed, first: str):
-    head = at.aws.jobs.claim(first, "agent-1", NOW_MS)
+    head = at.aws.jobs.claim(named(first), "agent-1", NOW_MS)
     step = Step(State.COMPLETED, NOW_MS + 1, 1, "exit code 0")
     at.aws.jobs.settle(head, step, AttemptFacts(Outcome.SUCCEEDED, expires_at=int(NOW) + 99))
     found: list[Any] = []
@@ -207,7 +207,7 @@ def test_a_job_that_lost_its_slot_after_its_message_was_sent_waits_and_gets_anot
     # An agent finds it waiting and deletes its message; sequel sends one with its slot.
     at.aws.clients.make("sqs").purge_queue(QueueUrl=LANE)
     parts = Parts(at.aws.clients, clock=lambda: NOW)
-    body = Message(job_id=second["id"], tenant="acme").encode()
+    body = named(second["id"]).encode()
     at.aws.clients.make("sqs").send_message(QueueUrl=LANE, MessageBody=body)
     assert parts.claim(parts.take()) is None
     assert [] == list(at.memory.queues.bodies())

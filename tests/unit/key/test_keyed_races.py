@@ -18,6 +18,7 @@ from joblane.key.decide import End, release
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, Cloud, configure
+from tests.support.jobs import named
 from tests.support.keys import START_MS, body, job, keys_of, put_keyed, stored, take_messages
 from tests.support.requests import Api
 
@@ -45,7 +46,7 @@ def before_write(aws: Cloud, act: Callable[[int], object], times: int = 1) -> Ap
 
 def fail(aws: Cloud, job_id: str) -> None:
     """Let an agent end a job."""
-    head = aws.jobs.claim(job_id, "agent-1", START_MS)
+    head = aws.jobs.claim(named(job_id), "agent-1", START_MS)
     step = Step(State.FAILED, START_MS, head.attempt, "exit code 65")
     aws.jobs.settle(head, step, AttemptFacts(Outcome.FAILED, expires_at=START_MS))
 
@@ -119,7 +120,7 @@ def test_a_key_whose_holder_has_ended_is_not_refused_before_its_slot_is_freed(aw
 
 def test_a_job_that_starts_is_not_replaced(aws: Cloud):
     put_keyed(aws, active="A")
-    slow = before_write(aws, lambda _: aws.jobs.claim(job("A"), "agent-1", START_MS))
+    slow = before_write(aws, lambda _: aws.jobs.claim(named(job("A")), "agent-1", START_MS))
     status, problem = slow("POST", "/v1/jobs", body(when_full="replace-oldest"))
     assert (409, "active-limit") == (status, problem["reason"])
     head = aws.job(job("A"))

@@ -13,6 +13,7 @@ from joblane.key.decide import End, release
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import Cloud, configure
+from tests.support.jobs import named
 from tests.support.keys import KEY, START_MS, body, job, keys_of, put_keyed, stored, take_messages
 from tests.support.requests import Api
 
@@ -46,7 +47,7 @@ def schedule(api: Api, **concurrency: object) -> str:
 
 def fail(aws: Cloud, job_id: str, state: State = State.FAILED) -> None:
     """Let an agent end a job."""
-    head = aws.jobs.claim(job_id, "agent-1", START_MS)
+    head = aws.jobs.claim(named(job_id), "agent-1", START_MS)
     step = Step(state, START_MS, head.attempt, "exit code 65")
     aws.jobs.settle(head, step, AttemptFacts(Outcome.FAILED, expires_at=int(NOW) + 9_999))
 

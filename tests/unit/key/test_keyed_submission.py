@@ -10,6 +10,7 @@ from joblane.aws.queue.lanes import Lanes
 from joblane.key.decide import End, release
 from joblane.key.segments import KeyName
 from tests.support.aws import DESCRIPTOR, KEYS_TABLE, NAME, Cloud
+from tests.support.jobs import named
 from tests.support.requests import Api
 
 KEY = ["customer", "acme"]
@@ -65,7 +66,7 @@ def test_a_job_gets_a_slot_the_next_waits_and_one_more_is_refused(aws: Cloud, ap
 
 def test_the_refusal_says_whether_a_job_of_the_key_has_started(aws: Cloud, api: Api):
     _, first = api("POST", "/v1/jobs", job())
-    aws.jobs.claim(first["id"], "agent-1", int(time.time() * 1000))
+    aws.jobs.claim(named(first["id"]), "agent-1", int(time.time() * 1000))
     _, problem = api("POST", "/v1/jobs", job())
     assert "active-limit" == problem["reason"]
 
@@ -102,7 +103,7 @@ def test_a_newer_job_replaces_one_with_a_slot_that_has_not_started(aws: Cloud, a
     _, second = api("POST", "/v1/jobs", job(when_full="replace-oldest"))
     assert ("pending", first["id"]) == (second["state"], second["replaced"])
     assert second["slot"] > first["slot"]
-    aws.jobs.claim(second["id"], "agent-1", int(time.time() * 1000))
+    aws.jobs.claim(named(second["id"]), "agent-1", int(time.time() * 1000))
     status, problem = api("POST", "/v1/jobs", job(when_full="replace-oldest"))
     assert (409, "active-limit") == (status, problem["reason"])
 

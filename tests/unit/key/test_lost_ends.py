@@ -18,6 +18,7 @@ from joblane.key.policy import KeyLimits, WhenFull
 from joblane.service.key.watch import JOBS
 from joblane.state.lifecycle import State
 from tests.support.aws import Cloud, configure
+from tests.support.jobs import named
 from tests.support.keyed import NOW, Deployed
 from tests.support.keys import START_MS, body, job, keys_of, put_keyed, stored
 from tests.support.requests import Api
@@ -149,7 +150,7 @@ def test_a_key_that_jobs_wait_for_is_looked_at_after_a_quarter_of_an_hour(at: De
 
 def test_a_key_whose_holder_runs_is_left_alone_and_looked_at_again(at: Deployed):
     put_keyed(at.aws, active="A", queued="B", now_ms=START_MS)
-    at.aws.jobs.claim(job("A"), "agent-1", START_MS)
+    at.aws.jobs.claim(named(job("A")), "agent-1", START_MS)
     before = stored(at.aws)
     assert {} == minute(at.aws, NOW + QUARTER_S)
     after = stored(at.aws)

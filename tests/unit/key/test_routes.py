@@ -11,6 +11,7 @@ from functions.admin.handler import build as build_admin
 from joblane.key.segments import from_argument, key_hash, parse_segments, to_argument
 from joblane.service.key import clear as key_clear
 from tests.support.aws import Cloud, configure
+from tests.support.jobs import named
 from tests.support.requests import Api
 
 KEY = ["customer", "acme"]
@@ -42,7 +43,7 @@ def audit(aws: Cloud) -> list[dict[str, Any]]:
 
 def test_a_key_shows_who_has_a_slot_and_who_waits(aws: Cloud, api: Api, admin: Api):
     holder, second, third = submit(api), submit(api), submit(api)
-    aws.jobs.claim(holder, "agent-1", int(time.time() * 1000))
+    aws.jobs.claim(named(holder), "agent-1", int(time.time() * 1000))
     status, key = admin("GET", PATH)
     assert 200 == status
     assert {

@@ -13,6 +13,7 @@ from joblane.key.policy import KeyLimits
 from joblane.state.lifecycle import Event, Outcome, State
 from joblane.state.timeline import SAME_ATTEMPT, Step
 from tests.support.aws import FUNCTION_ENVIRONMENT
+from tests.support.jobs import named
 from tests.support.keyed import ALTERNATE, NOW, NOW_MS, Deployed
 from tests.support.keys import KEY, job, keys_of, put_keyed, stored
 
@@ -38,10 +39,10 @@ def test_every_end_frees_the_slot(at: Deployed, state: State):
 
 def test_a_job_that_is_tried_again_or_blocked_keeps_its_slot(at: Deployed):
     put_keyed(at.aws, active="A", queued="B")
-    head = at.aws.jobs.claim(job("A"), "agent-1", NOW_MS)
+    head = at.aws.jobs.claim(named(job("A")), "agent-1", NOW_MS)
     step = Step(State.RETRY, NOW_MS, 1, "tried again")
     at.aws.jobs.settle(head, step, AttemptFacts(Outcome.FAILED, next_at_ms=NOW_MS))
-    head = at.aws.jobs.claim(job("A"), "agent-1", NOW_MS)
+    head = at.aws.jobs.claim(named(job("A")), "agent-1", NOW_MS)
     step = Step(State.BLOCKED, NOW_MS, 1, "blocked")
     at.aws.jobs.block(head, step, "app:x", AttemptFacts(Outcome.BLOCKED))
     at.aws.jobs.unblock(job("A"), "app:x", Step(State.PENDING, NOW_MS, 1, "released"))
@@ -56,7 +57,7 @@ def test_an_end_that_comes_twice_changes_nothing(at: Deployed):
     at.end("A")
     records = at.stream.take()
     assert 1 == at.sequel.handle(records)
-    head = at.aws.jobs.claim(job("B"), "agent-1", NOW_MS)
+    head = at.aws.jobs.claim(named(job("B")), "agent-1", NOW_MS)
     before = stored(at.aws)
     assert 0 == at.sequel.handle(records)
     assert (before, head) == (stored(at.aws), at.head("B"))

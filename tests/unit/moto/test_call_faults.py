@@ -20,13 +20,12 @@ from joblane.aws.job.jobs import JobStore, Refused
 from joblane.aws.queue.lanes import LaneQueue, Received
 from joblane.aws.table import Table
 from joblane.job.head import Head, make_head
-from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.answering import Asked, Part, Script, Server, answer, serving
 from tests.support.aws import DESCRIPTOR, Cloud
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 from tests.support.wire import FAULTS, Fate, Wire, calls_to
 
 NOW_MS = 1_800_000_000_000
@@ -105,7 +104,9 @@ def queue_wire(aws: Cloud, *fates: Fate) -> Wire:
 @pytest.mark.parametrize("fate", [Fate.DONE, *FAULTS])
 def test_a_claim_is_made_once(aws: Cloud, fate: Fate):
     put(aws)
-    head = with_jobs(aws, jobs_wire(aws, fate), lambda jobs, _: jobs.claim(JOB, "agent-1", NOW_MS))
+    head = with_jobs(
+        aws, jobs_wire(aws, fate), lambda jobs, _: jobs.claim(named(JOB), "agent-1", NOW_MS)
+    )
     assert (State.ACTIVE, "agent-1", 1, 1) == (head.state, head.agent, head.epoch, head.attempt)
     assert aws.jobs.get(JOB) == head
     assert ["claimed"] == [step.reason for step in head.timeline if step.state is State.ACTIVE]
@@ -126,12 +127,14 @@ def test_of_two_agents_one_claims(aws: Cloud, fate: Fate):
     def overtaken(asked: Asked) -> list[Part]:
         parts = wire(asked)
         with suppress(Refused):
-            others.append(aws.jobs.claim(JOB, "agent-2", NOW_MS + 1))
+            others.append(aws.jobs.claim(named(JOB), "agent-2", NOW_MS + 1))
         return parts
 
     own: list[Head] = []
     with suppress(Refused):
-        own.append(with_jobs(aws, overtaken, lambda jobs, _: jobs.claim(JOB, "agent-1", NOW_MS)))
+        own.append(
+            with_jobs(aws, overtaken, lambda jobs, _: jobs.claim(named(JOB), "agent-1", NOW_MS))
+        )
     (held,) = own + others
     assert aws.jobs.get(JOB) == held
     assert held.agent == ("agent-2" if fate in NOT_DONE else "agent-1")
@@ -151,7 +154,9 @@ def test_a_job_with_a_long_submission_is_claimed_whole(
 
     monkeypatch.setattr(Table, "get", noted)
     job = put(aws, env={"LONG": "x" * 20_000})
-    head = with_jobs(aws, jobs_wire(aws, fate), lambda jobs, _: jobs.claim(JOB, "agent-1", NOW_MS))
+    head = with_jobs(
+        aws, jobs_wire(aws, fate), lambda jobs, _: jobs.claim(named(JOB), "agent-1", NOW_MS)
+    )
     assert job.spec == head.spec
     assert readers
     assert threading.main_thread() not in readers
@@ -160,14 +165,14 @@ def test_a_job_with_a_long_submission_is_claimed_whole(
 @pytest.mark.parametrize("fate", [Fate.DONE, *FAULTS])
 def test_a_job_that_is_not_there_is_refused(aws: Cloud, fate: Fate):
     with pytest.raises(Refused) as error:
-        with_jobs(aws, jobs_wire(aws, fate), lambda jobs, _: jobs.claim(JOB, "a", NOW_MS))
+        with_jobs(aws, jobs_wire(aws, fate), lambda jobs, _: jobs.claim(named(JOB), "a", NOW_MS))
     assert error.value.head is None
 
 
 def test_a_table_that_refuses_everybody_has_botocores_error(aws: Cloud):
     aws.clients.make("dynamodb").delete_table(TableName=DESCRIPTOR.jobs_table)
     with pytest.raises(ClientError, match="ResourceNotFound"):
-        with_jobs(aws, jobs_wire(aws), lambda jobs, _: jobs.claim(JOB, "agent-1", NOW_MS))
+        with_jobs(aws, jobs_wire(aws), lambda jobs, _: jobs.claim(named(JOB), "agent-1", NOW_MS))
 
 
 # Ends of attempts.
@@ -182,7 +187,7 @@ def ended(head: Head, state: State = State.COMPLETED) -> Step:
 @pytest.mark.parametrize("fate", [Fate.DONE, *FAULTS])
 def test_an_attempt_ends_once(aws: Cloud, fate: Fate):
     put(aws)
-    head = aws.jobs.claim(JOB, "agent-1", NOW_MS)
+    head = aws.jobs.claim(named(JOB), "agent-1", NOW_MS)
     with_jobs(aws, jobs_wire(aws, fate), lambda jobs, _: jobs.settle(head, ended(head), FACTS))
     after = aws.job(JOB)
     assert (State.COMPLETED, 0) == (after.state, after.exit_code)
@@ -192,7 +197,7 @@ def test_an_attempt_ends_once(aws: Cloud, fate: Fate):
 @pytest.mark.parametrize("fate", [Fate.DONE, *FAULTS])
 def test_an_agent_that_lost_its_job_is_refused(aws: Cloud, fate: Fate):
     put(aws)
-    head = aws.jobs.claim(JOB, "agent-1", NOW_MS)
+    head = aws.jobs.claim(named(JOB), "agent-1", NOW_MS)
     taken = aws.jobs.take_over(head, "agent-2", NOW_MS + 60_000)
     with pytest.raises(Refused) as error:
         with_jobs(aws, jobs_wire(aws, fate), lambda jobs, _: jobs.settle(head, ended(head), FACTS))
@@ -203,7 +208,7 @@ def test_an_agent_that_lost_its_job_is_refused(aws: Cloud, fate: Fate):
 
 
 def send(aws: Cloud, number: int = 1) -> None:
-    lane(aws).send_batch([(Message(job_id=JOB, tenant="acme"), 0)] * number)
+    lane(aws).send_batch([(named(JOB), 0)] * number)
 
 
 def count_left(aws: Cloud) -> tuple[int, int]:
@@ -310,7 +315,7 @@ def test_requests_for_a_job_are_those_of_botocore(aws: Cloud, env: dict[str, str
         async with serving(lambda _: [answer({}, "500 Internal Server Error")]) as server:
             calls = calls_to("dynamodb", server.port)
             twice = ClaimCalls(jobs, calls)
-            head = await twice.claim(JOB, "agent-1", NOW_MS)
+            head = await twice.claim(named(JOB), "agent-1", NOW_MS)
             await twice.settle(head, ended(head), FACTS)
             calls.close()
             return of(server)

@@ -16,7 +16,7 @@ from joblane.job.chunk import Chunk
 from joblane.job.message import Message
 from joblane.job.output import OutputRecord, stream_name
 from tests.support.aws import DESCRIPTOR, NAME, PREFIX
-from tests.support.jobs import JOB
+from tests.support.jobs import JOB, named
 from tests.support.mirror import Mirror
 from tests.support.recovery import World
 from tests.unit.condition.test_recovery_crashes import becomes_well, nothing_lost
@@ -36,7 +36,10 @@ def test_the_memory_answers_each_call_as_moto_does():
     assert (["agent-1"], None) == inboxes.page(None)
     inbox = LaneQueue(sqs, PREFIX + inbox_name(NAME, "agent-1"))
     inbox.send_batch(
-        [(Message(job_id=JOB, tenant="acme"), 0), (Message(job_id=JOB, tenant="b"), 9)]
+        [
+            (named(JOB), 0),
+            (Message(job_id=JOB, tenant="b", lane="default/default"), 9),
+        ]
     )
     received = inbox.receive(10, 0)
     assert [] == inbox.extend([each.receipt for each in received])

@@ -9,19 +9,19 @@ import pytest
 
 from functions.sequel import handler
 from joblane.aws.errors import AwsSilent
-from joblane.aws.job.items import IN_SPEC
+from joblane.aws.job.items import NOTIFY, TELLS
 from joblane.contract.job_events import Delivery, JobEvent
 from joblane.deployment.names import notify_name, sequel_mapping_parameter_name
 from joblane.group.record import MemberOf
 from joblane.job.head import Head, make_head
 from joblane.job.moves import AttemptFacts, plan
-from joblane.notify.request import NOTIFY_STATES
+from joblane.notify.event_names import ENDS
 from joblane.service.notify.notifications import FRESH_S
-from joblane.state.lifecycle import ENDED, Event, Outcome, State
+from joblane.state.lifecycle import Event, Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import FUNCTION_ENVIRONMENT, JOBS_TOPIC, NAME, PREFIX
 from tests.support.job_stream import Stream
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 from tests.support.keyed import ALTERNATE, NOW, NOW_MS, Deployed
 from tests.support.keys import job, put_keyed, stored
 
@@ -32,27 +32,30 @@ BUS = {"eventbridge": True}
 def put(at: Deployed, letter: str = "A", notify: object = None, **fields: object) -> Head:
     """A pending job that notifies the bus, or whom `notify` says."""
     spec = submission(notify=notify or BUS, **fields)
-    return at.aws.jobs.put_new(make_head(job(letter), "acme", spec, NOW_MS))
+    head = make_head(job(letter), "acme", spec, NOW_MS)
+    return at.aws.jobs.put_new(replace(head, request_id="request-7"))
 
 
 def deliver_and_take(at: Deployed) -> list[Delivery]:
     """Deliver the stream, and take what is in the queue of notifications."""
     at.deliver()
-    return [Delivery.model_validate(body, strict=False) for body in at.messages(QUEUE)]
+    return [Delivery.decode(json.dumps(body)) for body in at.messages(QUEUE)]
 
 
 def test_the_end_of_a_job_is_one_event_with_what_the_job_says(at: Deployed):
     put(at, name="nightly", labels={"team": "web"}, notify={"sns": JOBS_TOPIC})
     assert [] == deliver_and_take(at)
-    head = at.aws.jobs.claim(job("A"), "agent-1", NOW_MS + 5)
+    head = at.aws.jobs.claim(named(job("A")), "agent-1", NOW_MS + 5)
     facts = AttemptFacts(Outcome.FAILED, exit_code=3, expires_at=int(NOW) + 999)
     at.aws.jobs.settle(head, Step(State.DEAD, NOW_MS + 1234, 1, "exit code 3"), facts)
     (delivery,) = deliver_and_take(at)
     event = delivery.event
+    assert delivery.notify is not None
     assert JOBS_TOPIC == delivery.notify.sns
     assert event == JobEvent(
         version=1,
-        id=event.id,
+        id=f"{job('A')}.1.{event.sequence}",
+        sequence=event.sequence,
         event="job.dead",
         deployment=NAME,
         tenant="acme",
@@ -61,7 +64,8 @@ def test_the_end_of_a_job_is_one_event_with_what_the_job_says(at: Deployed):
         type=None,
         queue="default",
         labels={"team": "web"},
-        state="dead",
+        group=None,
+        state=State.DEAD,
         previous_state=State.ACTIVE,
         ended=True,
         reason="exit code 3",
@@ -69,14 +73,17 @@ def test_the_end_of_a_job_is_one_event_with_what_the_job_says(at: Deployed):
         exit_code=3,
         signal=None,
         attempt=1,
+        epoch=1,
         condition=None,
         members=None,
         at="2027-01-15T08:00:01.234Z",
         created_at="2027-01-15T08:00:00.000Z",
         started_at="2027-01-15T08:00:00.005Z",
         link=f"https://api.test/v1/jobs/{job('A')}",
+        trace_id=head.trace_id,
+        traceparent=f"00-{head.trace_id}-{head.span_id}-01",
+        request_id="request-7",
     )
-    assert 32 == len(event.id)
 
 
 def test_nothing_that_a_job_runs_with_is_in_an_event(at: Deployed):
@@ -91,7 +98,7 @@ def test_a_record_that_comes_twice_gives_the_same_id(at: Deployed):
     records = at.stream.take()
     for _ in range(2):
         at.sequel.handle(records)
-    first, second = (body["event"] for body in at.messages(QUEUE))
+    first, second = (body["events"] for body in at.messages(QUEUE))
     assert first == second
 
 
@@ -100,7 +107,7 @@ def test_each_end_of_a_job_that_is_retried_has_an_id_of_its_own(at: Deployed):
     at.end("A", State.FAILED)
     head = at.head("A")
     at.aws.jobs.move(head, Event.RETRY, plan(head, Event.RETRY, NOW_MS + 7, "again"))
-    claimed = at.aws.jobs.claim(job("A"), "agent-1", NOW_MS + 8)
+    claimed = at.aws.jobs.claim(named(job("A")), "agent-1", NOW_MS + 8)
     step = Step(State.FAILED, NOW_MS + 9, claimed.attempt, "exit code 65")
     at.aws.jobs.settle(claimed, step, AttemptFacts(Outcome.PERMANENT))
     events = [delivery.event for delivery in deliver_and_take(at)]
@@ -110,7 +117,7 @@ def test_each_end_of_a_job_that_is_retried_has_an_id_of_its_own(at: Deployed):
 
 def test_a_blocked_job_is_an_event_with_its_condition(at: Deployed):
     put(at)
-    head = at.aws.jobs.claim(job("A"), "agent-1", NOW_MS)
+    head = at.aws.jobs.claim(named(job("A")), "agent-1", NOW_MS)
     step = Step(State.BLOCKED, NOW_MS, 1, "waits for app:acme/billing")
     at.aws.jobs.block(head, step, "app:acme/billing", AttemptFacts(Outcome.BLOCKED))
     (delivery,) = deliver_and_take(at)
@@ -121,16 +128,16 @@ def test_a_blocked_job_is_an_event_with_its_condition(at: Deployed):
     )
 
 
-@pytest.mark.parametrize("state", NOTIFY_STATES)
-def test_a_job_notifies_about_the_states_that_it_names(at: Deployed, state: str):
+@pytest.mark.parametrize("state", sorted(ENDS))
+def test_a_job_notifies_about_the_ends_that_it_names(at: Deployed, state: str):
     stream = Stream()
     stream.write(JOB, State.ACTIVE)
     record = stream.write(JOB, State(state))
-    others = [name for name in NOTIFY_STATES if name != state]
+    others = [name for name in sorted(ENDS) if name != state]
     for on, count in (([state], 1), (others, 0)):
         image = record["dynamodb"]["NewImage"]
         spec = json.loads(image["spec"]["S"]) | {"notify": {"eventbridge": True, "on": on}}
-        image |= {"notify": {"S": IN_SPEC}, "spec": {"S": json.dumps(spec)}}
+        image |= {TELLS: {"S": NOTIFY}, "spec": {"S": json.dumps(spec)}}
         at.sequel.handle([record])
         assert count == len(at.messages(QUEUE))
 
@@ -167,12 +174,12 @@ def test_a_long_submission_is_read_for_the_name(at: Deployed):
     at.end("A")
     records = at.stream.take()
     at.sequel.handle(records)
-    assert "long" == at.messages(QUEUE)[0]["event"]["name"]
+    assert "long" == at.messages(QUEUE)[0]["events"][0]["name"]
     at.aws.jobs.delete(job("A"))
     at.sequel.handle(records)  # a repeated record, of a job that is deleted
     (late,) = at.messages(QUEUE)
     assert (None, "default", "completed") == tuple(
-        late["event"][name] for name in ("name", "queue", "state")
+        late["events"][0][name] for name in ("name", "queue", "state")
     )
 
 
@@ -180,7 +187,7 @@ def test_members_of_a_group_notify_nobody(at: Deployed):
     head = make_head(job("A"), "acme", submission(notify=BUS), NOW_MS)
     at.aws.jobs.put_new(replace(head, member_of=MemberOf(JOB, 1), assigned="agent-1"))
     at.end("A")
-    records = [r for r in at.stream.take() if "notify" in r["dynamodb"]["NewImage"]]
+    records = [r for r in at.stream.take() if TELLS in r["dynamodb"]["NewImage"]]
     assert [] == records
 
 
@@ -193,7 +200,7 @@ def test_a_job_with_a_key_gives_its_slot_and_notifies(at: Deployed):
 
 
 def test_eleven_ends_are_two_requests(at: Deployed):
-    for letter in "ABCDEFGHIJK":
+    for letter in "ABCDEFGHJKM":
         put(at, letter)
         at.end(letter)
     at.deliver()
@@ -210,7 +217,7 @@ def test_what_cannot_be_read_is_put_aside_and_the_others_go(at: Deployed):
     at.sequel.handle([broken, *records])
     (aside,) = at.messages(ALTERNATE)
     assert ("sequel", broken["dynamodb"]["SequenceNumber"]) == (aside["source"], aside["sequence"])
-    assert {job("A"), job("B")} == {body["event"]["job_id"] for body in at.messages(QUEUE)}
+    assert {job("A"), job("B")} == {body["events"][0]["job_id"] for body in at.messages(QUEUE)}
 
 
 @pytest.mark.parametrize("operation", ["SendMessageBatch", "GetItem"])
@@ -260,7 +267,7 @@ def test_changes_from_before_the_mapping_are_notified_about_for_a_quarter_of_an_
     """The mapping is made at `NOW`."""
     is_written, ended_s, read_s, told = case
     put(at)
-    head = at.aws.jobs.claim(job("A"), "agent-1", NOW_MS - 9_000)
+    head = at.aws.jobs.claim(named(job("A")), "agent-1", NOW_MS - 9_000)
     step = Step(State.COMPLETED, NOW_MS + 1000 * ended_s, 1, "exit code 0")
     at.aws.jobs.settle(head, step, AttemptFacts(Outcome.SUCCEEDED, expires_at=int(NOW) + 999))
     if is_written:
@@ -279,7 +286,3 @@ def test_a_deployment_that_notifies_nobody_any_more_sends_nothing(at: Deployed):
     at.end("A")
     handler.build(settings, at.aws.clients, lambda: NOW).handle(at.stream.take())
     assert [] == at.messages(QUEUE)
-
-
-def test_every_ended_state_can_be_told_of():
-    assert {state.value for state in ENDED} < set(NOTIFY_STATES)

@@ -8,13 +8,14 @@ import pytest
 from pydantic import ValidationError
 
 from functions.submission.handler import Settings, build
-from joblane.aws.job.items import IN_SPEC
+from joblane.aws.job.items import NOTIFY
 from joblane.contract.problems import Problem, parse_model
 from joblane.job.spec import Submission
 from joblane.notify.addresses import MAX_URL, parse_url
-from joblane.notify.request import NOTIFY_STATES, ON, Notify
+from joblane.notify.event_names import DEFAULT, ENDS
+from joblane.notify.request import Notify
 from joblane.notify.rules import NotifyRules, TenantNotify
-from joblane.state.lifecycle import ENDED, State
+from joblane.state.lifecycle import ENDED
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, JOBS_TOPIC, Cloud
 from tests.support.requests import Api
 
@@ -29,9 +30,10 @@ def problem_of(notify: object) -> tuple[str, str]:
     return found.field, found.problem
 
 
-def test_the_states_are_those_of_the_end_and_blocked():
-    assert {state.value for state in ENDED} | {State.BLOCKED.value} == set(NOTIFY_STATES)
-    assert set(NOTIFY_STATES) - set(ON) == {"dismissed"}
+def test_a_job_notifies_about_its_ends_and_blocks_unless_it_says_so():
+    assert {state.value for state in ENDED} == ENDS
+    assert (ENDS | {"blocked"}) - {"dismissed"} == set(DEFAULT)
+    assert DEFAULT == Notify(eventbridge=True).on
 
 
 @pytest.mark.parametrize(
@@ -45,8 +47,12 @@ def test_the_states_are_those_of_the_end_and_blocked():
         ({"sns": f"{JOBS_TOPIC}.fifo"}, "notify.sns", "not a FIFO topic"),
         ({"sns": "jobs"}, "notify.sns", "must be the ARN of a standard SNS topic"),
         ({"eventbridge": True, "on": []}, "notify.on", "must have at least 1 item(s)"),
-        ({"eventbridge": True, "on": ["dead", "dead"]}, "notify.on", "name each state once"),
-        ({"eventbridge": True, "on": ["active"]}, "notify.on.0", "should be 'completed'"),
+        ({"eventbridge": True, "on": ["dead", "dead"]}, "notify.on", "name each event once"),
+        (
+            {"eventbridge": True, "on": ["active"]},
+            "notify.on.0",
+            "should be 'submitted', 'waiting', 'released', 'started'",
+        ),
         ({"eventbridge": True, "to": "x"}, "notify.to", "unknown field"),
         ({"url": "https://user@a.example/"}, "notify.url", "without a user"),
     ],
@@ -161,12 +167,12 @@ def test_the_api_keeps_what_was_asked_for_and_shows_it(aws: Cloud, api: Api):
     row: Any = aws.clients.make("dynamodb").get_item(
         TableName=DESCRIPTOR.jobs_table, Key={"job_id": {"S": job["id"]}, "sk": {"S": "JOB"}}
     )["Item"]
-    assert (IN_SPEC, notify) == (row["notify"]["S"], json.loads(row["spec"]["S"])["notify"])
+    assert (NOTIFY, notify) == (row["tells"]["S"], json.loads(row["spec"]["S"])["notify"])
     _, long = post_job(api, notify=notify, env={"A": "x" * 999})
     row = aws.clients.make("dynamodb").get_item(
         TableName=DESCRIPTOR.jobs_table, Key={"job_id": {"S": long["id"]}, "sk": {"S": "JOB"}}
     )["Item"]
-    assert notify == json.loads(row["notify"]["S"])
+    assert (NOTIFY, notify) == (row["tells"]["S"], json.loads(row["notify"]["S"]))
     assert job["notify"] == long["notify"]
 
 
@@ -175,7 +181,7 @@ def test_a_job_that_notifies_nobody_has_no_more_in_its_row(aws: Cloud, api: Api)
     row: Any = aws.clients.make("dynamodb").get_item(
         TableName=DESCRIPTOR.jobs_table, Key={"job_id": {"S": job["id"]}, "sk": {"S": "JOB"}}
     )["Item"]
-    assert "notify" not in row
+    assert {"notify", "tells"}.isdisjoint(row)
     assert job["notify"] is None
 
 

@@ -20,7 +20,7 @@ from joblane.service.job.delete import OUTPUT_CALLS
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, Cloud, configure
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 from tests.support.requests import Api
 
 NOW = int(time.time() * 1000)
@@ -38,7 +38,7 @@ def run_dead_job(aws: Cloud, job_id: str, *attempts: int) -> Head:
     head = make_head(job_id, "acme", submission(), NOW)
     aws.jobs.put_new(head)
     for n, chunks in enumerate(attempts, 1):
-        head = aws.jobs.claim(job_id, "agent-1", NOW)
+        head = aws.jobs.claim(named(job_id), "agent-1", NOW)
         stream = stream_name("acme", job_id, head.epoch)
         for seq in range(1, chunks + 1):
             data = NOISE if seq % 3 == 0 else b"line\n"
@@ -154,7 +154,7 @@ def test_the_output_of_a_running_job_stays(aws: Cloud):
     run_dead_job(aws, OTHER, 1)
     head = make_head(JOB, "acme", submission(), NOW)
     aws.jobs.put_new(head)
-    aws.jobs.claim(JOB, "agent-1", NOW)
+    aws.jobs.claim(named(JOB), "agent-1", NOW)
     aws.output.write(
         stream_name("acme", JOB, 1), Chunk.of([OutputRecord(1, "stdout", NOW, b"x\n")])
     )

@@ -18,7 +18,7 @@ from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import NAME, PREFIX, Cloud, configure
 from tests.support.events import EventSource
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 from tests.support.requests import Api
 
 NOW = 1_795_000_000
@@ -39,7 +39,7 @@ class Host:
 
     def start(self) -> None:
         """Let the agent claim the job."""
-        self.head = self.aws.jobs.claim(JOB, "agent-1", int(self.now * 1000))
+        self.head = self.aws.jobs.claim(named(JOB), "agent-1", int(self.now * 1000))
 
     def end(self, state: State) -> None:
         """Let the attempt end without output."""
@@ -129,7 +129,7 @@ def test_the_agent_of_the_next_attempt_is_told_at_once(host: Host):
 
 
 def test_an_agent_without_an_inbox_is_no_news(host: Host):
-    host.head = host.aws.jobs.claim(JOB, "agent-9", NOW * 1000)
+    host.head = host.aws.jobs.claim(named(JOB), "agent-9", NOW * 1000)
     assert 200 == read(host.api())[0]
     assert [] == host.read_received()
 

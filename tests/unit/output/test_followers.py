@@ -31,7 +31,7 @@ from joblane.service.output.read import JobOutput
 from tests.support.aws import DESCRIPTOR
 from tests.support.depth import spread
 from tests.support.dynamodb import Dynamo, Tables
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 from tests.support.meter import item_size
 from tests.support.schemas import SCHEMAS
 
@@ -114,7 +114,7 @@ class Service:
         self._outputs = [self._environment() for _ in range(ENVIRONMENTS)]
         self._reader = JobReader(self._jobs, lambda: self.now)
         self._jobs.put_new(make_head(JOB, "acme", submission(), int(NOW * 1000)))
-        self._jobs.claim(JOB, "agent-1", int(NOW * 1000))
+        self._jobs.claim(named(JOB), "agent-1", int(NOW * 1000))
         self._line = random.Random(1).randbytes(line_bytes)
         self.shipped = 0
 

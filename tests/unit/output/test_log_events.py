@@ -24,7 +24,7 @@ from joblane.state.lifecycle import Event, Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, Cloud, configure
 from tests.support.events import EventSource, data_of
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 from tests.support.requests import Api
 
 NOW = int(time.time() * 1000) - 60_000
@@ -82,7 +82,7 @@ class Running:
 
     def start(self) -> None:
         """Be claimed."""
-        self.head = self._aws.jobs.claim(JOB, "agent-1", NOW)
+        self.head = self._aws.jobs.claim(named(JOB), "agent-1", NOW)
 
     def write(self, *lines: tuple[int, Stream, bytes]) -> None:
         """Write records."""

@@ -26,7 +26,7 @@ from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import Cloud, configure, output_store
 from tests.support.events import EventSource, data_of
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 from tests.support.requests import Api
 
 NOW = int(time.time() * 1000) - 60_000
@@ -132,7 +132,7 @@ def store_job(aws: Cloud, head: Head) -> None:
     aws.jobs.put_new(make_head(JOB, "acme", submission(), NOW))
     steps = iter(head.timeline[1:])
     for _ in steps:
-        claimed = aws.jobs.claim(JOB, "agent-1", NOW)
+        claimed = aws.jobs.claim(named(JOB), "agent-1", NOW)
         if (step := next(steps, None)) is not None:
             aws.jobs.settle(claimed, step, AttemptFacts(Outcome.FAILED, exit_code=1))
 

@@ -27,7 +27,7 @@ from joblane.service.queue.count import Counting
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import NAME, PREFIX, Cloud, configure
-from tests.support.jobs import submission
+from tests.support.jobs import named, submission
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
@@ -273,7 +273,7 @@ def test_what_the_stream_says_of_real_writes_is_what_was_done(aws: Cloud):
     job = head("01KPX0000000000000000000AA")
     aws.jobs.put_new(job)
     before = aws.jobs.get(job.job_id)
-    claimed = aws.jobs.claim(job.job_id, "agent-1", NOW_MS)
+    claimed = aws.jobs.claim(named(job.job_id), "agent-1", NOW_MS)
     step = Step(State.COMPLETED, NOW_MS + 100, 1, "exit code 0", "agent-1", 0)
     after = aws.jobs.settle(claimed, step, AttemptFacts(Outcome.SUCCEEDED, output_bytes=7))
     assert before is not None

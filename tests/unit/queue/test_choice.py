@@ -227,15 +227,17 @@ from joblane.contract.principal import Principal
 from joblane.job.spec import Submission
 from joblane.queue.routing import QueueFilter
 from joblane.service.queue.router import QueueRouter
+from joblane.service.queue.rules import QueueRules
 
 class Log:
     pass
 
 by = Principal("machine", "ci", "ci", "acme", "admin", frozenset())
 spec = Submission(command=("true",))
+rules = QueueRules({"default": (), "bulk": (), "theirs": ("other",)}, {}, {}, ())
 loaded = []
 for filters in ((), (QueueFilter("theirs", 1, "true"),), (QueueFilter("bulk", 1, "true"),)):
-    QueueRouter({"default": (), "bulk": (), "theirs": ("other",)}, "default", filters, Log()).route(
+    QueueRouter(rules, "default", filters, Log()).route(
         by, spec, 0
     )
     loaded.append("cel_expr_python" in sys.modules)

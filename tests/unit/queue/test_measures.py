@@ -63,11 +63,10 @@ def record(before: State | None, after: State, *steps: tuple[str, int]) -> dict[
 
     def image(state: State, count: int) -> dict[str, Any]:
         timeline = [{"S": json.dumps([name, at, 1, "x"])} for name, at in steps[:count]]
-        spec = json.dumps({"queue": "default"})
         return {
             "tenant": {"S": "acme"},
             "state": {"S": state.value},
-            "spec": {"S": spec},
+            "lane": {"S": "default/default"},
             "timeline": {"L": timeline},
         }
 

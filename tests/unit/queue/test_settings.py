@@ -26,6 +26,7 @@ from joblane.state.lease import LEASE_S
 from tests.support.agents import settings as agent_settings
 from tests.support.aws import NAME, Cloud, configure
 from tests.support.fleet import beat_ago
+from tests.support.jobs import named
 from tests.support.meter import Meter
 from tests.support.requests import Api
 
@@ -209,7 +210,7 @@ def test_requeue_shares_out_anew_only_where_agents_have_come_or_gone(
         return done["Shared"], (meter.calls - before)["dynamodb.UpdateItem"]
 
     beat_ago(aws, "a")
-    assert (1, 2) == run()  # limits of tenants, and what agents can give
+    assert (1, 3) == run()  # limits of tenants, what agents can give, and when passes began
     assert (0, 0) == run()  # no queue has a limit
     put(api_of(aws), {"run_jobs": True, "threads": None, "cluster_threads": 6}, '"0"')
     assert (0, 0) == run()
@@ -282,7 +283,7 @@ def test_a_job_that_waits_in_a_paused_queue_says_so(aws: Cloud, store: SettingsS
 def test_a_job_that_does_not_wait_costs_no_read_of_settings(aws: Cloud, meter: Meter):
     jobs = Api(build_submission(configure(SubmissionSettings), meter.clients_of(aws), time.time))
     job_id = jobs("POST", "/v1/jobs", {"command": ["true"]})[1]["id"]
-    aws.jobs.claim(job_id, "agent-1", int(time.time() * 1000))
+    aws.jobs.claim(named(job_id), "agent-1", int(time.time() * 1000))
     meter.reset()
     jobs("GET", f"/v1/jobs/{job_id}")
     assert "dynamodb.BatchGetItem" not in meter.calls

@@ -104,7 +104,7 @@ def test_requeue_shares_limits_out_anew_where_agents_have_come_or_gone(aws: Clou
 
     beat_ago(aws, "a")
     beat_ago(aws, "dead", age_s=LEASE_S + 1)
-    assert (1, 2) == run()  # and what agents can give
+    assert (1, 3) == run()  # and what agents can give, and when passes began
     assert (0, 0) == run()
     assert 5 == allowed(store, "a")
     beat_ago(aws, "b")

@@ -1,5 +1,6 @@
 """The preflight of `scripts/cdk deploy`: what it refuses, what it says, and what it lets pass."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,11 @@ from botocore.stub import Stubber
 
 from infra.config import load_config
 from joblane.config import Config
+from joblane.formats.ids import nth_id
+from joblane.job.head import make_head
+from joblane.state.lifecycle import State
 from scripts.deploying import deploy, destroy
+from scripts.deploying import stranded as stranded_jobs
 from scripts.deploying.errors import DeployError
 from scripts.deploying.expected import list_expected
 from scripts.deploying.facts import Account
@@ -28,6 +33,9 @@ from scripts.deploying.preflight import (
     line_of,
 )
 from scripts.deploying.session import identity, new_session
+from scripts.deploying.stranded import Kind, Stranded, count_stranded, find_leaving
+from tests.support.aws import NAME, Cloud
+from tests.support.jobs import JOB, submission
 
 ROOT = Path(__file__).resolve().parents[3]
 ACCOUNT, REGION = "111122223333", "eu-west-1"
@@ -385,3 +393,104 @@ def test_facts_of_an_upgrade_are_read(declared: Declared):
     assert Concurrency(217, 213, 4) == facts.concurrency
     assert frozenset({"joblane-alternate"}) == facts.taken["AWS::SQS::Queue"]
     assert [] == refused(declared, facts)
+
+
+WAITS = "they wait for capacity of it, and its next test fails them: cancel them, or keep it"
+LOST = "nobody can see or stop them any more: cancel them before that"
+STAYS = (
+    "no agent gets them any more: keep it with retired = true, and moves_to, until it is empty "
+    "(docs/how-to/remove-or-rename-a-queue.md)"
+)
+
+
+@pytest.mark.parametrize(
+    ("stranded", "texts"),
+    [
+        (Stranded(), []),
+        (Stranded({("queues", "old"): 0}), []),
+        (
+            Stranded({("queues", "old"): 1, ("fleets", "gpu"): 12}),
+            [
+                f"joblane.toml: queues.old is gone, and 1 open job names it: {STAYS}",
+                f"joblane.toml: fleets.gpu is gone, and 12 open jobs name it: {WAITS}",
+            ],
+        ),
+        (
+            Stranded({("tenants", "acme"): 0}, all=False),
+            [
+                f"joblane.toml: tenants.acme is gone, and at least 0 open jobs name it: {LOST}",
+            ],
+        ),
+    ],
+)
+def test_jobs_of_what_goes_are_said_and_refuse_nothing(
+    declared: Declared, stranded: Stranded, texts: list[str]
+):
+    facts = replace(READY, stranded=stranded)
+    assert [] == refused(declared, facts)
+    assert texts == said(declared, facts)
+
+
+def lanes_of(queue: str) -> set[tuple[str, str]]:
+    lanes = ("high", "default", "low")
+    return {("AWS::SQS::Queue", f"joblane-lane-{queue}_{lane}") for lane in lanes}
+
+
+def test_what_the_stacks_have_and_joblane_toml_lacks_goes(declared: Declared):
+    owned = {
+        *lanes_of("default"),
+        *lanes_of("old-one"),
+        ("AWS::SQS::Queue", "joblane-alternate"),
+        ("AWS::SQS::Queue", "joblane-inbox-old_high"),
+        ("AWS::Cognito::UserPoolGroup", "main:operator"),
+        ("AWS::Cognito::UserPoolGroup", "acme:operator"),
+        ("AWS::Cognito::UserPoolGroup", "platform"),
+    }
+    stacks = ["joblane-data", "joblane-fleet-main", "joblane-fleet-gpu", "other-fleet-x"]
+    leaving = [("queues", "old-one"), ("tenants", "acme"), ("fleets", "gpu")]
+    assert leaving == find_leaving(declared.config, owned, stacks)
+    assert [] == find_leaving(declared.config, lanes_of("default"), ["joblane-fleet-main"])
+
+
+def client_of(aws: Cloud) -> Callable[[str], Any]:
+    clients: Any = aws.clients
+    make: Callable[[str], Any] = clients.make
+    return make
+
+
+def test_open_jobs_are_counted_by_what_they_name(aws: Cloud, declared: Declared):
+    config = declared.config.model_copy(
+        update={"name": NAME, "tenants": {"acme": declared.config.tenants["main"]}}
+    )
+    now_ms = 1_800_000_000_000
+    gpu = {"requires": ["capacity:gpu"]}
+    jobs: list[dict[str, Any]] = [{}, {"queue": "old"}, {"queue": "old", **gpu}, gpu]
+    for number, fields in enumerate(jobs):
+        head = make_head(nth_id(JOB, number), "acme", submission(**fields), now_ms)
+        aws.jobs.put_new(head)
+    ended = make_head(nth_id(JOB, 9), "acme", submission(queue="old"), now_ms)
+    aws.jobs.put_new(replace(ended, state=State.COMPLETED, expires_at=now_ms))
+    aws.jobs.put_new(make_head(nth_id(JOB, 10), "gone", submission(queue="old"), now_ms))
+
+    def count(*leaving: tuple[Kind, str]) -> Stranded:
+        return count_stranded(client_of(aws), config, leaving)
+
+    assert Stranded() == count()
+    old: tuple[Kind, str] = ("queues", "old")
+    assert Stranded({old: 2, ("fleets", "gpu"): 2}) == count(old, ("fleets", "gpu"))
+    assert Stranded({old: 3, ("tenants", "gone"): 1}) == count(old, ("tenants", "gone"))
+
+
+def test_a_count_of_very_many_jobs_says_that_there_may_be_more(
+    aws: Cloud, declared: Declared, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(stranded_jobs, "PAGE", 1)
+    monkeypatch.setattr(stranded_jobs, "MOST", 2)
+    config = declared.config.model_copy(
+        update={"name": NAME, "tenants": {"acme": declared.config.tenants["main"]}}
+    )
+    for number in range(3):
+        head = make_head(nth_id(JOB, number), "acme", submission(queue="old"), 1_800_000_000_000)
+        aws.jobs.put_new(head)
+    old: tuple[Kind, str] = ("queues", "old")
+    assert Stranded({old: 2}, all=False) == count_stranded(client_of(aws), config, [old])

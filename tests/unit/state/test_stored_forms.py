@@ -139,15 +139,20 @@ class Form(NamedTuple):
 ENTRY = waiting_job(head())
 STATE = ConditionState(URL, NOW_MS, Phase.RUNNING, NOW_MS, 2, 0, "503", NOW_MS + 1)
 NOTICE = Notice(
-    notify=SPEC.notify, event=job_event(head(), "completed", State.ACTIVE, "joblane", None)
+    notify=SPEC.notify,
+    events=(job_event(head(), "completed", State.ACTIVE, 7, "joblane", None),),
 )
 LIMITED = DESCRIPTOR.model_copy(
     update={"limits": Limits(tenants={"acme": LimitOverrides(jobs_running=3)})}
 )
 
 FORMS = [
-    Form("submission", SPEC, lambda it: read_spec(later(encode_spec(it)))),
-    Form("submission of a group", BROADCAST, lambda it: read_spec(later(encode_spec(it)))),
+    Form("submission", SPEC, lambda it: read_spec(later(encode_spec(it)), "default/default")),
+    Form(
+        "submission of a group",
+        BROADCAST,
+        lambda it: read_spec(later(encode_spec(it)), "default/default"),
+    ),
     Form("row of a job", head(), row_again),
     Form(
         "row of a job in S3",
@@ -156,7 +161,9 @@ FORMS = [
     ),
     Form(
         "message",
-        Message(job_id=JOB, tenant="acme", memory_mb=64, caller_trace=TRACE, queue="default"),
+        Message(
+            job_id=JOB, tenant="acme", memory_mb=64, caller_trace=TRACE, lane="default/default"
+        ),
         lambda it: Message.decode(later(it.encode())),
     ),
     Form(

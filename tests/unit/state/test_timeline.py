@@ -13,7 +13,7 @@ from joblane.state.lifecycle import CLAIMABLE, ENDED, TABLE, Event, State
 from joblane.state.timeline import TIMELINE_LINES as MOST
 from joblane.state.timeline import Step, first_start, fold
 from tests.support.aws import Cloud
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 
 ENDS = [
     state
@@ -116,5 +116,5 @@ def test_a_job_that_is_replayed_for_ever_has_a_short_timeline(aws: Cloud):
             head = aws.jobs.move(head, event, step)
             assert head == aws.jobs.get(JOB)
     assert len(head.timeline) <= MOST
-    claimed = aws.jobs.claim(JOB, "agent-1", 200)
+    claimed = aws.jobs.claim(named(JOB), "agent-1", 200)
     assert epoch_end(claimed, 1) is None

@@ -33,11 +33,11 @@ from tests.support.aws import DESCRIPTOR, NAME, Cloud, configure
 from tests.support.depth import budget
 from tests.support.dynamodb import Dynamo, Tables
 from tests.support.fleet import beat, heartbeat, inbox
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 from tests.support.memory import Memory
 from tests.support.meter import Meter, item_size
 from tests.support.network import Faults
-from tests.support.requests import Api
+from tests.support.requests import REQUEST_ID, Api
 from tests.support.sqs import Queues, Sqs
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ def _api(meter: Meter, metered: Clients) -> Api:
 def run_one(jobs: JobStore, queue: LaneQueue, agent: str) -> Head:
     """An agent's calls for one job: receive, claim, settle, delete."""
     (received,) = queue.receive(10, 0)
-    head = jobs.claim(Message.decode(received.body).job_id, agent, NOW_MS + 250)
+    head = jobs.claim(named(Message.decode(received.body).job_id), agent, NOW_MS + 250)
     usage = '{"cpu_s":0.001,"wall_s":0.012,"peak_mb":1.5,"io_read":4096,"io_write":0}'
     facts = AttemptFacts(
         Outcome.SUCCEEDED, exit_code=0, usage_json=usage, expires_at=NOW_MS // 1000 + 604_800
@@ -136,10 +136,10 @@ def test_the_longest_submission_that_stays_in_the_row_costs_no_more(
     """A longer one is shared by the members: a read more for each of them."""
     name = instance(1)
     fields = f'"target":"{target}","reply_timeout_s":86400.0'
-    empty = len(f'{{"command":["true",""],"queue":"default",{fields}}}')
+    empty = len(f'{{"command":["true",""],{fields}}}' + "lanedefault/default")
     if target == "_all":
         empty += len(',"retry":{"max_attempts":1}')
-    most = INLINE_SPEC_BYTES - TARGET_BYTES - empty
+    most = INLINE_SPEC_BYTES - TARGET_BYTES - empty - len("request") - len(REQUEST_ID)
     jobs = JobStore(metered.make("dynamodb"), DESCRIPTOR.jobs_table)
     rooms = []
     for words, reads in [(["true", "x" * most], 0), (["true", "x" * (most + 1)], 1)]:

@@ -12,6 +12,7 @@ from joblane.group.record import MemberOf
 from joblane.state.lifecycle import State
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
 from tests.support.fleet import beat, every_message
+from tests.support.jobs import named
 from tests.support.requests import Api
 from tests.support.types import store_type
 
@@ -202,7 +203,7 @@ def test_members_of_a_long_submission_share_it(aws: Cloud, api: Api):
         _, job = api("POST", "/v1/jobs", body)
         parent = aws.job(job["id"])
         assert parent.group is not None
-        claimed = aws.jobs.claim(parent.group.id_of(1), "web-2", NOW_MS + 1)
+        claimed = aws.jobs.claim(named(parent.group.id_of(1)), "web-2", NOW_MS + 1)
         assert (job["id"], parent.payload, 7) == (
             claimed.spec_of,
             claimed.payload,

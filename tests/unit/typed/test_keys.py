@@ -17,6 +17,7 @@ from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import KEYS_TABLE, Cloud, configure
 from tests.support.inline_calls import Inline
+from tests.support.jobs import named
 from tests.support.requests import Api
 from tests.support.types import PARAMS, store_type
 
@@ -138,7 +139,7 @@ def test_a_replayed_job_whose_key_was_forgotten_has_that_of_its_version(aws: Clo
 def dies(aws: Cloud, job_id: str) -> None:
     """A job is dead, and sequel has freed its slot."""
     keys, now_ms = keys_of(aws), int(NOW * 1000) + 500
-    head = aws.jobs.claim(job_id, "agent-1", now_ms)
+    head = aws.jobs.claim(named(job_id), "agent-1", now_ms)
     step = Step(State.DEAD, now_ms, 1, "exit code 1")
     aws.jobs.settle(head, step, AttemptFacts(Outcome.FAILED, expires_at=int(NOW) + 9_999))
     seen = keys.get("acme", NAME, 1)

@@ -32,7 +32,7 @@ from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud, configure
 from tests.support.fleet import FLEET
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 from tests.support.meter import Meter
 from tests.support.recovery import World
 from tests.support.requests import Api
@@ -247,7 +247,7 @@ def test_a_blocked_job_shows_its_condition_and_the_next_test(aws: Cloud):
 
 def test_a_running_job_shows_what_it_reported(aws: Cloud, api: Api):
     job_id = submit(api)
-    head = aws.jobs.claim(job_id, "web-1", now_ms())
+    head = aws.jobs.claim(named(job_id), "web-1", now_ms())
     said = AttemptProgress(job_id, head.epoch, Progress(40, "half", now_ms()))
     aws.agents.beat(agent("web-1", job_id, progress=(said,)))
     (reason,) = why(aws, job_id)["reasons"]
@@ -262,7 +262,7 @@ def test_a_running_job_shows_what_it_reported(aws: Cloud, api: Api):
 
 def test_a_job_between_two_attempts_and_one_that_has_ended(aws: Cloud, api: Api):
     job_id = submit(api)
-    head = aws.jobs.claim(job_id, "web-1", now_ms())
+    head = aws.jobs.claim(named(job_id), "web-1", now_ms())
     later = now_ms() + 30_000
     step = Step(State.RETRY, now_ms(), 1, "exit code 3 (attempt 1 of 3)", "web-1")
     aws.jobs.settle(head, step, AttemptFacts(Outcome.FAILED, 3, next_at_ms=later))
@@ -284,7 +284,7 @@ def test_a_group_counts_its_open_members(aws: Cloud):
     aws.jobs.put_new(head)
     for index in range(3):
         store.put_member(member_job(head, index, f"web-{index}", now_ms(), inline=True))
-    aws.jobs.claim(group.id_of(1), "web-1", now_ms())
+    aws.jobs.claim(named(group.id_of(1)), "web-1", now_ms())
     (reason,) = why(aws, JOB)["reasons"]
     assert ["2 pending", "1 active"] == reason["facts"]["open_states"]
     assert (3, 3, group.id_of(0)) == (
@@ -388,8 +388,8 @@ def test_other_states_cost_two_reads_beside_the_job(aws: Cloud, api: Api, meter:
     again = submit(api)
     step = Step(State.RETRY, now_ms(), 1, "exit code 3", "web-1")
     facts = AttemptFacts(Outcome.FAILED, 3, next_at_ms=now_ms() + 60_000)
-    aws.jobs.settle(aws.jobs.claim(again, "web-1", now_ms()), step, facts)
-    aws.jobs.claim(holder, "web-1", now_ms())
+    aws.jobs.settle(aws.jobs.claim(named(again), "web-1", now_ms()), step, facts)
+    aws.jobs.claim(named(holder), "web-1", now_ms())
     for job_id, calls in (
         (again, {"dynamodb.GetItem": 1, "dynamodb.BatchGetItem": 1}),
         (holder, {"dynamodb.GetItem": 2}),

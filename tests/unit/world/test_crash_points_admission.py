@@ -23,6 +23,7 @@ from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, configure
 from tests.support.crash_points import Killed, Process
+from tests.support.jobs import named
 from tests.support.keyed import LANE, NOW, NOW_MS, Deployed
 from tests.support.keys import body, put_keyed, stored
 from tests.support.requests import Api
@@ -113,7 +114,7 @@ def due_and_taken(**concurrency: object) -> Callable[[Deployed], object]:
 
 def end(at: Deployed, job_id: str, state: State) -> None:
     """An agent runs a job, which ends in `state`; its message is deleted."""
-    head = at.aws.jobs.claim(job_id, "agent-1", NOW_MS)
+    head = at.aws.jobs.claim(named(job_id), "agent-1", NOW_MS)
     step = Step(state, NOW_MS + 1, head.attempt, "as the test wants")
     at.aws.jobs.settle(head, step, AttemptFacts(Outcome.FAILED, expires_at=int(NOW) + 9_999))
     at.aws.clients.make("sqs").purge_queue(QueueUrl=LANE)
@@ -190,7 +191,7 @@ def run_agents(at: Deployed) -> None:
         for message in received:
             head = at.aws.jobs.get(Message.decode(message["Body"]).job_id)
             if head is not None and head.state is State.PENDING:
-                claimed.append(at.aws.jobs.claim(head.job_id, "agent-1", NOW_MS + 200_000))
+                claimed.append(at.aws.jobs.claim(named(head.job_id), "agent-1", NOW_MS + 200_000))
             sqs.delete_message(QueueUrl=LANE, ReceiptHandle=message["ReceiptHandle"])
     assert sum(head.key is not None for head in claimed) <= 1, claimed
     for head in claimed:

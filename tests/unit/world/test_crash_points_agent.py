@@ -29,7 +29,6 @@ from joblane.aws.queue.lanes import LaneQueue
 from joblane.deployment.names import file_key, manifest_key, output_key
 from joblane.files.models import Manifest
 from joblane.job.head import Head, make_head
-from joblane.job.message import Message
 from joblane.job.output import Cursor
 from joblane.service.output.pages import SETTLE_MS, log_page
 from joblane.state.lease import LEASE_S, Heartbeat
@@ -38,7 +37,7 @@ from tests.support.agents import DirectStore, Parts
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.crash_points import NEVER, Call, Killed, Process
 from tests.support.depth import DEEP
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 from tests.support.memory import Memory
 
 
@@ -132,7 +131,7 @@ def submit(aws: Cloud, spec: dict[str, Any]) -> None:
     """Submit the job, and let agent-1 be alive."""
     now_ms = int(time.time() * 1000)
     lane = LaneQueue(aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default"))
-    lane.send(Message(job_id=JOB, tenant="acme"))
+    lane.send(named(JOB))
     s3 = aws.clients.make("s3")
     payloads = PayloadStore(lambda: s3, DESCRIPTOR.bucket)
     for data in (b"data", b"standard input"):

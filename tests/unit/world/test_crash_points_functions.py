@@ -22,14 +22,14 @@ from joblane.aws.job.payload_store import PayloadStore
 from joblane.deployment.names import inbox_name
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head, make_head
-from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts, plan
+from joblane.service.job.wake_up import wake_up_message
 from joblane.state.lifecycle import Event, Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, NAME, Cloud, configure
 from tests.support.crash_points import Killed, Process
 from tests.support.inline_calls import Inline
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 from tests.support.memory import Memory
 from tests.support.requests import Api
 
@@ -91,7 +91,7 @@ def pending(aws: Cloud, job_id: str = JOB, **spec: object) -> Head:
 def send(aws: Cloud, job_id: str) -> None:
     """Send a job's message."""
     url = DESCRIPTOR.lane_url("default", "default")
-    body = Message(job_id=job_id, tenant="acme").encode()
+    body = named(job_id).encode()
     aws.clients.make("sqs").send_message(QueueUrl=url, MessageBody=body)
 
 
@@ -99,7 +99,7 @@ def active(aws: Cloud, job_id: str = JOB, **spec: object) -> Head:
     """A job that an agent runs; the agent has its message in flight."""
     pending(aws, job_id, **spec)
     aws.clients.make("sqs").create_queue(QueueName=inbox_name(NAME, "agent-1"))
-    return aws.jobs.claim(job_id, "agent-1", NOW_MS - 50_000)
+    return aws.jobs.claim(named(job_id), "agent-1", NOW_MS - 50_000)
 
 
 def over(state: State) -> Callable[[Cloud], None]:
@@ -132,6 +132,14 @@ def running(**fields: object) -> Callable[[Cloud], Head]:
     return lambda aws: active(aws, JOB, **fields)
 
 
+def retrying(aws: Cloud) -> None:
+    """A job between two attempts, whose agent hides its message until then."""
+    head = active(aws)
+    step = Step(State.RETRY, NOW_MS - 40_000, 1, "exit code 1")
+    facts = AttemptFacts(Outcome.FAILED, next_at_ms=NOW_MS + 500_000)
+    aws.jobs.settle(head, step, facts)
+
+
 @dataclass(frozen=True)
 class Case:
     """A function at work: how the jobs stand before, what is asked, and how they end up."""
@@ -151,6 +159,8 @@ def huge(aws: Cloud) -> None:
 
 HUGE: dict[str, Any] = {"command": ["a", *["x" * 100_000] * 3]}
 FIRST = JOB[:-1] + "3"
+TO_HIGH = (f"/v1/jobs/{JOB}", {"priority": "high"})
+MANY_LABELS = {f"label-{n}": "x" * 40 for n in range(15)}
 CASES = {
     "submit": Case(nothing, post("/v1/jobs", {"command": ["a"]}), {"pending"}),
     "submit large": Case(nothing, post("/v1/jobs", {"command": ["a" * 999]}), {"pending"}),
@@ -182,6 +192,18 @@ CASES = {
         nothing, post("/v1/jobs/batch", {"jobs": [{"command": ["a"]}, HUGE]}), {"pending"}
     ),
     "delete what lies in S3": Case(huge, post(f"/v1/jobs/{JOB}", method="DELETE"), {"pending"}),
+    "edit": Case(pending, post(f"/v1/jobs/{JOB}", {"priority": "high"}, "PATCH"), {"pending"}),
+    "edit between two attempts": Case(retrying, post(*TO_HIGH, "PATCH"), {"retry"}),
+    "edit so that it leaves its row": Case(
+        pending, post(f"/v1/jobs/{JOB}", {"labels": MANY_LABELS}, "PATCH"), {"pending"}
+    ),
+    "edit what lies beside its row": Case(
+        spec(command=["a" * 999]), post(*TO_HIGH, "PATCH"), {"pending"}
+    ),
+    "edit what lies in S3": Case(huge, post(*TO_HIGH, "PATCH"), {"pending"}),
+    "edit for soon": Case(
+        spec(run_at=rfc3339(NOW_MS + 5_000)), post(*TO_HIGH, "PATCH"), {"pending"}
+    ),
     "cancel a waiting job": Case(pending, post(f"/v1/jobs/{JOB}/cancel"), {"cancelled"}),
     "cancel a running job": Case(active, post(f"/v1/jobs/{JOB}/cancel"), {"active"}),
     "retry": Case(over(State.FAILED), post(f"/v1/jobs/{FIRST}/retry"), {"failed", "pending"}),
@@ -197,10 +219,14 @@ CASES = {
     "expire": Case(spec(deadline=rfc3339(NOW_MS)), tick, {"expired"}),
     "tell of a deadline": Case(running(deadline=rfc3339(NOW_MS)), tick, {"active"}),
     "dead-letter a message": Case(
-        pending, letter(Message(job_id=JOB, tenant="acme").encode()), {"dead"}
+        pending,
+        letter(named(JOB).encode()),
+        {"dead"},
     ),
     "dead-letter a copy of a running job's message": Case(
-        active, letter(Message(job_id=JOB, tenant="acme").encode()), {"active"}
+        active,
+        letter(named(JOB).encode()),
+        {"active"},
     ),
     "keep what is not ours": Case(pending, letter("junk"), {"pending"}),
 }
@@ -228,7 +254,7 @@ class Deployment:
 
 def in_reach(head: Head, sent: list[str]) -> bool:
     """Whether something will move the job on: its end, a message, a due row, or its agent."""
-    message = Message(job_id=head.job_id, tenant=head.tenant).encode()
+    message = wake_up_message(head).encode()
     return (
         head.ended
         or head.state is State.ACTIVE
@@ -268,8 +294,8 @@ def kill_at(point: int, case: Case, deployment: Deployment) -> bool:
     for head in found:
         states = [step.state for step in head.timeline]
         assert len(states) <= 4, f"a transition was made twice, after call {point}: {states}"
-        if head.state is State.PENDING:
-            body = Message(job_id=head.job_id, tenant="acme").encode()
+        if head.state in {State.PENDING, State.RETRY}:
+            body = wake_up_message(head).encode()
             assert body in sent, f"no message after call {point}"
             assert head.wake_at_ms is None, f"due for ever after call {point}"
     check_told(found, sent)

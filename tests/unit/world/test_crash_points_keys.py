@@ -15,6 +15,7 @@ from joblane.key.policy import KeyLimits
 from joblane.key.segments import KeyName
 from joblane.state.lifecycle import State
 from tests.support.crash_points import Killed, Process
+from tests.support.jobs import named
 from tests.support.keyed import NOW_MS, Deployed
 from tests.support.keys import KEY, job, put_keyed, stored
 from tests.unit.key.test_clear import clear
@@ -142,7 +143,7 @@ def test_a_record_that_comes_again_and_again_sends_a_message_once_too_often_at_m
     records = at.stream.take()
     at.sequel.handle(records)
     assert {"B", "C"} == {*at.active()}
-    at.aws.jobs.claim(job("B"), "agent-1", NOW_MS)
+    at.aws.jobs.claim(named(job("B")), "agent-1", NOW_MS)
     before = list(at.memory.queues.bodies())
     at.sequel.handle(records)
     again = list(at.memory.queues.bodies())[len(before) :]

@@ -30,7 +30,7 @@ from tests.support.aws import DESCRIPTOR, Cloud, configure
 from tests.support.crash_points import Killed
 from tests.support.depth import spread
 from tests.support.fleet import beat, inbox
-from tests.support.jobs import check_index
+from tests.support.jobs import check_index, named
 from tests.support.requests import Api
 from tests.unit.world.test_crash_points_functions import (
     HUGE,
@@ -97,11 +97,11 @@ def half_run(aws: Cloud) -> None:
     (parent,), _ = aws.jobs.page("acme", limit=9, before=None)
     assert parent.group is not None
     members = aws.jobs.heads([parent.group.id_of(index) for index in range(3)])
-    aws.jobs.claim(members[0].job_id, "web-0", NOW_MS - 50_000)
-    done = aws.jobs.claim(members[1].job_id, "web-1", NOW_MS - 50_000)
+    aws.jobs.claim(named(members[0].job_id), "web-0", NOW_MS - 50_000)
+    done = aws.jobs.claim(named(members[1].job_id), "web-1", NOW_MS - 50_000)
     step = Step(State.COMPLETED, NOW_MS - 40_000, 1, "exit code 0")
     aws.jobs.settle(done, step, AttemptFacts(Outcome.SUCCEEDED, expires_at=int(NOW) + 9_999))
-    aws.jobs.claim(members[2].job_id, "web-2", NOW_MS - 50_000)
+    aws.jobs.claim(named(members[2].job_id), "web-2", NOW_MS - 50_000)
     aws.agents.end_lease("web-2")
 
 

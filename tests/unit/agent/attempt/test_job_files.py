@@ -20,7 +20,7 @@ from joblane.job.head import Head
 from joblane.state.lifecycle import State
 from tests.support.attempts import begin, finish, output, run, stop_running
 from tests.support.aws import DESCRIPTOR, Cloud
-from tests.support.jobs import JOB
+from tests.support.jobs import JOB, named
 
 
 def upload(aws: Cloud, data: bytes, tenant: str = "acme") -> str:
@@ -264,7 +264,7 @@ def test_attempts_of_a_job_leave_no_more_together_than_the_tenant_may(
     parts.limits = Limits(default=TenantLimits(output_files_mb_per_job=1))
     asyncio.run(parts.attempt(begun.head, begun.delivery).run())
     assert (State.RETRY, 700 * 1024) == (aws.job(JOB).state, aws.job(JOB).output_file_bytes)
-    again = aws.jobs.claim(JOB, "agent-1", 2_000_000_000_000)
+    again = aws.jobs.claim(named(JOB), "agent-1", 2_000_000_000_000)
     asyncio.run(parts.attempt(again, begun.delivery).run())
     head = aws.job(JOB)
     assert "1 MB of output files, 1 MB of earlier attempts; output_files_mb_per_job allows 1" in (

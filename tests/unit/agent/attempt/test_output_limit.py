@@ -19,7 +19,6 @@ from ec2_agent.shim.log import CAP_BYTES, MAX_RECORD, Reader, Writer
 from joblane.aws.queue.lanes import LaneQueue, Received
 from joblane.deployment.limits import LimitOverrides, Limits
 from joblane.job.head import Head, make_head
-from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts, apply, plan
 from joblane.job.output import Cursor
 from joblane.service.output.pages import log_page
@@ -28,7 +27,7 @@ from joblane.state.retention import Retention
 from joblane.state.timeline import Step
 from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR, Cloud
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 
 DELIVERY = Delivery("q", "lane", "dead", Received("{}", "r", 1, 2), 3.0)
 
@@ -63,15 +62,15 @@ def end_attempt(aws: Cloud, head: Head, state: State, output_bytes: int) -> Head
 
 def test_what_attempts_stored_adds_up_in_the_write_that_ends_each(aws: Cloud):
     aws.jobs.put_new(make_head(JOB, "acme", submission(), 1000))
-    head = aws.jobs.claim(JOB, "agent-1", 1000)
+    head = aws.jobs.claim(named(JOB), "agent-1", 1000)
     assert 0 == head.output_bytes
     end_attempt(aws, head, State.RETRY, 30)
-    head = aws.jobs.claim(JOB, "agent-1", 3000)
+    head = aws.jobs.claim(named(JOB), "agent-1", 3000)
     assert 30 == head.output_bytes
     step = Step(State.BLOCKED, 4000, 1, "exit code 75")
     aws.jobs.block(head, step, "app:x", AttemptFacts(Outcome.BLOCKED, output_bytes=12))
     aws.jobs.unblock(JOB, "app:x", Step(State.PENDING, 5000, 1, "holds again"))
-    head = aws.jobs.claim(JOB, "agent-1", 6000)
+    head = aws.jobs.claim(named(JOB), "agent-1", 6000)
     assert 42 == head.output_bytes
     dead = end_attempt(aws, head, State.DEAD, 0)
     assert 42 == dead.output_bytes == aws.jobs.get(JOB).output_bytes  # type: ignore[union-attr]
@@ -118,7 +117,7 @@ def test_a_job_that_fails_again_and_again_stores_no_more_than_its_tenant_may(
     )
     aws.jobs.put_new(head)
     lane = LaneQueue(aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default"))
-    lane.send(Message(job_id=JOB, tenant="acme"))
+    lane.send(named(JOB))
     parts = Parts(aws.clients, launcher, limits=limits)
     stored = []
     for _ in range(3):

@@ -20,14 +20,13 @@ from ec2_agent.sandbox.launcher import Launcher
 from joblane.aws.queue.lanes import LaneQueue
 from joblane.aws.typed.bundle_downloads import BundleDownloads
 from joblane.job.head import Head, make_head
-from joblane.job.message import Message
 from joblane.state.lifecycle import Outcome, State
 from joblane.target.facts import Facts
 from tests.support.agents import Parts
 from tests.support.attempts import output, wait_for_output
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.bundle import make_bundle, plain_bundle
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 from tests.support.scarcity import disk
 from tests.support.types import store_type, type_store
 
@@ -93,7 +92,7 @@ class Deployment:
         spec = submission(command=(), type="sync-tickets", params=params, **fields)
         head = replace(make_head(JOB, "acme", spec, 1), type_version=version)
         lane = LaneQueue(self.aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default"))
-        lane.send(Message(job_id=JOB, tenant="acme"))
+        lane.send(named(JOB))
         self.aws.jobs.put_new(head)
         parts = Parts(self.aws.clients, self.launcher, bundles=self.cache)
         parts.facts.host(facts)

@@ -7,9 +7,8 @@ from botocore.exceptions import ClientError
 
 from ec2_agent.aws_calls.queues import QueueCalls
 from joblane.aws.queue.lanes import BATCH, LaneQueue
-from joblane.job.message import Message
 from tests.support.aws import DESCRIPTOR, Cloud
-from tests.support.jobs import JOB
+from tests.support.jobs import JOB, named
 
 
 class Counting(LaneQueue):
@@ -30,7 +29,7 @@ class Counting(LaneQueue):
     def receipts(self, number: int) -> list[str]:
         """Send and receive so many messages."""
         found: list[str] = []
-        self.send_batch([(Message(job_id=JOB, tenant="acme"), 0)] * number)
+        self.send_batch([(named(JOB), 0)] * number)
         while len(found) < number:
             found += [received.receipt for received in self.receive(10, 0)]
         return found

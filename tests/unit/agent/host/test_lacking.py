@@ -14,7 +14,7 @@ from joblane.state.lifecycle import State
 from tests.support.agents import Parts
 from tests.support.attempts import begin, lengths
 from tests.support.aws import Cloud
-from tests.support.jobs import JOB
+from tests.support.jobs import JOB, named
 
 LACKING = {"memory_mb": 64, "cpus": 0.5, "cores": "0", "io_bps": 1 << 20, "disk_mb": 16}
 """None of these can be applied by a launcher without cgroups and disks."""
@@ -47,7 +47,7 @@ def test_a_limit_that_this_host_lacks_leaves_the_job_to_another_agent(
 
 def test_the_agent_that_claims_it_next_runs_it(aws: Cloud, launcher: Launcher):
     attempt(aws, launcher, resources={"disk_mb": 16})
-    claimed = aws.jobs.claim(JOB, "agent-2", 2_000_000_000_000)
+    claimed = aws.jobs.claim(named(JOB), "agent-2", 2_000_000_000_000)
     assert (State.ACTIVE, 1) == (claimed.state, claimed.attempt)
 
 

@@ -3,6 +3,7 @@
 import json
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,6 @@ from joblane.aws.job.claims import EARLY_MS
 from joblane.aws.queue.lanes import LaneQueue
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head, make_head
-from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
 from joblane.state.lease import LEASE_S, UNLISTED_MS, Heartbeat
 from joblane.state.lifecycle import Outcome, State
@@ -19,7 +19,7 @@ from joblane.state.timeline import Step
 from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.clock import Clock
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 from tests.support.meter import Meter
 
 NOW = 1_800_000_000.0
@@ -29,7 +29,7 @@ LANE = DESCRIPTOR.lane_url("default", "default")
 def send(aws: Cloud, body: str | None = None) -> None:
     lane = LaneQueue(aws.clients.make("sqs"), LANE)
     if body is None:
-        lane.send(Message(job_id=JOB, tenant="acme"))
+        lane.send(named(JOB))
     else:
         aws.clients.make("sqs").send_message(QueueUrl=LANE, MessageBody=body)
 
@@ -65,6 +65,33 @@ def test_a_message_becomes_a_claimed_job(aws: Cloud):
     head = claim(aws)
     assert head == aws.job(JOB)
     assert (0, 1) == state(aws)
+
+
+@pytest.mark.parametrize("of", [{"edit": 0}, {"edit": 2}, {"lane": "default/high"}])
+@pytest.mark.parametrize("state_of_it", [State.PENDING, State.ACTIVE])
+def test_a_message_of_another_edit_or_lane_starts_nothing(
+    aws: Cloud, of: dict[str, Any], state_of_it: State
+):
+    """Its job has a newer one: of the edit, or in the lane that the edit chose."""
+    current: dict[str, Any] = {"lane": "default/default", "edit": 1}
+    aws.jobs.put_new(replace(make_head(JOB, "acme", submission(), 1_000), edit=1))
+    if state_of_it is State.ACTIVE:  # and its agent is lost: the newer message takes it over
+        aws.jobs.claim(named(JOB, **current), "agent-9", 2_000)
+    send(aws, named(JOB, **{**current, **of}).encode())
+    assert claim(aws) is None
+    assert (state_of_it, (0, 0)) == (aws.job(JOB).state, state(aws))
+    send(aws, named(JOB, **current).encode())
+    assert claim(aws) is not None
+
+
+def test_a_message_that_names_a_lane_of_another_queue_goes_to_the_dead_letters(aws: Cloud):
+    """Who may send to a queue's lanes starts no job of another queue."""
+    aws.jobs.put_new(make_head(JOB, "acme", submission(queue="bulk"), 1_000))
+    send(aws, named(JOB, "bulk/default").encode())
+    assert claim(aws) is None
+    assert (State.PENDING, (0, 0)) == (aws.job(JOB).state, state(aws))
+    dead = LaneQueue(aws.clients.make("sqs"), DESCRIPTOR.dead_letter_url).receive(10, 0)
+    assert [named(JOB, "bulk/default").encode()] == [each.body for each in dead]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +166,7 @@ def test_two_messages_of_a_job_at_the_same_moment_make_one_claim(aws: Cloud):
 def test_a_message_of_an_ended_job_is_deleted(aws: Cloud):
     put(aws)
     send(aws)
-    head = aws.jobs.claim(JOB, "agent-2", 1)
+    head = aws.jobs.claim(named(JOB), "agent-2", 1)
     aws.jobs.settle(
         head, Step(State.COMPLETED, 2, 1, "exit code 0"), AttemptFacts(Outcome.SUCCEEDED)
     )
@@ -149,7 +176,7 @@ def test_a_message_of_an_ended_job_is_deleted(aws: Cloud):
 
 def test_a_second_message_does_not_shorten_a_backoff(aws: Cloud):
     put(aws)
-    head = aws.jobs.claim(JOB, "agent-1", int(NOW * 1000))
+    head = aws.jobs.claim(named(JOB), "agent-1", int(NOW * 1000))
     due = int((NOW + 600) * 1000)
     aws.jobs.settle(
         head, Step(State.RETRY, 2, 1, "exit code 1"), AttemptFacts(Outcome.FAILED, next_at_ms=due)
@@ -167,7 +194,7 @@ def test_a_second_message_does_not_shorten_a_backoff(aws: Cloud):
 def test_a_message_is_kept_whenever_the_refusal_for_a_backoff_is_read(aws: Cloud, late_s: int):
     """The answer to the claim may come after the backoff has ended."""
     put(aws)
-    head = aws.jobs.claim(JOB, "agent-1", int(NOW * 1000))
+    head = aws.jobs.claim(named(JOB), "agent-1", int(NOW * 1000))
     due = int((NOW + 600) * 1000)
     facts = AttemptFacts(Outcome.FAILED, next_at_ms=due)
     head = aws.jobs.settle(head, Step(State.RETRY, 2, 1, "exit code 1"), facts)
@@ -182,7 +209,7 @@ def test_a_message_of_another_agents_job_is_deleted_whatever_its_state(aws: Clou
     assert claim(aws) is None
     assert ((0, 0), State.PENDING) == (state(aws), aws.job(JOB).state)
     beat(aws, "agent-9", NOW - LEASE_S)
-    aws.jobs.claim(JOB, "agent-9", int((NOW - LEASE_S) * 1000))
+    aws.jobs.claim(named(JOB), "agent-9", int((NOW - LEASE_S) * 1000))
     send(aws)
     assert claim(aws) is None  # though its agent is lost
     assert ((0, 0), State.ACTIVE) == (state(aws), aws.job(JOB).state)
@@ -201,7 +228,7 @@ def test_an_agent_knows_itself_whether_it_runs_its_job(aws: Cloud, runs: bool, r
     """Its row lists the job when a heartbeat was written during this very claim."""
     head = make_head(JOB, "acme", submission(), 1_000)
     aws.jobs.put_new(replace(head, assigned="agent-1"))
-    aws.jobs.claim(JOB, "agent-1", int(NOW * 1000))
+    aws.jobs.claim(named(JOB), "agent-1", int(NOW * 1000))
     now = NOW + 100
     beat(aws, "agent-1", now, since=NOW + 50 if restarted else 0, jobs=(JOB,))
     send(aws)
@@ -219,7 +246,7 @@ def lose(aws: Cloud, **fields: object) -> None:
     put(aws, **fields)
     send(aws)
     beat(aws, "agent-dead", NOW)
-    aws.jobs.claim(JOB, "agent-dead", int(NOW * 1000))
+    aws.jobs.claim(named(JOB), "agent-dead", int(NOW * 1000))
 
 
 def test_a_job_of_a_dead_agent_is_taken_over_after_its_lease_and_not_before(aws: Cloud):
@@ -262,7 +289,7 @@ def test_a_job_whose_claims_answer_was_lost_is_taken_over_once_a_heartbeat_leave
 ):
     put(aws)
     send(aws)
-    aws.jobs.claim(JOB, "agent-1", int(NOW * 1000))  # and agent-1 never hears of it
+    aws.jobs.claim(named(JOB), "agent-1", int(NOW * 1000))  # and agent-1 never hears of it
     beat(aws, "agent-1", NOW + UNLISTED_MS / 1000)
     assert claim(aws, "agent-2", NOW + 20) is None  # it may have been about to
     send(aws)

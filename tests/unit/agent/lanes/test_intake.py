@@ -18,7 +18,7 @@ from joblane.aws.queue.lanes import LaneQueue, Received
 from joblane.deployment.names import Lane
 from joblane.job.message import Message
 from tests.support.aws import DESCRIPTOR, Cloud
-from tests.support.jobs import JOB
+from tests.support.jobs import JOB, named
 from tests.support.virtual_time import run
 
 ANSWER_S = 0.1
@@ -142,9 +142,9 @@ def test_jobs_of_a_tenant_at_its_limit_are_polled_for_seldom_and_lower_lanes_go_
     monkeypatch.setattr(intake, "LONG_POLL_S", 0)
     sqs = aws.clients.make("sqs")
     high = LaneQueue(sqs, DESCRIPTOR.lane_url("default", "high"))
-    high.send_batch([(Message(job_id=JOB, tenant="acme"), 0) for _ in range(100)])
+    high.send_batch([(named(JOB), 0) for _ in range(100)])
     lane = LaneQueue(sqs, DESCRIPTOR.lane_url("default", "default"))
-    lane.send(Message(job_id=JOB, tenant="other"))
+    lane.send(Message(job_id=JOB, tenant="other", lane="default/default"))
     desk = Crowd()
 
     async def work() -> None:

@@ -12,7 +12,6 @@ from ec2_agent.outcomes.judge import AttemptResult
 from ec2_agent.outcomes.record import decide
 from joblane.aws.job.jobs import Refused
 from joblane.job.head import Head, make_head
-from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
 from joblane.key.policy import KeyLimits, StalePolicy
 from joblane.state.lease import LEASE_S, UNLISTED_MS, Heartbeat
@@ -20,14 +19,14 @@ from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR
-from tests.support.jobs import submission
+from tests.support.jobs import named, submission
 from tests.support.keyed import LANE, NOW, NOW_MS, Deployed
 from tests.support.keys import KEY, job, put_keyed, stored
 
 
 def send(at: Deployed, letter: str) -> None:
     """Send a job's message."""
-    body = Message(job_id=job(letter), tenant="acme").encode()
+    body = named(job(letter)).encode()
     at.aws.clients.make("sqs").send_message(QueueUrl=LANE, MessageBody=body)
 
 
@@ -45,7 +44,7 @@ def lose(
     put_keyed(at.aws, active="A", queued=queued, limits=limits, **spec)
     row = Heartbeat("agent-1", 0, NOW_MS, 1, 1, ("default",), "full", "1", (job("A"),))
     at.aws.agents.beat(row)
-    head = at.aws.jobs.claim(job("A"), "agent-1", NOW_MS)
+    head = at.aws.jobs.claim(named(job("A")), "agent-1", NOW_MS)
     send(at, "A")
     return head
 

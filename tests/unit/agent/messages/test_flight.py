@@ -14,7 +14,7 @@ from ec2_agent.retry import AWS_RETRY, Backoff
 from joblane.aws.queue.lanes import VISIBILITY_S, LaneQueue, Received
 from joblane.job.message import Message
 from tests.support.aws import DESCRIPTOR, Cloud
-from tests.support.jobs import JOB
+from tests.support.jobs import JOB, named
 
 
 class Sky:
@@ -36,7 +36,7 @@ class Sky:
     def hold(self, number: int = 1) -> list[Delivery]:
         """Receive so many messages."""
         for _ in range(number):
-            self.lane.send(Message(job_id=JOB, tenant="acme"))
+            self.lane.send(named(JOB))
         held: list[Delivery] = []
         while len(held) < number:
             for received in self.lane.receive(10, 0):

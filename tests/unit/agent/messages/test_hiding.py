@@ -66,7 +66,7 @@ class Lane:
         self.receives += 1
         assert self.receives <= MAX_RECEIVES, "SQS moves it to the dead letters"
         assert self.now - self.sent < KEPT_S, "SQS has deleted it"
-        body = Message(job_id=JOB, tenant="acme", memory_mb=768).encode()
+        body = Message(job_id=JOB, tenant="acme", memory_mb=768, lane="default/default").encode()
         return Received(body, f"r{self.receives}", self.receives, int(self.sent * 1000))
 
     async def hide(self, _receipt: str, seconds: int) -> None:

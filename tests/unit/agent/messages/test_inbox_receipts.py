@@ -14,7 +14,7 @@ from joblane.aws.queue.lanes import LaneQueue, Received
 from joblane.deployment.names import inbox_name
 from joblane.job.message import Message
 from tests.support.aws import DESCRIPTOR, NAME, Cloud
-from tests.support.jobs import JOB
+from tests.support.jobs import JOB, named
 
 
 class Host:
@@ -32,7 +32,7 @@ class Host:
 
     def receive(self) -> Received:
         """Submit a job for this agent, and receive its message."""
-        self.inbox.send(Message(job_id=JOB, tenant="acme", queue="default"))
+        self.inbox.send(named(JOB))
         (received,) = self.inbox.receive(1, 0)
         return received
 
@@ -82,7 +82,7 @@ def test_what_is_settled_is_not_shown(host: Host, how: str):
 
 def test_messages_of_lanes_are_left_to_others(host: Host):
     lane = LaneQueue(host.sqs, DESCRIPTOR.lane_url("default", "default"))
-    lane.send(Message(job_id=JOB, tenant="acme"))
+    lane.send(named(JOB))
     (received,) = lane.receive(1, 0)
     host.process().add(Delivery("default", lane.url, DESCRIPTOR.dead_letter_url, received, 1.0))
     assert not host.directory.exists()

@@ -12,7 +12,7 @@ from joblane.aws.fleet.inboxes import KEPT_S
 from joblane.aws.queue.lanes import LaneQueue, Received
 from joblane.job.message import Command, Message
 from tests.support.aws import Cloud
-from tests.support.jobs import JOB
+from tests.support.jobs import JOB, named
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -69,7 +69,7 @@ def test_the_message_of_a_job_is_passed_on_with_its_queue_and_stays(aws: Cloud):
         arrived: asyncio.Queue[Received] = asyncio.Queue()
         inbox = Inbox(sqs, "joblane-inbox-agent-1", time.time)
         queue = await inbox.open()
-        queue.send(Message(job_id=JOB, tenant="acme", queue="bulk", memory_mb=512))
+        queue.send(Message(job_id=JOB, tenant="acme", memory_mb=512, lane="bulk/default"))
         reading = asyncio.create_task(inbox.run(queue, lambda _: None, arrived.put_nowait))
         received = await asyncio.wait_for(arrived.get(), 10)
         reading.cancel()
@@ -77,7 +77,7 @@ def test_the_message_of_a_job_is_passed_on_with_its_queue_and_stays(aws: Cloud):
 
     received, queue = asyncio.run(read())
     assert ("bulk", 512) == (received.job_queue, received.memory_mb)
-    assert Message(job_id=JOB, tenant="acme", queue="bulk") == received.message
+    assert Message(job_id=JOB, tenant="acme", lane="bulk/default") == received.message
     lengths = queue.lengths()
     assert (0, 1) == (lengths.visible, lengths.in_flight)
 
@@ -101,12 +101,12 @@ def test_an_agent_that_ends_waits_for_its_open_poll_which_is_short_by_then(aws: 
         reading = asyncio.create_task(inbox.run(queue, lambda _: None, jobs.append))
         await asyncio.wait_for(opened.get(), 10)
         inbox.drain()
-        queue.send(Message(job_id=JOB, tenant="acme", queue="bulk"))
+        queue.send(Message(job_id=JOB, tenant="acme", lane="bulk/default"))
         await asyncio.wait_for(opened.get(), 10)
         stopping = asyncio.create_task(inbox.stop())
         await asyncio.sleep(0)
         waited = not stopping.done()
-        queue.send(Message(job_id=JOB, tenant="acme", queue="default"))
+        queue.send(named(JOB))
         await asyncio.wait_for(stopping, 10)
         await asyncio.wait_for(reading, 10)
         return [str(job.job_queue) for job in jobs], waited

@@ -19,10 +19,9 @@ from joblane.aws.queue.lanes import Received
 from joblane.formats.ids import nth_id
 from joblane.job.disk import OUTPUT_MB
 from joblane.job.head import make_head
-from joblane.job.message import Message
 from joblane.state.lease import HostDisk
 from tests.support.desk_world import THREADS, World, job_of, soon, virtual_s
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 
 TOTAL_MB = 1000
 
@@ -65,7 +64,8 @@ class FileSystem:
 
 def delivery(number: int, disk_mb: int = OUTPUT_MB, work_mb: int = 0) -> Delivery:
     """A message of a job."""
-    message = Message(job_id=nth_id(JOB, number), tenant="acme", disk_mb=disk_mb, work_mb=work_mb)
+    asked = {"disk_mb": disk_mb, "work_mb": work_mb}
+    message = named(nth_id(JOB, number)).model_copy(update=asked)
     received = Received(message.encode(), f"receipt-{number}", 1, 0)
     return Delivery("default", "lane", "dlq", received, 0.0)
 

@@ -27,7 +27,7 @@ from tests.support.serving import ServingCore
 
 def delivery(queue: str = "default", tenant: str = "acme") -> Delivery:
     """A message of a job of the default size."""
-    body = Message(job_id=JOB, tenant=tenant).encode()
+    body = Message(job_id=JOB, tenant=tenant, lane="default/default").encode()
     return Delivery(queue, "lane", "dlq", Received(body, "r", 1, 0), 0.0)
 
 

@@ -3,6 +3,8 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from ec2_agent.messages.delivery import Delivery, decode_delivery, encode_delivery
 from ec2_agent.messages.flight import HELD_S
 from ec2_agent.serving.desk import RETURN_S
@@ -11,6 +13,7 @@ from ec2_agent.serving.gates import (
     MOST_TARGETED,
 )
 from joblane.aws.fleet.inboxes import KEPT_S
+from joblane.aws.queue.lanes import read_body
 from joblane.formats.ids import nth_id
 from joblane.job.message import Message
 from joblane.state.lifecycle import State
@@ -116,7 +119,9 @@ def test_a_tenant_that_sends_many_keeps_a_place_for_others(world: World):
         agent.command("cordon")
         received = world.send()
         for n in range(1, MOST_TARGETED + 1):
-            body = Message(job_id=nth_id(JOB, 100 + n), tenant="acme", queue="default").encode()
+            body = Message(
+                job_id=nth_id(JOB, 100 + n), tenant="acme", lane="default/default"
+            ).encode()
             agent.job(replace(received, body=body, receipt=f"r{n}"))
         agent.job(received)
         assert MOST_TARGETED == len(agent.desk.room)
@@ -141,6 +146,43 @@ def test_a_message_that_is_delivered_again_replaces_the_earlier_receipt(world: W
     world.run(story())
 
 
+@pytest.mark.parametrize("younger_comes", ["first", "second"])
+def test_of_two_messages_of_a_job_the_younger_one_waits_and_the_other_is_deleted(
+    world: World, younger_comes: str
+):
+    """Requeue renews messages of inboxes, which agents may not send to."""
+
+    async def story() -> None:
+        agent = world.agent
+        agent.command("cordon")
+        older = world.send()
+        younger = replace(older, receipt="younger", sent_ms=older.sent_ms + 1)
+        two = (younger, older) if younger_comes == "first" else (older, younger)
+        for received in two:
+            agent.job(received)
+        await agent.desk.tasks.done()
+        assert 1 == len(agent.desk.room)
+        assert ["younger"] == list(agent.flight._held)
+
+    world.run(story())
+    assert (0, 0) == world.in_inbox
+
+
+def test_both_messages_of_a_job_that_was_edited_wait_for_their_turn(world: World):
+    """The outdated one is deleted by its claim, whichever comes first."""
+
+    async def story() -> None:
+        agent = world.agent
+        agent.command("cordon")
+        received = world.send()
+        edited = read_body(received.body).model_copy(update={"edit": 1}).encode()
+        agent.job(received)
+        agent.job(replace(received, body=edited, receipt="edited"))
+        assert 2 == len(agent.desk.room)
+
+    world.run(story())
+
+
 def test_what_waits_is_kept_invisible(world: World):
     async def story() -> None:
         agent = world.agent
@@ -157,7 +199,7 @@ def test_what_waits_is_kept_invisible(world: World):
 def test_a_job_of_a_queue_that_is_not_served_here_is_dropped(world: World):
     async def story() -> None:
         received = world.send()
-        body = Message(job_id=JOB, tenant="acme", queue="elsewhere").encode()
+        body = Message(job_id=JOB, tenant="acme", lane="elsewhere/default").encode()
         world.agent.job(replace(received, body=body))
         await world.agent.finish()
         assert [] == world.agent.started

@@ -20,7 +20,9 @@ class Room(WaitingRoom):
         """Let messages wait."""
         come = []
         for name in names:
-            message = Message(job_id=nth_id(JOB, ord(name[-1])), tenant=name[:-1])
+            message = Message(
+                job_id=nth_id(JOB, ord(name[-1])), tenant=name[:-1], lane="default/default"
+            )
             received = Received(message.encode(), name, 1, 0)
             delivery = Delivery("default", "lane", None if targeted else "dlq", received, 0.0)
             come.append(Waiting(delivery, message, hold))
@@ -91,8 +93,8 @@ def test_only_targeted_jobs_are_found_by_their_id(room: Room):
     (own,) = room.come(SLOT, "acme2", targeted=True)
     assert own.message is not None
     assert lane.message is not None
-    assert own is room.find(own.message.job_id)
-    assert room.find(lane.message.job_id) is None
+    assert own is room.find(own.message)
+    assert room.find(lane.message) is None
 
 
 def test_when_a_wait_is_looked_at(room: Room):

@@ -3,10 +3,11 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from ec2_agent.messages.hiding import REPLACE_AT
-from ec2_agent.serving.desk import ROW_COMES_S
+from ec2_agent.serving.desk import LOOK_EVERY, ROW_COMES_S
 from ec2_agent.serving.gates import (
     FIRST_HOLD_S,
     NOTE_AT,
@@ -14,13 +15,13 @@ from ec2_agent.serving.gates import (
     TENANT_HOLD_S,
 )
 from ec2_agent.serving.reasons import NOTE_AFTER_S
-from joblane.aws.condition.items import to_waiting, waiting_row
 from joblane.aws.queue.lanes import Received
 from joblane.contract.job import job_view
 from joblane.formats.ids import nth_id
-from joblane.job.blocked import waiting_job
 from joblane.job.head import make_head
 from joblane.service.job.wake_up import wake_up_message
+from joblane.state.lifecycle import State
+from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR
 from tests.support.desk_world import (
     HALF,
@@ -34,7 +35,7 @@ from tests.support.desk_world import (
     shorten_jobs,
     soon,
 )
-from tests.support.jobs import JOB, submission
+from tests.support.jobs import JOB, named, submission
 
 # Received ahead of a slot.
 
@@ -145,7 +146,7 @@ def test_a_message_that_is_held_for_long_is_given_to_others_and_says_why(world: 
             assert 0 == len(agent.desk.room)
             held = world.receive()
         assert 2 == world.meter.write_units  # with the claim of the first one
-        assert world.aws.jobs.claim(job_of(held), "agent-2", 2000).waits_for is None
+        assert world.aws.jobs.claim(named(job_of(held)), "agent-2", 2000).waits_for is None
         await agent.finish()
 
     world.run(story())
@@ -297,10 +298,27 @@ def test_a_message_that_comes_before_its_jobs_row_comes_again_soon_and_once(worl
     assert "of memory" in world.reason(large)
 
 
-def test_a_job_that_a_condition_lets_go_on_asks_for_the_same_memory():
-    entry = waiting_job(make_head(JOB, "acme", submission(**LARGE), 1000))
-    row = waiting_row("app:x", entry)
-    assert LARGE_MB == wake_up_message(to_waiting(row)).memory_mb
+@pytest.mark.parametrize(("receives", "left"), [(LOOK_EVERY - 1, 1), (LOOK_EVERY, 0)])
+@pytest.mark.parametrize("over", ["edited", "ended"])
+def test_the_message_of_a_job_that_can_run_nowhere_goes_with_its_job(
+    world: World, receives: int, left: int, over: str
+):
+    """No claim ever deletes it."""
+    world.agent = world.start(most_mb=1024)
+    large = world.send_by_lane(receives=receives, **LARGE)
+    head = world.head(large)
+    world.aws.jobs.delete(head.job_id)
+    edited = replace(head, edit=1)
+    ended = replace(head, timeline=(Step(State.CANCELLED, 2000, 0, "by hand"),))
+    ended = replace(ended, state=State.CANCELLED)
+    world.aws.jobs.put_new(edited if over == "edited" else ended)
+
+    async def story() -> None:
+        world.agent.lane(large)
+        await world.agent.desk.tasks.done()
+
+    world.run(story())
+    assert (0, left) == world.in_lane
 
 
 # What waits says for what.

@@ -61,7 +61,7 @@ def test_the_commands_of_the_page_are_commands(api: FakeApi, joblane: Joblane) -
         for line in block.splitlines()
         if line.startswith("joblane submit")
     ]
-    assert 2 == len(lines)
+    assert 3 == len(lines)
     for line in lines:
         assert 0 == joblane(*line).code
         Notify.model_validate_json(json.dumps(api.requests[-1].body["notify"]))

@@ -59,6 +59,7 @@ def lane(name: str, visible: int, oldest_s: int | None = None) -> dict[str, Any]
     }
 
 
+MOVING = "takes no more jobs; those that wait move to queue new"
 QUEUE: dict[str, Any] = {
     "name": "default",
     "lanes": [lane("high", 1), lane("default", 20, 185), lane("low", 0)],
@@ -94,6 +95,35 @@ def test_one_queue_is_shown_in_full(api: FakeApi, joblane: Joblane) -> None:
         line.split() for line in text.splitlines()
     ]
     assert json.loads(joblane("queues", "default", "--json").stdout) == QUEUE
+
+
+@pytest.mark.parametrize(
+    ("retired", "said"),
+    [
+        (None, None),
+        ({"moves_to": None, "move": None}, "takes no more jobs; those that it has run"),
+        (
+            {"moves_to": "new", "move": None},
+            f"{MOVING}, from about a minute after the deployment",
+        ),
+        (
+            {"moves_to": "new", "move": {"moved": 2, "kept": 0, "ended_at": None, "next_at": None}},
+            f"{MOVING}\nmoves        2 moved; a pass goes on",
+        ),
+    ],
+)
+def test_a_retired_queue_says_what_becomes_of_its_jobs(
+    api: FakeApi, joblane: Joblane, retired: dict[str, Any] | None, said: str | None
+) -> None:
+    settings = {**SETTINGS, "run_jobs": True}
+    queue = {**QUEUE, "settings": settings, "retired": retired}
+    api.answers["/v1/queues/default"] = answer(queue)
+    text = joblane("queues", "default").stdout.decode()
+    assert (said is not None) == ("\nretired      " in text)
+    assert f"state        {'running' if said is None else 'retired'}\n" in text
+    assert said is None or said in text
+    api.answers["/v1/queues/default"] = answer({**queue, "settings": SETTINGS})
+    assert "state        paused\n" in joblane("queues", "default").stdout.decode()
 
 
 def test_a_queue_with_the_name_of_a_verb_can_be_shown(api: FakeApi, joblane: Joblane) -> None:

@@ -23,6 +23,7 @@ Action = Literal[
     "delete-jobs",
     "dismiss",
     "drain",
+    "edit",
     "hide",
     "push-type",
     "remove-type",
@@ -115,10 +116,19 @@ def encode_asked(asked: dict[str, Any]) -> str | None:
     return text if asked and len(text) <= MAX_ASKED else None
 
 
-def submission_record(job: Traced, tenant: str, who: Who | None) -> AuditRecord:
+def submission_record(
+    job: Traced, tenant: str, who: Who | None, request_id: str | None
+) -> AuditRecord:
     """Make the record of a submission from the job's head: the trail has none.
 
     The job's id is the record's id: both are ordered by the time of submission.
     """
-    target = (("job_id", job.job_id),)
-    return AuditRecord(job.job_id, tenant, "submit", who, target, trace_id=job.trace_id)
+    return AuditRecord(
+        job.job_id,
+        tenant,
+        "submit",
+        who,
+        (("job_id", job.job_id),),
+        request_id=request_id,
+        trace_id=job.trace_id,
+    )

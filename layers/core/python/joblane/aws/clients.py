@@ -44,6 +44,14 @@ ONCE = Config(
 )
 """For a call that must not be made twice, although its answer may be lost."""
 
+COPY = Config(
+    connect_timeout=2,
+    read_timeout=30,
+    retries={"mode": "standard", "total_max_attempts": 1},
+    max_pool_connections=20,
+)
+"""For copies of objects of up to 5 GB, which S3 answers when they are there."""
+
 LONG_POLL = Config(
     connect_timeout=2,
     read_timeout=30,

@@ -76,7 +76,7 @@ class Concurrency(TypedDict, total=False):
 
 
 class Notify(TypedDict, total=False):
-    """Whom to notify when a job ends or blocks: one of `url`, `sns` and `eventbridge`."""
+    """Whom to notify when a job ends, blocks or starts: one of `url`, `sns` and `eventbridge`."""
 
     url: str
     """URL that gets a signed POST."""
@@ -85,7 +85,8 @@ class Notify(TypedDict, total=False):
     eventbridge: Literal[True]
     """An event on the account's default EventBridge bus."""
     on: Sequence[str]
-    """States to notify about; by default every end except `dismissed`, and `blocked`."""
+    """Events to notify about, such as `started`, `retry`, `waiting` and `released`; by default
+    every end except `dismissed`, and `blocked`."""
 
 
 class Filters(TypedDict, total=False):

@@ -17,6 +17,7 @@ from joblane.deployment.names import KINDS, PLATFORM, Name
 from joblane.key.policy import KeyTemplate
 from joblane.notify.request import Notify
 from joblane.notify.rules import NotifyRules, NotifySettings, TenantNotify
+from joblane.notify.scope import EventScope
 from joblane.queue.access import open_queues, owner
 from joblane.queue.maxima import Maxima
 from joblane.queue.routing import QueueFilter
@@ -34,9 +35,9 @@ class Functions(Strict):
     AWS runs it on Amazon Linux 2, whose C library is too old (decision 1311)."""
     reserved_concurrency: bool = True
     """Reserve concurrency for what must run: 117 for requeue, dead letters, recovery and its tests,
-    jobs with a key and the size of fleets, and 5 for notifications if a tenant has
-    them. `false` in an account whose quota is below 217 (222), as in new ones: their deployment
-    would fail."""
+    jobs with a key and the size of fleets, and 5 for notifications if a tenant has them, or a feed
+    of events. `false` in an account whose quota is below 217 (222), as in new ones: their
+    deployment would fail."""
 
 
 DEFAULT_MACHINE = "default"
@@ -55,6 +56,11 @@ class Tenant(Strict):
     """Limits of this tenant that differ from those of `[limits]`."""
     notify: TenantNotify | None = None
     """Notifications that its jobs may ask for; without it, none."""
+    events: Literal["eventbridge"] | None = None
+    """`eventbridge`: put an event on the account's default EventBridge bus for every transition of
+    each of its jobs and groups, about $2 for a million."""
+    events_members: bool = False
+    """Whether that includes the members of its groups."""
 
 
 class Platform(Strict):
@@ -86,6 +92,10 @@ class Queue(Strict):
     the job. Required with a filter, and different for each queue."""
     notify: Annotated[Notify, BeforeValidator(_on)] | None = None
     """Whom jobs of this queue notify, unless they say so themselves."""
+    retired: bool = False
+    """Take no more jobs: what is there still runs (docs/how-to/remove-or-rename-a-queue.md)."""
+    moves_to: Name | None = None
+    """Queue that its waiting jobs move to; allowed with `retired`, and not itself retired."""
 
 
 Network = IPv4Network | IPv6Network
@@ -146,6 +156,10 @@ class Config(Strict):
     alerts: Alerts = Alerts()
     observability: Observability = Observability()
     notify: NotifySettings = NotifySettings()
+    events: Literal["eventbridge"] | None = None
+    """The same for all tenants as `events` of each of them."""
+    events_members: bool = False
+    """The same for all tenants as `events_members` of each of them."""
     console: Console = Console()
     access: Issuer | None = None
     """Issuer of tokens; without it the stacks create a Cognito user pool."""
@@ -154,6 +168,11 @@ class Config(Strict):
     def queues_of(self, tenant: str) -> list[str]:
         """Return the queues that a tenant may use."""
         return open_queues({name: q.tenants for name, q in self.queues.items()}, tenant)
+
+    @property
+    def retired(self) -> dict[str, str | None]:
+        """The queues that are retired, each with the one that its waiting jobs move to."""
+        return {name: queue.moves_to for name, queue in self.queues.items() if queue.retired}
 
     @property
     def iam(self) -> dict[str, tuple[str, Role, str]]:
@@ -181,16 +200,30 @@ class Config(Strict):
         return Limits(default=self.limits, tenants=own)
 
     @property
+    def events_of_tenants(self) -> dict[str, EventScope]:
+        """The tenants all of whose jobs are told of on the event bus."""
+        return {
+            name: "members" if tenant.events_members or self.events_members else "jobs"
+            for name, tenant in self.tenants.items()
+            if "eventbridge" in {tenant.events, self.events}
+        }
+
+    @property
     def notify_rules(self) -> NotifyRules | None:
-        """What notifications are checked against; None if no tenant may ask for any."""
+        """What notifications are checked against, and which tenants have a feed of events.
+
+        None if no tenant may ask for notifications, and none has a feed.
+        """
         own = {name: each.notify for name, each in self.tenants.items()}
         tenants = {name: notify for name, notify in own.items() if notify is not None}
-        if not tenants:
+        events = self.events_of_tenants
+        if not tenants and not events:
             return None
         of_queues = {name: queue.notify for name, queue in self.queues.items()}
         return NotifyRules(
             tenants=tenants,
             queues={name: notify for name, notify in of_queues.items() if notify is not None},
+            events=events,
             allow_networks=self.notify.allow_networks,
         )
 
@@ -283,6 +316,17 @@ class Config(Strict):
         return self
 
     @model_validator(mode="after")
+    def _members_have_events(self) -> Self:
+        if self.events_members and not self.events_of_tenants:
+            raise ValueError('events_members: needs events = "eventbridge", here or of a tenant')
+        for name, tenant in self.tenants.items():
+            if tenant.events_members and name not in self.events_of_tenants:
+                raise ValueError(
+                    f'tenants.{name}.events_members: needs tenants.{name}.events = "eventbridge"'
+                )
+        return self
+
+    @model_validator(mode="after")
     def _notifications_are_allowed(self) -> Self:
         rules = self.notify_rules or NotifyRules()
         for name, tenant in self.tenants.items():
@@ -335,6 +379,27 @@ class Config(Strict):
             for queue in group.queues:
                 if queue not in self.queues:
                     raise ValueError(f"fleets.{fleet}.queues names {queue!r}, which [queues] lacks")
+        return self
+
+    @model_validator(mode="after")
+    def _queues_are_retired_for_another(self) -> Self:
+        """A queue that jobs move to takes jobs itself, so moves make neither chains nor loops."""
+        for name, queue in self.queues.items():
+            key, to = f"queues.{name}.moves_to", queue.moves_to
+            if to is None:
+                continue
+            if not queue.retired:
+                raise ValueError(f"{key}: is allowed with retired = true only")
+            if to not in self.queues:
+                raise ValueError(f"{key} names {to!r}, which [queues] lacks")
+            if to in self.retired:
+                which = "the queue itself" if to == name else f"{to!r}, which is retired, too"
+                raise ValueError(f"{key} names {which}; name a queue that takes jobs")
+        if self.default_queue in self.retired:
+            raise ValueError(
+                f"default_queue names {self.default_queue!r}, which is retired and takes no jobs; "
+                "name another queue"
+            )
         return self
 
     @model_validator(mode="after")

@@ -89,6 +89,8 @@ class JobProgress(View):
     """Number of the present or last attempt; 0 before the first."""
     epoch: int
     """Number of claims so far."""
+    edit: int
+    """Number of edits so far (`PATCH /v1/jobs/{job_id}`)."""
     outcome: Outcome | None
     """How the last attempt that has ended did so; null before, and after a retry or replay."""
     exit_code: int | None
@@ -192,6 +194,7 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
         reason=head.reason,
         attempt=head.attempt,
         epoch=head.epoch,
+        edit=head.edit,
         outcome=head.outcome,
         exit_code=head.exit_code,
         signal=head.signal,

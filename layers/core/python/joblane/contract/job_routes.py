@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from joblane.audit.records import Action
 from joblane.contract.access import Scope
 from joblane.contract.audit import AuditPage, Because
+from joblane.contract.edits import Edited, EditJob
 from joblane.contract.groups import GroupPage
 from joblane.contract.job import Job
 from joblane.contract.queries import ListJobs, LogQuery, MembersQuery, PageQuery, SelectJobs
@@ -125,6 +126,17 @@ JOB_ROUTES: Final = (
         action="delete",
         body=Because,
         status=HTTPStatus.NO_CONTENT,
+        errors=(HTTPStatus.CONFLICT,),
+        conditional=True,
+    ),
+    Route(
+        "PATCH",
+        _JOB,
+        ("jobs.submit",),
+        "Edit a job that waits",
+        Edited,
+        action="edit",
+        body=EditJob,
         errors=(HTTPStatus.CONFLICT,),
         conditional=True,
     ),

@@ -53,6 +53,8 @@ class Principal:
     role: AnyRole | None
     """None if the issuer gives scopes and no role."""
     scopes: frozenset[Scope]
+    request_id: str | None = None
+    """Id of the request that it makes, as in the logs; None outside of the API."""
 
     @property
     def who(self) -> Who:

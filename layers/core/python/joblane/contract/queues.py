@@ -12,6 +12,8 @@ from joblane.deployment.names import PLATFORM, Lane
 from joblane.formats.times import rfc3339
 from joblane.queue.access import may_change
 from joblane.queue.activity import WINDOWS, Tally
+from joblane.queue.moves import QueueMove
+from joblane.queue.retired import Retired
 from joblane.queue.routing import Verdict
 from joblane.queue.settings import QueueSettings
 from joblane.state.lifecycle import State
@@ -87,6 +89,15 @@ def explain(job: Job, settings: QueueSettings) -> Job:
     return job.model_copy(update={"reason": reason})
 
 
+def explain_gone(job: Job) -> Job:
+    """Give a job that cannot start as joblane.toml has its queue no more this reason."""
+    if job.state not in {State.PENDING, State.RETRY}:
+        return job
+    gone = f"queue {job.queue} is gone, joblane.toml has it no more: joblane why {job.id}"
+    reason = gone if job.state is State.PENDING else f"{job.reason}; {gone}"
+    return job.model_copy(update={"reason": reason})
+
+
 class Count(View):
     """Number of jobs and of their work items."""
 
@@ -136,6 +147,30 @@ class LaneView(View):
     """When SQS measured it, once a minute."""
 
 
+class MoveView(View):
+    """How far the jobs of a retired queue have moved to another one."""
+
+    moved: int
+    """Jobs that have moved so far, of all tenants."""
+    kept: int
+    """Jobs that the last pass left because the other queue does not take them; `GET
+    /v1/jobs/{job_id}/why` says of each what it is. Of a pass that goes on: so far."""
+    ended_at: str | None
+    """When the last pass over all jobs ended; null: the first one goes on."""
+    next_at: str | None
+    """When the next one begins; null while one goes on."""
+
+
+class RetiredView(View):
+    """A queue that takes no more jobs."""
+
+    moves_to: str | None
+    """The queue that its waiting jobs move to; null: they stay, and run."""
+    move: MoveView | None
+    """null without `moves_to`, and until the first pass begins, within a minute after the
+    deployment."""
+
+
 class QueueView(View):
     """A queue as the API answers it; its lanes in the order in which agents serve them."""
 
@@ -145,6 +180,8 @@ class QueueView(View):
     """Its lanes, high first."""
     settings: SettingsView
     """Its settings."""
+    retired: RetiredView | None
+    """Set if joblane.toml retires it: it takes no more jobs."""
     activity: tuple[Activity, ...]
     """Of the caller's tenant, or of all for the role platform, over 1, 5 and 60 minutes."""
 
@@ -168,8 +205,8 @@ class QueueVerdict(View):
     verdict: Verdict
     """`takes`, or why not: `false` (the filter is false), `error` (it cannot be evaluated),
     `not_reached` (an earlier queue takes the job, or the submission names one), `no_filter` (it
-    takes jobs by name only), `not_allowed` (the submission names it, and it is not a queue of this
-    tenant)."""
+    takes jobs by name only), `retired` (it takes no more jobs), `not_allowed` (the submission names
+    it, and it is not a queue of this tenant)."""
     reason: str
     """The same as a sentence."""
 
@@ -183,6 +220,25 @@ class QueueChoice(View):
     """Why."""
     entries: tuple[QueueVerdict, ...]
     """The queues that the caller's tenant may use, in the order in which they are considered."""
+
+
+def retired_view(queue: str, retired: Retired, move: QueueMove | None) -> RetiredView | None:
+    """The answer for a queue; None if it is not retired."""
+    if queue not in retired:
+        return None
+    to = retired[queue]
+    if to is None or move is None or move.to != to:
+        return RetiredView(moves_to=to, move=None)
+    due_ms = move.due_ms
+    return RetiredView(
+        moves_to=to,
+        move=MoveView(
+            moved=move.moved,
+            kept=move.kept,
+            ended_at=None if move.ended_ms is None else rfc3339(move.ended_ms),
+            next_at=None if due_ms is None else rfc3339(due_ms),
+        ),
+    )
 
 
 def activity(minutes: Mapping[int, Tally], now_ms: int) -> list[Activity]:

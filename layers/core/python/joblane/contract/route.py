@@ -10,7 +10,7 @@ from joblane.audit.records import Action
 from joblane.contract.access import Scope
 from joblane.contract.queries import NoQuery, Query
 
-Method = Literal["GET", "POST", "PUT", "DELETE"]
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 FunctionName = Literal["submission", "admin", "status"]
 

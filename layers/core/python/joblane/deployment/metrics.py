@@ -14,6 +14,10 @@ OF_FLEETS = (
 )
 """Metrics by Deployment and Fleet, from the function scaler."""
 
+OF_RENEWAL = ("Renewed", "FilesKept", "FilesMissing", "WithoutQueue", "GivenUp")
+"""Metrics by Deployment, from the function requeue at the end of each pass of renewal, with
+RenewalSeconds."""
+
 PUBLIC_REQUESTS = "PublicRequests"
 """Metric by Deployment, from the API's access log: requests of routes that need no token."""
 

@@ -3,7 +3,7 @@
 Not in `joblane.config`: every cold start of a function needs them, and its models take time.
 """
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, cast
 
 from pydantic import StringConstraints
 
@@ -13,6 +13,9 @@ AGENT_NAME_PATTERN = r"^[a-zA-Z0-9_-]{1,40}$"
 Lane = Literal["high", "default", "low"]
 LANES: tuple[Lane, ...] = ("high", "default", "low")
 """Lanes of a queue, in the order in which an agent serves them."""
+
+LanePath = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}/(high|default|low)$")]
+"""A lane and its queue: `default/high`."""
 
 Architecture = Literal["arm64", "x86_64"]
 """CPU architecture of functions and instances."""
@@ -32,9 +35,17 @@ TENANT_SHARES: Final = "#tenants"
 AGENTS_SUMMARY: Final = "#agents"
 """Key of what the agents of each queue can give in the table `settings`; no queue has this name."""
 
+RENEWAL: Final = "#renewal"
+"""Key of how far the pass has come that sends messages of waiting jobs again, in the table
+`settings`; no queue has this name."""
+
 FLEET_RECORD: Final = "FLEET#"
 """What precedes a fleet's name in the key of its record in the table `settings`; no queue has such
 a name."""
+
+QUEUE_MOVE: Final = "MOVE#"
+"""What precedes a retired queue's name in the key of how far its jobs have moved, in the table
+`settings`; no queue has such a name."""
 
 
 def table_name(deployment: str, table: str) -> str:
@@ -54,6 +65,17 @@ def lane_name(deployment: str, queue: str, lane: Lane | Literal["*"]) -> str:
     none of `default-night`.
     """
     return f"{deployment}-lane-{queue}_{lane}"
+
+
+def lane_path(queue: str, lane: Lane) -> LanePath:
+    """A lane with its queue, as rows and messages name it: `default/high`."""
+    return f"{queue}/{lane}"
+
+
+def parse_lane_path(path: LanePath) -> tuple[str, Lane]:
+    """Inverse of `lane_path`: the queue and the lane. Raises ValueError."""
+    queue, _, name = path.partition("/")
+    return queue, LANES[LANES.index(cast("Lane", name))]
 
 
 def dead_letter_name(deployment: str) -> str:

@@ -178,7 +178,9 @@ class Application:
         told = (
             body.for_trail()
             if isinstance(body, LongBody)
-            else body.model_dump(mode="json", exclude={"reason", *route.unrecorded})
+            else body.model_dump(
+                mode="json", exclude={"reason", *route.unrecorded}, exclude_unset=True
+            )
         )
         record = replace(
             self._record(route.action, target),
@@ -261,12 +263,15 @@ class Application:
     def principal(self) -> Principal:
         """The caller. Raises Problem 403 if the token or IAM role belongs to no tenant."""
         try:
-            if signer := self.signer(self.resolver.current_event.raw_event):
-                return self.access.holder(signer)
-            claims = self.claims(self.resolver.current_event.raw_event)
-            return self.access.principal(with_lists(claims, self.header("authorization")))
+            return replace(self._identify(), request_id=self._request_id())
         except NotAdmitted as refusal:
             raise Forbidden(str(refusal)) from None
+
+    def _identify(self) -> Principal:
+        if signer := self.signer(self.resolver.current_event.raw_event):
+            return self.access.holder(signer)
+        claims = self.claims(self.resolver.current_event.raw_event)
+        return self.access.principal(with_lists(claims, self.header("authorization")))
 
     def tenant(self) -> str:
         """The tenant of the caller."""

@@ -40,7 +40,7 @@ def job_trail_route(app: Application, trail: Trail) -> None:
         head = app.jobs.find(tenant, job_id)
         submitted = None
         if head is not None:
-            submitted = submission_record(head, tenant, head.submitted_by)
+            submitted = submission_record(head, tenant, head.submitted_by, head.request_id)
         found, following = trail.of_job(tenant, job_id, TrailQuery(query.limit, before), submitted)
         if head is None and before is None and not found:
             raise NotFound("there is no such job")

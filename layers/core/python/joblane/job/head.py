@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from joblane.audit.records import Who
-from joblane.deployment.names import Lane
+from joblane.deployment.names import Lane, LanePath, lane_path
 from joblane.formats.times import unix_ms
 from joblane.job.disk import OUTPUT_MB
 from joblane.job.fields import json_bytes
 from joblane.job.spec import LISTED_CHARS, Submission
 from joblane.key.segments import KeyName
+from joblane.notify.scope import EventScope
 from joblane.state.lifecycle import ENDED, Attempt, Outcome, State
 from joblane.state.result import ResultObject
 from joblane.state.timeline import Step, extend
@@ -30,10 +31,10 @@ if TYPE_CHECKING:  # most jobs are in no group and leave no files
 _Entry = TypeVar("_Entry")
 
 INLINE_SPEC_BYTES = 340
-"""Longest submission stored in the head, together with a trace context that came with it (66 bytes,
-and its `tracestate`). The rest of an ended job's head takes about 450 bytes
-(tests/unit/job/test_cost.py), 130 more with cgroup accounting and 50 more for a person who
-submitted it, which leaves room for longer reasons."""
+"""Longest submission stored in the head, together with its lane, the id of its request (23 bytes),
+a trace context that came with it (66 bytes, and its `tracestate`), and what it tells (12). The rest
+of an ended job's head takes about 450 bytes (tests/unit/job/test_cost.py), 130 more with cgroup
+accounting and 50 more for a person who submitted it, which leaves room for longer reasons."""
 
 TARGET_BYTES = 125
 """What a job with a target, or a member of a group, has in its head beside the submission: the
@@ -42,7 +43,8 @@ agent, the group, the trace of the group (tests/unit/target/test_cost.py)."""
 DATA_DAYS = 400
 """Days after which the DATA item of a large submission expires, counted from its submission or
 `run_at`. A TTL set when the job ends would cost the item's whole size in write units; 400 is well
-over 14 days in a lane plus the longest default retention (90)."""
+over the longest default retention (90). While the job waits, they begin anew when half of them are
+gone (`joblane.job.renewal`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,15 @@ class Head:
     files_mb: int = 0
     """What its input files, its `stdin_file` and its bundle take on the disk of an agent, in MiB,
     as of its admission; an abridged submission would not tell."""
+    request_id: str | None = None
+    """Id of the request that submitted it, as in the logs; None for members of groups that tell
+    nobody, and if there was none."""
+    events: EventScope | None = None
+    """Which events its tenant's feed on the event bus has: those of the job, or of a group and its
+    members; None for none."""
+    edit: int = 0
+    """How often it was edited; a message of an earlier edit does not start it. Members of a group
+    have that of the group at their start, and their messages."""
 
     @property
     def trace(self) -> TraceContext:
@@ -173,6 +184,11 @@ class Head:
     def disk_mb(self) -> int:
         """What an attempt puts on the host's disk at most, in MiB (`joblane.job.disk`)."""
         return self.files_mb + self.work_mb + OUTPUT_MB
+
+    @property
+    def lane_path(self) -> LanePath:
+        """The lane that its message is in."""
+        return lane_path(self.queue, self.lane)
 
     @property
     def ended(self) -> bool:

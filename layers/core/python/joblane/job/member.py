@@ -34,5 +34,9 @@ def member_job(parent: Head, index: int, agent: str, now_ms: int, *, inline: boo
         reply_by_ms=now_ms + parent.reply_timeout_ms,
         member_of=MemberOf(parent.job_id, index),
         spec_of=None if inline else parent.job_id,
+        # Only for its events: the group's row has it for everybody else.
+        request_id=parent.request_id if parent.events == "members" else None,
+        events="jobs" if parent.events == "members" else None,
+        edit=parent.edit,
     )
     return replace(job, timeline=(Step(State.PENDING, now_ms, 0, waits(job)),))

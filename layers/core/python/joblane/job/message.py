@@ -1,7 +1,7 @@
 """Messages: a wake-up in a lane, which names a job, and a command in an agent's inbox."""
 
 import re
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -11,11 +11,14 @@ from pydantic import (
     model_validator,
 )
 
-from joblane.deployment.names import Name
+from joblane.deployment.names import LanePath, Name, parse_lane_path
 from joblane.errors import Failure
 from joblane.job.disk import OUTPUT_MB
 from joblane.job.spec import DEFAULT_MEMORY_MB
 from joblane.state.trace import TraceContext, job_trace
+
+if TYPE_CHECKING:
+    from joblane.job.head import Head
 
 JOB_ID_PATTERN = r"^[0-7][0-9A-HJKMNP-TV-Z]{25}$"
 """A ULID: 26 characters of Crockford's base 32."""
@@ -64,6 +67,11 @@ class Message(_Body):
 
     job_id: JobId
     tenant: Name
+    lane: LanePath
+    """The job's queue and lane; also in an inbox, which tells neither."""
+    edit: int = 0
+    """The job's edits so far. A job that was edited since has another message, and is claimed by
+    that one only."""
     memory_mb: int = DEFAULT_MEMORY_MB
     """Memory that the job asks for, in MiB."""
     disk_mb: int = OUTPUT_MB
@@ -72,9 +80,18 @@ class Message(_Body):
     """How much of that is its work directory, which may be on a disk of its own."""
     caller_trace: TraceContext | None = None
     """Trace context that the job was submitted with."""
-    queue: str | None = None
-    """The job's queue, in the message of a job with a target. An inbox, where it is sent to, does
-    not tell the queue as a lane does."""
+    first_sent_ms: int | None = None
+    """When the first message was sent that this one replaces, as agents replace them again and
+    again, in Unix milliseconds; None if it replaces none."""
+
+    @property
+    def queue(self) -> str:
+        """The job's queue."""
+        return parse_lane_path(self.lane)[0]
+
+    def is_outdated(self, head: "Head") -> bool:
+        """Whether its job was edited since it was sent: another message starts that."""
+        return (self.lane, self.edit) != (head.lane_path, head.edit)
 
     @property
     def trace(self) -> TraceContext:

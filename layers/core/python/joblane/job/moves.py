@@ -24,6 +24,9 @@ _RESTARTS = frozenset({Event.RETRY, Event.REPLAY, Event.RETRY_QUEUED, Event.REPL
 _SENT = frozenset({Event.RETRY, Event.REPLAY, Event.WAKE, Event.REOPEN})
 """Events after which messages have to be sent: of the job, or of members of a group."""
 
+_SENT_FOR = frozenset({State.PENDING, State.RETRY})
+"""States of jobs that wait for an agent, and have a message."""
+
 _OF_DEAD_LETTERS = frozenset({Event.REPLAY, Event.DISMISS})
 """Operations of the dead-letter list, which has no members of groups."""
 
@@ -101,13 +104,13 @@ def apply(head: Head, event: Event, step: Step, expires_at: int | None = None) -
         condition=None,
         expires_at=expires_at if step.state in ENDED else None,
         wake_at_ms=_wake_after(head, event, step),
-        reply_by_ms=_reply_by(head, step),
+        reply_by_ms=reply_by(head, step),
     )
     again = event in _RESTARTS or event is Event.REOPEN
     return replace(after, cancel_requested=None, hidden=False, **_NO_ATTEMPT) if again else after
 
 
-def _reply_by(head: Head, step: Step) -> int | None:
+def reply_by(head: Head, step: Step) -> int | None:
     """When the only agent of a job must have claimed it; None if it is not to start now."""
     if head.assigned is None or step.state is not State.PENDING:
         return None
@@ -144,7 +147,7 @@ class Due(Enum):
     WATCH = auto()
     """It is a group: see what has become of its members."""
     SEND = auto()
-    """It is pending, and its message may not have been sent."""
+    """It waits for an agent, and its message may not have been sent."""
     REARM = auto()
     """It has started; only its deadline, if any, is left to wait for."""
     JUDGE = auto()
@@ -163,7 +166,7 @@ def due(head: Head, now_ms: int) -> Due:
         return Due.WAKE if head.spec.target is None else Due.CHOOSE
     if head.assigned is not None and not _awaits_message(head):
         return Due.JUDGE
-    return Due.SEND if head.state is State.PENDING else Due.REARM
+    return Due.SEND if head.state is State.PENDING or _awaits_message(head) else Due.REARM
 
 
 def _at_deadline(head: Head) -> Due:
@@ -174,8 +177,8 @@ def _at_deadline(head: Head) -> Due:
 
 
 def _awaits_message(head: Head) -> bool:
-    """Whether a pending job has just been moved here, so that its message may not be sent yet."""
-    return head.state is State.PENDING and head.wake_at_ms == head.timeline[-1].at_ms
+    """Whether a job was just moved here, or edited, so that its message may not be sent yet."""
+    return head.state in _SENT_FOR and head.wake_at_ms == head.timeline[-1].at_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""The field `notify` of a submission or of a queue: whom to notify, and of which states."""
+"""The field `notify` of a submission or of a queue: whom to notify, and of which events."""
 
 import re
-from typing import Annotated, Final, Literal, Self, get_args
+from typing import Annotated, Final, Self
 
 from pydantic import (
     AfterValidator,
@@ -11,25 +11,7 @@ from pydantic import (
     model_validator,
 )
 
-NotifyState = Literal[
-    "completed",
-    "failed",
-    "dead",
-    "cancelled",
-    "expired",
-    "skipped",
-    "stale",
-    "partial_failure",
-    "blocked",
-    "dismissed",
-]
-"""A state that a notification can be about: every state in which a job has ended, and `blocked`."""
-
-NOTIFY_STATES: Final[tuple[NotifyState, ...]] = get_args(NotifyState)
-
-ON: Final[tuple[NotifyState, ...]] = tuple(s for s in NOTIFY_STATES if s != "dismissed")
-"""What a notification is about unless it says so: not `dismissed`, which follows `dead` and is done
-by an operator."""
+from joblane.notify.event_names import DEFAULT, EVENT_NAMES, EventName
 
 _TOPIC: Final = r"arn:aws:sns:[a-z0-9-]{1,30}:[0-9]{12}:[A-Za-z0-9_-]{1,256}"
 
@@ -50,10 +32,10 @@ def _url(text: str) -> str:
     return text
 
 
-def _unique(states: tuple[NotifyState, ...]) -> tuple[NotifyState, ...]:
-    if len(set(states)) < len(states):
-        raise ValueError("must name each state once")
-    return states
+def _unique(events: tuple[EventName, ...]) -> tuple[EventName, ...]:
+    if len(set(events)) < len(events):
+        raise ValueError("must name each event once")
+    return events
 
 
 def _true(value: bool) -> bool:  # noqa: FBT001 - the value of a field
@@ -79,11 +61,12 @@ class Notify(BaseModel):
     eventbridge: Annotated[bool, AfterValidator(_true)] | None = None
     """An event on the account's default EventBridge bus."""
     on: Annotated[
-        tuple[NotifyState, ...],
-        Field(min_length=1, max_length=len(NOTIFY_STATES)),
+        tuple[EventName, ...],
+        Field(min_length=1, max_length=len(EVENT_NAMES)),
         AfterValidator(_unique),
-    ] = ON
-    """States to notify about; by default every end except `dismissed`, and `blocked`."""
+    ] = DEFAULT
+    """Events to notify about (docs/reference/events.md); by default every end except `dismissed`,
+    and `blocked`."""
 
     @model_validator(mode="after")
     def _one(self) -> Self:

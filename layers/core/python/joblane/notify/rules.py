@@ -1,4 +1,4 @@
-"""What joblane.toml says about notifications, and which of them it allows."""
+"""What joblane.toml says about notifications and events, and which notifications it allows."""
 
 from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address
@@ -11,6 +11,7 @@ from joblane.formats.addresses import is_public
 from joblane.notify.addresses import WebhookUrl, parse_url
 from joblane.notify.request import Notify, Topic
 from joblane.notify.schedule import MAX_S
+from joblane.notify.scope import EventScope
 from joblane.state.secret_names import parse
 
 PORTS: Final = (443, 8443)
@@ -68,6 +69,8 @@ class NotifyRules(BaseModel):
     tenants: dict[Name, TenantNotify] = {}
     queues: dict[Name, Notify] = {}
     """What jobs of a queue ask for unless they say so."""
+    events: dict[Name, EventScope] = {}
+    """Tenants all of whose jobs are told of on the event bus."""
     allow_networks: tuple[IpNetwork, ...] = ()
 
     def refusal(self, tenant: str, notify: Notify) -> tuple[str, str] | None:

@@ -10,6 +10,7 @@ from typing import Final, Literal, NamedTuple
 from joblane.formats.times import unix_ms
 from joblane.job.fields import COMMAND
 from joblane.job.spec import Submission
+from joblane.queue.retired import Retired, why_retired
 
 HOUR_MS: Final = 3_600_000
 
@@ -97,12 +98,15 @@ def choose(
     default: str,
     filters: Sequence[QueueFilter],
     evaluate: Evaluate,
+    retired: Retired = MappingProxyType({}),
 ) -> ChosenQueue:
     """Choose the queue of a job among those that its tenant may use, `allowed`.
 
     `named` is the queue that the job names. `filters` are by falling order; the first true one
-    wins, and those after it are not evaluated.
+    wins, and those after it are not evaluated. A queue that is retired is never chosen, and its
+    filter is not evaluated.
     """
+    allowed = [queue for queue in allowed if queue not in retired]
     if named is not None:
         return ChosenQueue(named, "name", {}) if named in allowed else ChosenQueue(None, None, {})
     not_true: dict[str, str | None] = {}
@@ -118,7 +122,7 @@ def choose(
     return ChosenQueue(None, None, not_true)
 
 
-Verdict = Literal["takes", "not_allowed", "false", "error", "not_reached", "no_filter"]
+Verdict = Literal["takes", "not_allowed", "retired", "false", "error", "not_reached", "no_filter"]
 
 
 class Considered(NamedTuple):
@@ -136,6 +140,7 @@ def explain(
     allowed: Sequence[str],
     default: str,
     filters: Sequence[QueueFilter],
+    retired: Retired = MappingProxyType({}),
 ) -> list[Considered]:
     """Say of each queue that a tenant may use whether it takes the job: arguments as of `choose`.
 
@@ -152,6 +157,9 @@ def explain(
     ordered += [queue for queue in allowed if queue not in by_queue]
     ordered.sort(key=lambda queue: queue != named)
     for queue in ordered:
+        if (why := why_retired(queue, retired)) is not None:
+            found.append(Considered(queue, by_queue.get(queue), "retired", f"it {why}"))
+            continue
         verdict, reason = _verdict(choice, queue, named, default, by_queue.get(queue))
         found.append(Considered(queue, by_queue.get(queue), verdict, reason))
     return found

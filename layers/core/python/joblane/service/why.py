@@ -20,6 +20,7 @@ from joblane.aws.job.jobs import JobStore
 from joblane.aws.job.places import JobPlaces, Place
 from joblane.aws.key.keys import KeyStore
 from joblane.aws.queue.lanes import Lanes
+from joblane.aws.queue.moves import QueueMoveStore
 from joblane.aws.queue.settings import SettingsStore
 from joblane.contract.queues import MAX_THREADS, settings_view
 from joblane.contract.status import DeclaredFleet
@@ -32,12 +33,11 @@ from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.key.request import KeyRequest
 from joblane.key.segments import parse_segments
-from joblane.queue.access import open_queues
-from joblane.queue.maxima import Maxima
 from joblane.queue.settings import UNSET, QueueSettings
 from joblane.queue.tenant_shares import TenantShares
 from joblane.service.key.reasons import show, to_show
 from joblane.service.log import Log
+from joblane.service.queue.rules import QueueRules
 from joblane.state.lease import Heartbeat
 from joblane.state.lifecycle import State
 from joblane.why.capacity import QueueCapacity
@@ -62,6 +62,7 @@ class WhyReader:
     places: JobPlaces
     agents: AgentStore
     settings: SettingsStore
+    moves: QueueMoveStore
     records: FleetRecords
     conditions: ConditionStore
     keys: KeyStore
@@ -70,12 +71,9 @@ class WhyReader:
     _: KW_ONLY
     fleets: Sequence[DeclaredFleet]
     deployment: str
-    tenants: Mapping[str, Iterable[str]]
-    """Tenants that may use each queue; none listed means all."""
+    rules: QueueRules
     threads: Mapping[str, int]
     """What joblane.toml declares for each queue."""
-    maxima: Mapping[str, tuple[Maxima, ...]]
-    """Those of the fleets of each queue."""
     limits: Limits
     policy_of: "Callable[[str], AnyPolicy]"
     """Gives the policy of a kind of conditions."""
@@ -129,6 +127,8 @@ class WhyReader:
         return Situation(head, now_ms, queue=queue, agent=self.agents.get(agent))
 
     def _in_lane(self, head: Head, now_ms: int) -> Situation:
+        if head.queue not in self.rules.tenants:  # it has no lanes and no settings
+            return Situation(head, now_ms, queue=self._queue(head, UNSET))
         with self.pool(_AT_ONCE) as pool:
             fleets = pool.submit(self._fleets, head.queue)
             settings = pool.submit(self.settings.get_for_agent, [head.queue])
@@ -140,7 +140,7 @@ class WhyReader:
         queue = self._queue(head, found[head.queue])
         limits = self._limit(head, shares)
         # How many agents other tenants have is theirs to know.
-        open_here = {head.queue, *open_queues(self.tenants, head.tenant)}
+        open_here = {head.queue, *self.rules.open_to(head.tenant)}
         rows = [row for row in rows if not open_here.isdisjoint(row.queues)]
         agents = Agents(tuple(rows), more=more)
         capacity = QueueCapacity(head, queue, agents, limits)
@@ -187,15 +187,25 @@ class WhyReader:
     def _queue(self, head: Head, settings: QueueSettings) -> Queue:
         """The queue of a job, without names of another tenant's operators."""
         declared = self.threads.get(head.queue, MAX_THREADS)  # joblane.toml may have it no more
-        named = self.tenants.get(head.queue, ())
+        named = self.rules.tenants.get(head.queue, ())
         view = settings_view(settings, declared, head.tenant, named)
+        to = None if head.ended else self.rules.retired.get(head.queue)
         return Queue(
             settings=UNSET if settings is UNSET else replace(settings, changed_by=view.changed_by),
             threads=declared,
-            maxima=self.maxima.get(head.queue, ()),
-            declared=head.queue in open_queues(self.tenants, head.tenant),
+            maxima=self.rules.maxima.get(head.queue, ()),
+            declared=head.queue in self.rules.open_to(head.tenant),
+            gone=head.queue not in self.rules.tenants,
+            moves_to=to,
+            misfit=None if to is None else self.rules.why_not(head.tenant, to, head.spec),
+            next_move_ms=None if to is None else self._next_move_ms(head.queue, to),
             may_change=view.may_change,
         )
+
+    def _next_move_ms(self, queue: str, to: str) -> int | None:
+        """When the jobs of a retired queue are looked at next; None: soon."""
+        found = self.moves.read([queue]).get(queue)
+        return None if found is None or found.to != to else found.due_ms
 
     def _limit(self, head: Head, shares: TenantShares) -> RunningLimit:
         return RunningLimit(self.limits.of(head.tenant).jobs_running, shares)
@@ -225,7 +235,8 @@ class WhyReader:
         return Situation(head, now_ms, agent=agent)
 
     def _waiting(self, head: Head, now_ms: int) -> Situation:
-        return Situation(head, now_ms, key=self._key(head, now_ms))
+        queue = self._queue(head, UNSET)
+        return Situation(head, now_ms, queue=queue, key=self._key(head, now_ms))
 
     def _processing(self, head: Head, now_ms: int) -> Situation:
         return Situation(head, now_ms, members=self._members(head))
@@ -247,12 +258,14 @@ class WhyReader:
         return Key(stored.state, show(request), to_show(request), tuple(holders))
 
     def _blocked(self, head: Head, now_ms: int) -> Situation:
+        queue = self._queue(head, UNSET)
         if head.condition is None:
-            return Situation(head, now_ms)
+            return Situation(head, now_ms, queue=queue)
         kind = head.condition.partition(":")[0]
         return Situation(
             head,
             now_ms,
+            queue=queue,
             condition=self.conditions.get(head.condition),
             most_s=self.policy_of(kind).most_s,
         )

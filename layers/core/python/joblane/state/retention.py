@@ -16,8 +16,8 @@ PAYLOAD_START_DAYS = 30
 """Latest `run_at` of a job whose submission lies in S3, in days from its submission."""
 
 PAYLOAD_SLACK_DAYS = 60
-"""How much longer a payload stays in S3 than its job stays readable: 30 days until `run_at`, 14 in
-a lane (the limit of SQS), and 16 for attempts and for waiting on conditions."""
+"""How much longer a payload stays in S3 than its job stays readable. It is copied onto itself when
+half of them are gone, while its job has not ended (`joblane.job.renewal`)."""
 
 
 class Retention(BaseModel):
@@ -38,7 +38,8 @@ class Retention(BaseModel):
     audit_days: Days = 400
     """Entries of the audit trail."""
     files_days: Days = 30
-    """Uploaded input files, from their upload. Output files stay as long as results do."""
+    """Uploaded input files, from their upload, and with 28 days or more until the jobs that name
+    them have ended. Output files stay as long as results do."""
 
     def expires_at(self, state: State, now_ms: int, *, member: bool = False) -> int:
         """When the row of a job that ends in `state` now expires, in Unix seconds.
@@ -58,7 +59,7 @@ class Retention(BaseModel):
 
     @property
     def payload_days(self) -> int:
-        """Days after which S3 expires a payload, counted from the day it was written.
+        """Days after which S3 expires a payload, counted from the day it was written or copied.
 
         Counted from the write, because counting from the job's end would cost one request a job.
         A job that is retried or replayed after its payload has expired fails with that reason.

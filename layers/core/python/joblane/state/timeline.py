@@ -1,7 +1,7 @@
 """The timeline of a job: its transitions, and how a long one is folded."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from joblane.formats.text import shorten
@@ -83,6 +83,16 @@ def first_start(steps: tuple[Step, ...]) -> Step | None:
     ends = (n for n, step in enumerate(steps[:-1], 1) if step.state in ENDED)
     since = steps[max(ends, default=0) :]
     return next((step for step in since if step.state is State.ACTIVE), None)
+
+
+def waits_since(steps: Sequence[Step]) -> Step:
+    """The step with which the job came to its state; lines after it are edits."""
+    state, *earlier = reversed(steps)
+    for step in earlier:
+        if step.state is not state.state or step.state is State.ACTIVE:
+            break
+        state = step
+    return state
 
 
 def short_reason(reason: str) -> str:

@@ -11,6 +11,7 @@ from joblane.queue.settings import READ_EVERY_S
 from joblane.state.lifecycle import State
 from joblane.why import fleets
 from joblane.why.agents import LIST_AGENTS, Readiness, is_silent, readiness, takes_none
+from joblane.why.queue import explain_gone, explain_retired, is_gone
 from joblane.why.reason import Fact, Reason
 from joblane.why.situation import Queue, Situation
 from joblane.why.words import at, clock, some, span, without_ids
@@ -29,8 +30,12 @@ LATE_MS = 120_000
 def explain_pending(s: Situation) -> Iterator[Reason]:
     """Reasons of a job whose message is in its lane, or in the inbox of its agent."""
     yield from explain_passed_deadline(s)
-    yield from explain_queue_hold(s)
-    yield from _for_agents(s)
+    if is_gone(s):
+        yield from explain_gone(s)
+    else:
+        yield from explain_queue_hold(s)
+        yield from _for_agents(s)
+        yield from explain_retired(s)
     yield from last_attempt(s)
     yield from explain_deadline(s)
 
@@ -55,7 +60,9 @@ def explain_retry(s: Situation) -> Iterator[Reason]:
         },
     )
     yield from last_attempt(s)
+    yield from explain_gone(s)
     yield from explain_queue_hold(s)
+    yield from explain_retired(s)
     yield from explain_deadline(s)
 
 
@@ -73,7 +80,9 @@ def explain_scheduled(s: Situation) -> Iterator[Reason]:
                 f"its run_at is {at(due_ms, s.now_ms)}; it {then} within a minute after that",
                 {"run_at": rfc3339(due_ms), "wait_s": max(0, (due_ms - s.now_ms) / 1000)},
             )
+    yield from explain_gone(s)
     yield from explain_queue_hold(s)
+    yield from explain_retired(s)
     yield from explain_deadline(s)
 
 
@@ -130,7 +139,7 @@ def requeue_late(s: Situation, due_ms: int, what: str) -> Reason:
 
 def explain_queue_hold(s: Situation) -> Iterator[Reason]:
     """A pause of the queue, and what no fleet of it gives."""
-    if s.queue is None:
+    if s.queue is None or is_gone(s):
         return
     settings, name = s.queue.settings, s.head.queue
     if not settings.run_jobs:

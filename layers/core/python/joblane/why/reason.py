@@ -40,6 +40,8 @@ Code = Literal[
     "no_free_slot",
     "outcome",
     "paused",
+    "queue_gone",
+    "queue_retired",
     "recorded",
     "requeue_late",
     "run_at",
@@ -94,6 +96,16 @@ KINDS: Mapping[Code, Kind] = {
     "paused": Kind(
         "The queue is paused: no agent starts its jobs.",
         ("queue", "since_at", "changed_by", "may_change"),
+    ),
+    "queue_gone": Kind(
+        "joblane.toml has the job's queue no more: no agent gets the job until it is moved to "
+        "another queue, or the queue is back.",
+        ("queue",),
+    ),
+    "queue_retired": Kind(
+        "The queue is retired, and its waiting jobs move to another one. `misfit` says why that "
+        "one does not take this job, which then stays.",
+        ("queue", "moves_to", "misfit", "next_at"),
     ),
     "thread_limit": Kind(
         "`threads` of the queue: an agent runs no more of its jobs at once.",

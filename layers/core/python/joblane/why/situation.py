@@ -30,6 +30,14 @@ class Queue:
     """Those of its fleets."""
     declared: bool = True
     """Whether joblane.toml still has it for the job's tenant."""
+    gone: bool = False
+    """Whether joblane.toml has it no more: it has no lanes."""
+    moves_to: str | None = None
+    """The queue that its waiting jobs move to, as it is retired; None: they stay."""
+    misfit: str | None = None
+    """Why that one does not take this job; None: it does."""
+    next_move_ms: int | None = None
+    """When its jobs are looked at next, in Unix milliseconds; None: it goes on, or begins soon."""
     may_change: bool = False
     """Whether operators of the caller's tenant may change it; else only the role platform."""
 

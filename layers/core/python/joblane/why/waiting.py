@@ -8,6 +8,7 @@ from joblane.group.record import Group
 from joblane.job.blocked import waiting_job
 from joblane.state.lifecycle import State
 from joblane.why.pending import SOON_S, explain_deadline, explain_passed_deadline, last_attempt
+from joblane.why.queue import explain_gone, explain_retired
 from joblane.why.reason import Reason
 from joblane.why.situation import Key, Situation
 from joblane.why.words import at, clock, some, span
@@ -24,6 +25,8 @@ def explain_waiting(s: Situation) -> Iterator[Reason]:
     yield from explain_passed_deadline(s)
     if s.key is not None and s.head.key is not None:
         yield from _by_key(s, s.key)
+    yield from explain_gone(s)
+    yield from explain_retired(s)
     yield from explain_deadline(s)
 
 
@@ -134,6 +137,8 @@ def explain_blocked(s: Situation) -> Iterator[Reason]:
         tuple(commands),
     )
     yield from _next_test(s, name)
+    yield from explain_gone(s)
+    yield from explain_retired(s)
     yield from last_attempt(s)
     yield from explain_deadline(s)
 

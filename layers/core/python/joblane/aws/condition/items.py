@@ -79,14 +79,8 @@ def waiting_row(condition: str, entry: WaitingJob) -> Row:
     return {
         **row_key(condition, sort_key(entry)),
         "tenant": entry.tenant,
-        "queue": entry.queue,
-        "lane": entry.lane,
         "first_at": entry.first_ms,
         "blocked_at": entry.blocked_ms,
-        "memory_mb": entry.memory_mb,
-        "disk_mb": entry.disk_mb,
-        "work_mb": entry.work_mb,
-        "assigned": entry.assigned,
         **trace_values(entry.caller_trace),
     }
 
@@ -96,13 +90,7 @@ def to_waiting(row: Row) -> WaitingJob:
     return WaitingJob(
         job_id=row["sk"].rpartition("#")[2],
         tenant=row["tenant"],
-        queue=row["queue"],
-        lane=row["lane"],
         first_ms=row["first_at"],
         blocked_ms=row["blocked_at"],
-        memory_mb=row["memory_mb"],
-        disk_mb=row["disk_mb"],
-        work_mb=row["work_mb"],
         caller_trace=parse_trace(row.get("traceparent"), row.get("tracestate")),
-        assigned=row.get("assigned"),
     )

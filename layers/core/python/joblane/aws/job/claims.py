@@ -7,9 +7,10 @@ time-line of the race that each condition settles stands beside it.
 from contextlib import suppress
 
 from joblane.aws.job.items import change
-from joblane.aws.job.table import JobTable, Refused, RowWrite, WriteCondition
+from joblane.aws.job.table import JobTable, Refused, RowWrite, WriteCondition, at_edit
 from joblane.aws.table import Item, Row
 from joblane.job.head import Head
+from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts, attempt_ended, rearm
 from joblane.state.lifecycle import CLAIMABLE, ENDED, TRANSITIONS, State
 from joblane.state.timeline import SAME_ATTEMPT, Step
@@ -24,8 +25,8 @@ _IN_TIME = "(attribute_not_exists(#deadline) OR #deadline > :now)"
 class JobClaims(JobTable):
     """Claims jobs, and ends their attempts."""
 
-    def claim(self, job_id: str, agent: str, now_ms: int) -> Head:
-        """Take a waiting job for `agent`: one write. Raises Refused with the job as it is.
+    def claim(self, message: Message, agent: str, now_ms: int) -> Head:
+        """Take the job of a message for `agent`: one write. Raises Refused with the job as it is.
 
         SQS sometimes delivers a message twice; both receivers try:
 
@@ -36,7 +37,15 @@ class JobClaims(JobTable):
 
         The condition is the state itself, so the second claim is refused. A job whose deadline has
         passed is refused as well (the requeue function expires it), and so is a job in backoff,
-        because it may have a second message without a delay. A scheduled job that is due is
+        because it may have a second message without a delay. A job that was edited is refused to
+        all but its newest message, which alone is in the lane that the job is in now:
+
+            agent of fleet A             table                      API
+            receives from lane A         lane A
+                                         lane B, edit 1    <------  edit: queue B; sends to lane B
+            claim if lane A, edit 0 -->  refused: deletes its message
+
+        A scheduled job that is due is
         claimed with a second write: its message was delayed until now.
 
         A job that is assigned to another agent is refused: another message of it may have come by
@@ -47,7 +56,7 @@ class JobClaims(JobTable):
             claim at 61  ----------->    refused: 60 has passed
                                          pending, reply_by 60 <---- at 62: "did not respond"
         """
-        write = self._claim(job_id, agent, now_ms)
+        write = self._claim(message, agent, now_ms)
         try:
             return self._complete(self._make(write))
         except Refused as refusal:
@@ -55,17 +64,20 @@ class JobClaims(JobTable):
             is_due = head is not None and head.next_at_ms is not None and head.next_at_ms <= now_ms
             if head is None or head.state is not State.SCHEDULED or not is_due:
                 raise
+            if message.is_outdated(head):
+                raise
         woken = Step(State.PENDING, now_ms, SAME_ATTEMPT, "its run_at has come")
+        named = _named(message)
         condition = WriteCondition(
-            f"#state = :scheduled AND #next_at <= :now AND {_IN_TIME}",
-            {"scheduled": State.SCHEDULED, "now": now_ms},
+            f"#state = :scheduled AND #next_at <= :now AND {_IN_TIME} AND {named.text}",
+            {"scheduled": State.SCHEDULED, "now": now_ms, **named.values},
         )
         step = Step(State.ACTIVE, now_ms, 0, "claimed", agent)
-        return self._start(job_id, [woken, step], condition, rearm(head, now_ms))
+        return self._start(message.job_id, [woken, step], condition, rearm(head, now_ms))
 
-    def claim_request(self, job_id: str, agent: str, now_ms: int) -> Item:
+    def claim_request(self, message: Message, agent: str, now_ms: int) -> Item:
         """The first UpdateItem of `claim`, which may be sent by other means; see `decode_claim`."""
-        return self._claim(job_id, agent, now_ms).request
+        return self._claim(message, agent, now_ms).request
 
     def decode_claim(self, row: Row) -> Head:
         """The job of the row that a `claim_request` returned. Raises Refused as `claim`.
@@ -74,7 +86,7 @@ class JobClaims(JobTable):
         """
         return self._complete(row)
 
-    def _claim(self, job_id: str, agent: str, now_ms: int) -> RowWrite:
+    def _claim(self, message: Message, agent: str, now_ms: int) -> RowWrite:
         step = Step(State.ACTIVE, now_ms, 0, "claimed", agent)
         states = {f"from{n}": state for n, state in enumerate(sorted(CLAIMABLE))}
         times = {"now": now_ms, "soon": now_ms + EARLY_MS}
@@ -82,22 +94,27 @@ class JobClaims(JobTable):
         rested = "(attribute_not_exists(#next_at) OR #next_at <= :soon)"
         own = "(attribute_not_exists(#assigned) OR #assigned = :agent)"
         prompt = "(attribute_not_exists(#reply_by) OR #reply_by > :now)"
+        named = _named(message)
         condition = WriteCondition(
-            f"#state IN ({places}) AND {_IN_TIME} AND {rested} AND {own} AND {prompt}",
-            {**states, **times, "agent": agent},
+            f"#state IN ({places}) AND {_IN_TIME} AND {rested} AND {own} AND {prompt}"
+            f" AND {named.text}",
+            {**states, **times, "agent": agent, **named.values},
         )
-        return self._starting(job_id, [step], condition)
+        return self._starting(message.job_id, [step], condition)
 
-    def note_wait(self, job_id: str, text: str) -> None:
-        """Write what a job waits for at its agent: one write. Raises Refused if it does not wait.
+    def note_wait(self, message: Message, text: str) -> None:
+        """Write what the job of a message waits for at its agent: one write.
 
         No transition: a claim that comes first is not undone, and one that comes later removes it.
+        Raises Refused if it does not wait, or was edited since.
         """
         states = {f"from{n}": state for n, state in enumerate(sorted(CLAIMABLE))}
+        named = _named(message)
         condition = WriteCondition(
-            f"#state IN ({', '.join(f':{name}' for name in states)})", states
+            f"#state IN ({', '.join(f':{name}' for name in states)}) AND {named.text}",
+            {**states, **named.values},
         )
-        self._update(job_id, condition, lambda _: False, sets={"waits_for": text})
+        self._update(message.job_id, condition, lambda _: False, sets={"waits_for": text})
 
     def note_untested(self, head: Head, why: str) -> None:
         """Write why the condition of a blocked job is not tested yet: one write.
@@ -207,6 +224,12 @@ class JobClaims(JobTable):
             wants_row=False,
         )
         return write, after
+
+
+def _named(message: Message) -> WriteCondition:
+    """A job is in the lane of a message, and was not edited since that was sent."""
+    edit = at_edit(message.edit)
+    return WriteCondition(f"#lane = :lane AND {edit.text}", {"lane": message.lane, **edit.values})
 
 
 def _holds(head: Head) -> WriteCondition:

@@ -6,10 +6,11 @@ if its version is still the same.
 
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from joblane.aws.job.group_items import group_value, roster_key, roster_row
-from joblane.aws.job.items import DATA, change, from_row, key, to_row
+from joblane.aws.job.items import change, data_key, data_sk, from_row, key, to_row
 from joblane.aws.job.jobs import JobStore
 from joblane.aws.job.table import Refused, WriteCondition
 from joblane.aws.table import ConditionFailed, Row, TransactionRefused
@@ -40,6 +41,21 @@ class GroupStore(JobStore):
     def delete_roster(self, group: Group) -> None:
         """Delete the roster of a group."""
         self._table.delete_many([roster_key(group, page) for page in range(group.pages)])
+
+    def keep_data(self, head: Head, expires_at: int) -> None:
+        """Let the submission of a job, and the roster of a group, live on until `expires_at`.
+
+        In Unix seconds. What is not there, as a submission that is in the head, is no error: a
+        write unit. Raises Unavailable.
+        """
+        keys = [key(head.job_id, data_sk(head.edit))]
+        if head.group is not None:
+            keys += [roster_key(head.group, page) for page in range(head.group.pages)]
+        for each in keys:
+            with suppress(ConditionFailed):
+                self._table.update(
+                    each, "SET expires_at = :at", "attribute_exists(job_id)", at=expires_at
+                )
 
     def put_member(self, head: Head) -> bool:
         """Store the job of a member; False if it is there already. One write unit.
@@ -133,14 +149,14 @@ class GroupStore(JobStore):
                 return
             raise _changed() from failure
         if "spec" not in gone:
-            self._table.delete(key(seen.job_id, DATA))
+            self._table.delete(data_key(gone))
 
 
 def _changed() -> Changed:
     return Changed("the group is being changed by other requests; try again")
 
 
-_SOME_SPEC = {"command": ["-"], "queue": "default"}
+_SOME_SPEC = {"command": ["-"]}
 """Stands for a submission that is not read."""
 
 

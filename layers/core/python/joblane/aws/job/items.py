@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from joblane.audit.records import Who
 from joblane.aws.table import Item, Row, decode, encode
+from joblane.deployment.names import LanePath, parse_lane_path
 from joblane.job.fields import STORED
 from joblane.job.head import INLINE_SPEC_BYTES, TARGET_BYTES, Head, PayloadObject
 from joblane.job.spec import OF_A_GROUP, TARGETING, Submission
@@ -19,15 +20,17 @@ from joblane.state.trace import TraceContext, parse_trace
 if TYPE_CHECKING:
     from joblane.files.models import OutputSummary
     from joblane.group.record import Group, MemberOf
+    from joblane.notify.scope import EventScope
 
 HEAD, DATA, RAW = "JOB", "DATA", "RAW"
 """Sort keys: the head, a submission too long for it, the dead letter as SQS delivered it."""
 
-NOTIFY = "notify"
-"""Attribute of the jobs that notify somebody; infra/sequel.py filters by it."""
+TELLS = "tells"
+"""Attribute of the jobs whose transitions somebody wants to know of; infra/sequel.py filters by it.
+Its words: `notify` if the submission asks for it, and the job's `events`."""
 
-IN_SPEC = "-"
-"""Value of `NOTIFY` if the submission is in the same item; else it is the submission's `notify`."""
+NOTIFY = "notify"
+"""A word of `TELLS`; and the attribute with that field of a submission which is in another item."""
 
 WAKE_SHARDS = 8
 """Partitions of the index `wake`: a partition takes 1000 writes a second, so 8000 jobs a second
@@ -58,6 +61,8 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         # A member of a group is not in its tenant's list: the index has no item for it.
         "tenant" if head.member_of is None else "of": head.tenant,
         "state": head.state,
+        "lane": head.lane_path,
+        "edit": head.edit or None,
         "epoch": head.epoch,
         "attempt": head.attempt,
         "timeline": [step.encode() for step in head.timeline],
@@ -96,11 +101,25 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         "files_mb": head.files_mb or None,
         "reply_timeout": str(reply_timeout_s) if member and reply_timeout_s is not None else None,
         **trace_values(head.caller_trace),
-        # Of a group, only the group itself has it: infra/sequel.py looks for this attribute.
-        NOTIFY: None if member or head.spec.notify is None else IN_SPEC,
+        **_told_values(head),
         **({"spec": spec} if spec is not None else _beside_data(head)),
     }
     return key(head.job_id) | {name: value for name, value in known.items() if value is not None}
+
+
+def _told_values(head: Head) -> Row:
+    """Attributes of what is told of a job: the id of its request, and to whom it is told.
+
+    Of a group, only the group itself notifies: ten thousand webhooks would be a denial of service.
+    """
+    words = [NOTIFY] if _notifies(head) else []
+    words += [] if head.events is None else [head.events]
+    request = {} if head.request_id is None else {"request": head.request_id}
+    return {**request, TELLS: " ".join(words)} if words else request
+
+
+def _notifies(head: Head) -> bool:
+    return head.spec.notify is not None and head.member_of is None
 
 
 def trace_values(caller: TraceContext | None) -> Row:
@@ -109,18 +128,20 @@ def trace_values(caller: TraceContext | None) -> Row:
 
 
 def encode_spec(spec: Submission) -> str:
-    """A submission's JSON as it is stored.
+    """A submission's JSON as it is stored, without its queue and lane: the row has them.
 
     The submission of a member, which has no target, is stored without its reply timeout: that is
     an attribute of its row, because members may share the submission of their group.
     """
-    left_out = {"reply_timeout_s"} if spec.target is None else None
+    left_out = {"queue", "priority"} | ({"reply_timeout_s"} if spec.target is None else set())
     return spec.model_dump_json(exclude_defaults=True, exclude=left_out)
 
 
-def read_spec(stored: str | bytes) -> Submission:
+def read_spec(stored: str | bytes, path: LanePath) -> Submission:
     """Inverse of `encode_spec`; fields that this version does not know are ignored."""
-    return Submission.model_validate_json(stored, extra="ignore", context=STORED)
+    spec = Submission.model_validate_json(stored, extra="ignore", context=STORED)
+    queue, lane = parse_lane_path(path)
+    return spec.model_copy(update={"queue": queue, "priority": lane})
 
 
 def spec_of_member(spec: Submission, reply_timeout_s: float | None) -> Submission:
@@ -132,7 +153,8 @@ def is_inline(head: Head) -> bool:
     """Whether a new job has its submission in its head, and not in DATA or S3."""
     if head.payload is not None:
         return False
-    spec, beside = encode_spec(head.spec), trace_values(head.caller_trace)
+    spec, own = encode_spec(head.spec), {"lane": head.lane_path, **_told_values(head)}
+    beside = {**own, **trace_values(head.caller_trace)}
     size = len(spec.encode()) + sum(len(name) + len(text) for name, text in beside.items())
     return size <= INLINE_SPEC_BYTES - (TARGET_BYTES if head.spec.target is not None else 0)
 
@@ -143,8 +165,8 @@ def _beside_data(head: Head) -> Row:
     The stream is read for counts and notifications, and a group for its progress.
     """
     spec = head.spec
-    found: Row = {"queue": head.queue, "items": spec.items if spec.items != 1 else None}
-    if spec.notify is not None and head.member_of is None:
+    found: Row = {"items": spec.items if spec.items != 1 else None}
+    if spec.notify is not None and _notifies(head):
         found[NOTIFY] = spec.notify.model_dump_json(exclude_defaults=True)
     if head.group is not None:
         found["targeting"] = spec.model_dump_json(exclude_defaults=True, include=set(TARGETING))
@@ -170,9 +192,20 @@ def change(before: Head, after: Head) -> tuple[Row, list[str]]:
     return sets, sorted(old.keys() - new.keys())
 
 
+def change_whole(before: Head, after: Head) -> tuple[Row, list[str]]:
+    """`change` for a job whose submission changes as well; what is in DATA is written beside it."""
+    old, new = _whole_row(before), _whole_row(after)
+    sets = {n: v for n, v in new.items() if n != "timeline" and old.get(n) != v}
+    return sets, sorted(old.keys() - new.keys())
+
+
+def _whole_row(head: Head) -> Row:
+    return to_row(head, encode_spec(head.spec) if is_inline(head) else None)
+
+
 def to_data(head: Head, spec: str, expires_at: int) -> Row:
     """The DATA item: a submission's JSON, or its abridged JSON and where the whole is."""
-    row = {**key(head.job_id, DATA), "spec": spec, "expires_at": expires_at}
+    row = {**key(head.job_id, data_sk(head.edit)), "spec": spec, "expires_at": expires_at}
     return row if head.payload is None else row | asdict(head.payload)
 
 
@@ -220,12 +253,37 @@ def from_row(row: Row, data: Row) -> Head:
         member_of=member_of(row),
         spec_of=row.get("spec_of"),
         files_mb=row.get("files_mb", 0),
+        request_id=row.get("request"),
+        events=read_events(row),
+        edit=edit_of(row),
     )
 
 
 def data_key(row: Row) -> Row:
     """Primary key of the item with the submission of a job whose row has none."""
-    return key(str(row.get("spec_of") or row["job_id"]), DATA)
+    return key(str(row.get("spec_of") or row["job_id"]), data_sk(edit_of(row)))
+
+
+def data_sk(edit: int) -> str:
+    """Sort key of the submission after so many edits, of which each writes another item."""
+    return f"{DATA}#{edit}" if edit else DATA
+
+
+def edit_of(row: Row) -> int:
+    """How often the job of a row was edited."""
+    return int(row.get("edit", 0))
+
+
+def queue_of(row: Row) -> str:
+    """The queue of a job's row."""
+    return parse_lane_path(row["lane"])[0]
+
+
+def read_events(row: Row) -> "EventScope | None":
+    """Which events of a job's row its tenant's feed has."""
+    words = str(row.get(TELLS, "")).split()
+    scopes: tuple[EventScope, ...] = ("jobs", "members")
+    return next((scope for scope in scopes if scope in words), None)
 
 
 def tenant_of(row: Row) -> str:
@@ -289,7 +347,7 @@ def key_of(row: Row) -> KeyName | None:
 
 def _spec(stored: str, row: Row) -> Submission:
     """The submission of a job's row."""
-    spec = read_spec(stored)
+    spec = read_spec(stored, row["lane"])
     if member_of(row) is None:
         return spec
     return spec_of_member(spec, float(row["reply_timeout"]) if "reply_timeout" in row else None)

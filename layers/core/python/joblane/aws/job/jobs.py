@@ -5,6 +5,7 @@ Submitted jobs are put here; `joblane.aws.job.claims` has the writes of agents, 
 """
 
 from joblane.aws.job.claims import JobClaims
+from joblane.aws.job.edits import JobEdits
 from joblane.aws.job.items import encode_spec, is_inline, key, to_data, to_row
 from joblane.aws.job.moves import JobMoves
 from joblane.aws.job.table import Refused
@@ -14,7 +15,7 @@ from joblane.job.head import DATA_DAYS, Head
 __all__ = ["JobStore", "Refused"]
 
 
-class JobStore(JobClaims, JobMoves):
+class JobStore(JobClaims, JobMoves, JobEdits):
     """Reads and writes jobs."""
 
     def put_new(self, head: Head) -> Head:

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from joblane.aws.job.items import DATA, RAW, change, key
-from joblane.aws.job.table import JobTable, Refused, WriteCondition, unchanged
+from joblane.aws.job.items import RAW, change, data_key, key
+from joblane.aws.job.table import JobTable, Refused, WriteCondition, at_edit, unchanged
 from joblane.aws.table import ConditionFailed, Item, Row
 from joblane.job.head import Head
 from joblane.job.moves import apply, rearm
@@ -218,15 +218,16 @@ class JobMoves(JobTable):
         except ConditionFailed as failure:
             raise self._refused(failure) from failure
         # A member of a group may have the submission of its group.
-        data = (DATA,) if "spec" not in gone and "spec_of" not in gone else ()
-        dead_letter = (RAW,) if gone["state"] in {State.DEAD, State.DISMISSED} else ()
-        for sk in (*data, *dead_letter):
-            self._table.delete(key(job_id, sk))
+        data = (data_key(gone),) if "spec" not in gone and "spec_of" not in gone else ()
+        has_letter = gone["state"] in {State.DEAD, State.DISMISSED}
+        for item in (*data, *((key(job_id, RAW),) if has_letter else ())):
+            self._table.delete(item)
 
 
 def _as_seen(head: Head) -> WriteCondition:
-    """A job still has the state and the epoch of `head`."""
+    """A job still has the state, the epoch and the edit of `head`."""
+    edit = at_edit(head.edit)
     return WriteCondition(
-        "#state = :before AND #epoch = :epoch",
-        {"before": head.state, "epoch": head.epoch},
+        f"#state = :before AND #epoch = :epoch AND {edit.text}",
+        {"before": head.state, "epoch": head.epoch, **edit.values},
     )

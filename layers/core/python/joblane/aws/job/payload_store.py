@@ -102,7 +102,7 @@ class PayloadStore:
             raise PayloadLost(f"submit it again: {why}, {where}") from None
         if len(body) != stored.size or hashlib.sha256(body).hexdigest() != stored.sha256:
             raise PayloadLost(f"submit it again: not the object that was written, {where}")
-        spec = read_spec(body)
+        spec = read_spec(body, head.lane_path)
         if head.member_of is not None:
             spec = spec_of_member(spec, head.spec.reply_timeout_s)
         return replace(head, spec=spec, payload=None)

@@ -1,10 +1,9 @@
 """Adapter for the `jobs` table: the tenants and queues of jobs that agents hold."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from joblane.aws.job.items import key, tenant_of
+from joblane.aws.job.items import key, queue_of, tenant_of
 from joblane.aws.table import Row, Store
 
 
@@ -25,5 +24,4 @@ class JobPlaces(Store):
 
 
 def _place(row: Row) -> Place:
-    found = json.loads(row["spec"]) if "spec" in row else row
-    return Place(tenant_of(row), str(found["queue"]))
+    return Place(tenant_of(row), queue_of(row))

@@ -4,11 +4,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from joblane.aws.job.items import HEAD, tenant_of
+from joblane.aws.job.items import HEAD, queue_of, tenant_of
 from joblane.aws.table import Row, decode
 from joblane.queue.activity import Change, kind_of
 from joblane.state.lifecycle import State
-from joblane.state.timeline import Step
+from joblane.state.timeline import Step, waits_since
 
 
 def read_record(record: Mapping[str, Any]) -> Change | None:
@@ -28,12 +28,11 @@ def read_record(record: Mapping[str, Any]) -> Change | None:
     file_bytes = _added("output_file_bytes", old, new)
     if kind is None and before is after and not (output_bytes or file_bytes):
         return None
-    queue, items = _queue_and_items(new or old)
     return Change(
         tenant=tenant_of(new or old),
-        queue=queue,
+        queue=queue_of(new or old),
         kind=kind,
-        items=items,
+        items=_items(new or old),
         minute=int(stream["ApproximateCreationDateTime"]) // 60,
         sequence=int(stream["SequenceNumber"]),
         waited_ms=max(0, _last_step_ms(new) - _ready_ms(old)) if kind == "started" else 0,
@@ -55,15 +54,17 @@ def _state(image: Row) -> State | None:
     return State(image["state"]) if image else None
 
 
-def _queue_and_items(head: Row) -> tuple[str, int]:
-    """Queue and items of a job, from its submission or from the attributes that replace it."""
+def _items(head: Row) -> int:
+    """Items of a job, from its submission or from the attribute that replaces it."""
     found = json.loads(head["spec"]) if "spec" in head else head
-    return str(found["queue"]), int(found.get("items", 1))
+    return int(found.get("items", 1))
 
 
 def _ready_ms(head: Row) -> int:
-    """When a job could have started: at its next start, or since its last change."""
-    return int(head.get("next_at") or _last_step_ms(head))
+    """When a job could have started: at its next start, or since it came to its state."""
+    if (next_ms := head.get("next_at")) is not None:
+        return int(next_ms)
+    return waits_since([Step.decode(line) for line in head["timeline"]]).at_ms
 
 
 def _ran_ms(old: Row, new: Row) -> int | None:

@@ -43,8 +43,15 @@ class RowWrite:
     """The end of the row's timeline once it was made."""
 
 
+def at_edit(edit: int) -> WriteCondition:
+    """A job was edited so often, and not again."""
+    if edit == 0:
+        return WriteCondition("attribute_not_exists(#edit)")
+    return WriteCondition("#edit = :edit", {"edit": edit})
+
+
 def unchanged(head: Head) -> WriteCondition:
-    """A job still has the state, the epoch and the timeline of `head`."""
+    """A job still has the state, the epoch and the timeline of `head`; an edit adds a line."""
     return WriteCondition(
         "#state = :before AND #epoch = :epoch AND size(#timeline) = :length",
         {"before": head.state, "epoch": head.epoch, "length": len(head.timeline)},

@@ -17,10 +17,9 @@ class NotifyQueue(DeliveryQueue):
     """Sends notifications, and puts off those that could not be delivered."""
 
     def send(self, messages: Sequence[tuple[str, str]]) -> None:
-        """Send messages, each after its tenant, ten per request.
+        """Send messages, each after its message group, ten per request.
 
-        The message group is the tenant: SQS fair queues serve groups in turn, so the webhooks of
-        one tenant do not delay those of others.
+        SQS fair queues serve groups in turn: what one has too much of does not delay the others.
 
         Raises Unavailable, and NotSent if SQS refuses some of the messages.
         """
@@ -28,8 +27,8 @@ class NotifyQueue(DeliveryQueue):
             answer = self._client.send_message_batch(
                 QueueUrl=self._url,
                 Entries=[
-                    {"Id": str(n), "MessageBody": body, "MessageGroupId": tenant}
-                    for n, (tenant, body) in enumerate(messages[start : start + BATCH])
+                    {"Id": str(n), "MessageBody": body, "MessageGroupId": group}
+                    for n, (group, body) in enumerate(messages[start : start + BATCH])
                 ],
             )
             if refused := answer.get("Failed", []):

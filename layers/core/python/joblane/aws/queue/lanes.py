@@ -59,6 +59,14 @@ class Received:
             return None
 
     @property
+    def first_sent_ms(self) -> int:
+        """When it was sent, or the first of those that it replaces."""
+        found = self.message
+        if found is None or found.first_sent_ms is None:
+            return self.sent_ms
+        return found.first_sent_ms
+
+    @property
     def memory_mb(self) -> int:
         """Memory that its job asks for, in MiB."""
         return DEFAULT_MEMORY_MB if (found := self.message) is None else found.memory_mb
@@ -176,9 +184,10 @@ class LaneQueue:
     def send_again(self, received: Received, delay_s: int) -> None:
         """Send a copy of a message in flight, delayed by `delay_s` seconds.
 
-        A delay above `MAX_DELAY_S` is reduced to that.
+        It says when the first one was sent. A delay above `MAX_DELAY_S` is reduced to that.
         """
-        self.send(read_body(received.body), min(delay_s, MAX_DELAY_S))
+        copy = read_body(received.body).model_copy(update={"first_sent_ms": received.first_sent_ms})
+        self.send(copy, min(delay_s, MAX_DELAY_S))
 
     def extend(self, receipts: Sequence[str]) -> list[str]:
         """Keep messages invisible for another `VISIBILITY_S`; returns those SQS refused."""
@@ -237,6 +246,33 @@ class Lanes:
     def lane(self, queue: str, lane: Lane) -> LaneQueue:
         """The SQS queue behind one lane."""
         return LaneQueue(self._client, self._prefix + self.name(queue, lane))
+
+    def send(self, queue: str, lane: Lane, message: Message, delay_s: int = 0) -> bool:
+        """Send a message to a lane; False if the queue is gone: joblane.toml has it no more.
+
+        For a minute after it was deleted SQS may still accept messages, which are lost.
+        """
+        try:
+            self.lane(queue, lane).send(message, delay_s)
+        except ClientError as error:
+            if error.response["Error"]["Code"] != NO_SUCH_QUEUE:
+                raise
+            return False
+        return True
+
+    def send_batch(
+        self, queue: str, lane: Lane, messages: Sequence[tuple[Message, int]]
+    ) -> list[Message] | None:
+        """Send messages with their delays to a lane; returns those that SQS refused.
+
+        None if the queue is gone, as in `send`. Some may have been sent before that.
+        """
+        try:
+            return self.lane(queue, lane).send_batch(messages)
+        except ClientError as error:
+            if error.response["Error"]["Code"] != NO_SUCH_QUEUE:
+                raise
+            return None
 
     def send_to_inbox(self, agent: str, message: Message, delay_s: int = 0) -> bool:
         """Send the message of a job that only this agent may run; False if it has no inbox."""

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from joblane.aws.job.items import HEAD, member_of, tenant_of
+from joblane.aws.job.items import HEAD, member_of, queue_of, tenant_of
 from joblane.aws.table import Row, decode
 from joblane.job.spans import Ended, ends_something
 from joblane.state.lifecycle import Outcome, State
@@ -33,7 +33,7 @@ def read_ended(record: Mapping[str, Any], ratio: float) -> Ended | None:
     return Ended(
         job_id=new["job_id"],
         tenant=tenant_of(new),
-        queue=str(spec["queue"]),
+        queue=queue_of(new),
         type=spec.get("type"),
         name=spec.get("name"),
         before=before,

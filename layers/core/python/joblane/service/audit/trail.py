@@ -37,7 +37,7 @@ class Trail:
 
         Raises Unavailable; then do not delete the job.
         """
-        self.begin(submission_record(head, head.tenant, head.submitted_by))
+        self.begin(submission_record(head, head.tenant, head.submitted_by, head.request_id))
 
     def of_tenant(self, tenant: str, wanted: TrailQuery) -> tuple[list[AuditRecord], str | None]:
         """Read a page of a tenant's trail, newest first, and where to continue."""

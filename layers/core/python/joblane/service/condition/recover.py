@@ -175,7 +175,7 @@ class Recovery:
     def _drop_outdated(self, row: ConditionState, entry: WaitingJob, head: Head | None) -> None:
         """Drop the entry of a job that does not wait for this condition any more."""
         if head is not None and head.state is State.PENDING:
-            send_wake_up(self.lanes, entry)  # killed after unblocking it
+            send_wake_up(self.lanes, head)  # killed after unblocking it
         self.conditions.drop(row.condition, entry)
 
     def _overdue(self, row: ConditionState, limit: int) -> list[WaitingJob]:
@@ -257,15 +257,14 @@ class Recovery:
             self._fail(row, entry, "it blocked again after every resubmission")
             return True
         reason = f"released by its condition ({row.why}); waits in its lane for an agent"
-        went = True
+        step = Step(State.PENDING, self.now_ms(), 0, reason)
         try:
-            self.jobs.unblock(
-                entry.job_id, row.condition, Step(State.PENDING, self.now_ms(), 0, reason)
-            )
+            head: Head | None = self.jobs.unblock(entry.job_id, row.condition, step)
         except Refused as refusal:
-            went = refusal.head is not None and refusal.head.state is State.PENDING
-        if went:
-            send_wake_up(self.lanes, entry)
+            head = refusal.head
+        went = head is not None and head.state is State.PENDING
+        if head is not None and went:
+            send_wake_up(self.lanes, head)
         self.conditions.drop(row.condition, entry)
         return went
 

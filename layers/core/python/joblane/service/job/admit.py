@@ -1,6 +1,6 @@
 """Admission: which submissions a tenant may make, and the job that one becomes."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,13 +11,10 @@ from joblane.contract.queues import QueueChoice
 from joblane.job.disk import to_mib
 from joblane.job.head import Head, make_head
 from joblane.job.spec import Submission, is_broadcast
-from joblane.queue.access import open_queues
-from joblane.queue.maxima import Maxima, excess, problem_of
 from joblane.service.queue.router import QueueRouter
 from joblane.state.retention import PAYLOAD_START_DAYS
 from joblane.state.secret_names import describe_allowed, parse
 from joblane.state.trace import TraceContext
-from joblane.target.match import ANY
 
 if TYPE_CHECKING:
     from joblane.notify.rules import NotifyRules
@@ -32,18 +29,15 @@ class Admission:
     deployment: str
     router: QueueRouter
     """Chooses the queue."""
-    maxima: Mapping[str, tuple[Maxima, ...]]
-    """The most that a job of each queue may ask for, by fleet."""
     fleet_queues: Mapping[str, tuple[str, ...]]
     """The queues that each fleet serves."""
-    without_host_network: Collection[str]
-    """Queues that have fleets, none of which allows the network `host`."""
     types: "Callable[[], TypedAdmission]"
     """Returns what checks typed jobs, which takes long to import."""
     inputs: "Callable[[], InputCheck]"
     """Returns what checks input files, which few jobs have."""
     notify: "Callable[[], NotifyRules] | None" = None
-    """Returns what checks notifications; None if no tenant may ask for any."""
+    """Returns what checks notifications, and which tenants have a feed; None if no tenant may ask
+    for any and none has one."""
 
     def head(
         self,
@@ -62,20 +56,20 @@ class Admission:
         """
         typed = self._admit_type(by.tenant, spec, now_ms, again=resubmit_of is not None)
         spec = spec if typed is None else typed.spec
-        self._check_secrets(by.tenant, spec)
-        self._check_conditions(by.tenant, spec)
-        queue = self.router.route(by, spec, now_ms)
-        self._check_fleets(queue, spec)
+        spec = spec.model_copy(update={"queue": self.router.route(by, spec, now_ms)})
+        self.check(by.tenant, spec)
         input_bytes = 0
         if spec.inputs or spec.stdin_file is not None:
             input_bytes = self.inputs().check(by.tenant, spec, now_ms)
-        spec = self._add_notify(by.tenant, spec.model_copy(update={"queue": queue}))
+        spec = self._add_notify(by.tenant, spec)
         if resubmit_of is None and is_broadcast(spec.target) and not _sets_retry(spec, typed):
             retry = spec.retry.model_copy(update={"max_attempts": 1})
             spec = spec.model_copy(update={"retry": retry})
         head = replace(
             make_head(job_id, by.tenant, spec, now_ms, by.who, caller_trace=caller_trace),
             resubmit_of=resubmit_of,
+            request_id=by.request_id,
+            events=None if self.notify is None else self.notify().events.get(by.tenant),
             type_version=None if typed is None else typed.version,
             files_mb=to_mib(input_bytes) + (0 if typed is None else typed.bundle_mb),
         )
@@ -84,6 +78,17 @@ class Admission:
             problem = f"must be within {PAYLOAD_START_DAYS} days for a job that is stored in S3, "
             raise wrong("run_at", f"{problem}one of more than {MAX_DATA_BYTES} bytes")
         return head
+
+    def check(self, tenant: str, spec: Submission) -> None:
+        """Check a submission that has its queue against what the deployment allows now.
+
+        Raises Invalid naming the field: of a queue that the tenant may not use, more than its
+        fleets give, and others' conditions and secrets.
+        """
+        self._check_secrets(tenant, spec)
+        self._check_conditions(tenant, spec)
+        self.router.rules.require(tenant, spec.queue or "")
+        self.router.rules.check_fleets(spec)
 
     def _admit_type(
         self, tenant: str, spec: Submission, now_ms: int, *, again: bool
@@ -109,22 +114,6 @@ class Admission:
             raise wrong(*refusal)
         return spec
 
-    def _check_fleets(self, queue: str, spec: Submission) -> None:
-        """Refuse what no fleet of the queue gives; a target may name an agent of no fleet."""
-        if spec.network == "host" and spec.target in {None, ANY}:
-            self._check_host_network(queue)
-        if (found := excess(spec.resources, self.maxima.get(queue, ()))) is not None:
-            field, most = found
-            raise wrong(f"resources.{field}", problem_of(field, most, queue))
-
-    def _check_host_network(self, queue: str) -> None:
-        if queue in self.without_host_network:
-            raise wrong(
-                "network",
-                f"must be none or egress: no fleet of queue {queue} allows host "
-                "(allow_host_network)",
-            )
-
     def _check_conditions(self, tenant: str, spec: Submission) -> None:
         """Refuse quotas of others, and fleets that are unknown or serve no queue of the tenant.
 
@@ -142,7 +131,7 @@ class Admission:
 
     def _fleets(self, tenant: str) -> list[str]:
         """The fleets that serve a queue which the tenant may use."""
-        allowed = set(open_queues(self.router.queues, tenant))
+        allowed = set(self.router.rules.open_to(tenant))
         return [fleet for fleet, queues in self.fleet_queues.items() if allowed & set(queues)]
 
     def _check_secrets(self, tenant: str, spec: Submission) -> None:

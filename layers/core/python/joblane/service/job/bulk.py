@@ -15,6 +15,7 @@ from joblane.job.head import Head
 from joblane.job.message import is_id
 from joblane.job.moves import NotAllowed
 from joblane.queue.access import open_queues
+from joblane.queue.gone import why_gone
 from joblane.service.deployment.limit_check import LimitCheck
 from joblane.service.job.operations import Gone, Operations
 from joblane.service.job.wake_up import renewal_delay_s, send_wake_ups
@@ -101,7 +102,7 @@ class BulkOperations:
         For all whose messages may be lost, with their queues or otherwise. No row is changed, so
         it is safe at any time: an agent deletes an extra message, or keeps it until its job, which
         runs or waits for its backoff, has ended or is free. A page ends with a group, whose members
-        are the next pages.
+        are the next pages. Jobs whose queue is gone are refused, each with what to do.
         """
         job_id, _, number = (before or "").partition(":")
         if number:
@@ -136,11 +137,13 @@ class BulkOperations:
             for head in chosen
             if (delay_s := renewal_delay_s(head, now_ms)) is not None
         ]
-        refused = send_wake_ups(self.lanes, due)
+        lost = send_wake_ups(self.lanes, due)
+        refused = dict.fromkeys(lost.refused, "SQS did not accept its message; try again")
+        refused |= {h.job_id: why_gone(h) for h, _ in due if h.job_id in lost.gone}
         return BulkResult(
             examined=len(examined),
             done=len(due) - len(refused),
-            refused=dict.fromkeys(sorted(refused), "SQS did not accept its message; try again"),
+            refused=dict(sorted(refused.items())),
             following=following,
         )
 

@@ -92,6 +92,8 @@ class DeadLetters:
             self.log.info("dead letter of a deleted job discarded", **_job(record))
         elif head.tenant != message.tenant:
             self._unreadable(message_id, letter, "a message that names another tenant's job")
+        elif message.is_outdated(head):
+            self.log.info("dead letter from before an edit of its job discarded", **_names(head))
         elif letter.source != UNKNOWN and not self.is_of(letter.source, head.queue):
             self._unreadable(message_id, letter, "a message that names a job of another queue")
         elif head.state is State.ACTIVE:

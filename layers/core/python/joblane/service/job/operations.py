@@ -12,7 +12,7 @@ from joblane.job.head import Head
 from joblane.job.message import Command
 from joblane.job.moves import NotAllowed, plan
 from joblane.service.decide_again import decide_again
-from joblane.service.job.wake_up import send_wake_up
+from joblane.service.job.wake_up import renewal_delay_s, send_wake_up
 from joblane.state.lifecycle import ENDED, Event, State
 from joblane.state.retention import Retention
 
@@ -73,7 +73,7 @@ class Operations:
         `exact` makes it from the state of `head` or not at all. Raises NotAllowed and Gone,
         TryAgain if the job changed on every try, and Refused with `exact`.
         """
-        return _repeat(lambda seen: self.move(seen, event, why, now_ms), head, exact=exact)
+        return repeat_on_change(lambda seen: self.move(seen, event, why, now_ms), head, exact=exact)
 
     def cancel(self, head: Head, why: str, now_ms: int, *, exact: bool = False) -> CancelResult:
         """Cancel a waiting job at once; ask the agent of a running one to stop it.
@@ -90,7 +90,7 @@ class Operations:
             ended = self.move(seen, Event.CANCEL, why, now_ms)
             return CancelResult(ended, _describe_cancelled(seen))
 
-        return _repeat(once, head, exact=exact)
+        return repeat_on_change(once, head, exact=exact)
 
     def hide(self, head: Head, *, hidden: bool) -> Head:
         """Leave an ended job out of lists, or show it again. Safe to repeat.
@@ -174,19 +174,25 @@ class Operations:
             admit = self.keyed.restart
             return unless_gone(lambda: admit(seen, event, why, now_ms))
 
-        back = _repeat(once, head, exact=exact)
+        back = repeat_on_change(once, head, exact=exact)
         if back.state is State.PENDING:
             self.send(back, now_ms)
         return back
 
-    def send(self, head: Head, now_ms: int) -> None:
-        """Send a pending job's message, and note on the row that it is sent. Safe to repeat."""
-        self.wake_up(head)
-        self.jobs.rearm(head, now_ms)
+    def send(self, head: Head, now_ms: int) -> bool:
+        """Send a waiting job's message, and note on the row that it is sent. Safe to repeat.
 
-    def wake_up(self, head: Head) -> None:
-        """Send another message for a job; its row stays as it is."""
-        send_wake_up(self.lanes, head)
+        Of one between two attempts it is delayed until the next may start, by `MAX_DELAY_S` at
+        most; an agent that receives it then hides it for the rest. False if its queue is gone, as
+        `send_wake_up`: it is not tried again every minute.
+        """
+        sent = send_wake_up(self.lanes, head, renewal_delay_s(head, now_ms) or 0)
+        self.jobs.rearm(head, now_ms)
+        return sent
+
+    def wake_up(self, head: Head) -> bool:
+        """Send another message for a job; its row stays as it is. False as in `send`."""
+        return send_wake_up(self.lanes, head)
 
 
 def _describe_cancelled(seen: Head) -> str:
@@ -208,7 +214,7 @@ def unless_gone(call: Callable[[], T]) -> T:
         raise
 
 
-def _repeat(call: Callable[[Head], T], head: Head, *, exact: bool) -> T:
+def repeat_on_change(call: Callable[[Head], T], head: Head, *, exact: bool) -> T:
     """Call with the job as it was last seen, until it did not change before the write."""
 
     def once() -> T:

@@ -1,7 +1,7 @@
 """Read a tenant's jobs: one, the dead ones, and their views; search.py has lists."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from joblane.aws.job.payload_store import PayloadLost, PayloadStore
 from joblane.aws.job.result_store import ResultStore
 from joblane.aws.queue.settings import SettingsStore
 from joblane.contract.job import Job, Progress, job_view
-from joblane.contract.queues import explain
+from joblane.contract.queues import explain, explain_gone
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.job.message import is_id
@@ -49,6 +49,8 @@ class JobViews:
     results: ResultStore
     settings: SettingsStore
     agents: AgentStore
+    queues: Collection[str]
+    """Those of joblane.toml."""
     clock: Callable[[], float]
     """Returns Unix seconds."""
 
@@ -87,11 +89,16 @@ class JobViews:
         Reads once whether the queues of waiting ones are paused.
         """
         waiting = {head.queue for head in heads if head.state in {State.PENDING, State.RETRY}}
+        waiting.intersection_update(self.queues)
         found = self.settings.get_all(waiting)
         now_ms = int(self.clock() * 1000)
         shown = []
         for head in heads:
-            job = explain(job_view(head, whole=whole), found.get(head.queue, UNSET))
+            job = job_view(head, whole=whole)
+            if head.queue in self.queues:
+                job = explain(job, found.get(head.queue, UNSET))
+            elif head.assigned is None:
+                job = explain_gone(job)
             why = None if head.reply_by_ms is None else _overdue(head, now_ms)
             shown.append(job if why is None else job.model_copy(update={"reason": why}))
         return shown

@@ -11,8 +11,10 @@ as it is now, so running twice at once, or being killed at any point, does no ha
     send  -------------------------------------------->     message
     rearm  ------------------>   pending
 
-Before that, limits of queues and tenants are shared out again where agents have come or gone, and
-keys are looked at that jobs have waited for long (`joblane.service.key.watch`).
+Before that, limits of queues and tenants are shared out again where agents have come or gone,
+keys are looked at that jobs have waited for long (`joblane.service.key.watch`), and jobs of retired
+queues are moved (`joblane.service.queue.mover`). After it, if there is time, messages are renewed
+that SQS would delete (`joblane.service.job.renewal`).
 """
 
 from collections import Counter
@@ -30,6 +32,7 @@ from joblane.job.head import Head, waits_in_lane
 from joblane.job.moves import Due, NotAllowed, due
 from joblane.service.group.watch import GroupWatch
 from joblane.service.job.operations import Gone, Operations
+from joblane.service.job.renewal import RENEWED
 from joblane.service.key.admission import KeyAdmission
 from joblane.service.log import Log
 from joblane.service.target.assigned import AssignedJobs
@@ -51,6 +54,11 @@ GROUP_S = 10.0
 KEYS_S = 10.0
 """Seconds of one run that keys may take."""
 
+RENEWAL_S = 20.0
+"""Seconds of one run that renewal may take."""
+MOVES_S = 10.0
+"""Seconds of one run that moves of jobs from retired queues may take."""
+
 COUNTED = (
     "Woken",
     "Queued",
@@ -64,6 +72,10 @@ COUNTED = (
     "Unread",
     "Shared",
     "Lost",
+    *RENEWED,
+    "QueueGone",
+    "Moved",
+    "Kept",
 )
 """Names of the counts that a run returns.
 
@@ -75,6 +87,9 @@ agent or an operator had moved meanwhile. `Unread`: shards not read to their end
 `Shared`: queues whose `cluster_threads` were shared out again, and one for the `jobs_running` of
 tenants.
 `Lost`: jobs that were over and had not left their keys.
+`QueueGone`: jobs that may start and have no lane: joblane.toml has their queue no more.
+`Moved`: jobs of retired queues that wait in another one now; `Kept`: those that it does not take.
+The others are those of renewal.
 """
 
 
@@ -91,8 +106,12 @@ class Requeue:
     look_at_keys: Callable[[int, Callable[[], float]], int]
     """Looks at keys at a Unix time in ms for as many seconds as the second one returns; returns how
     many jobs were over and had not left them."""
+    move_jobs: Callable[[int, Callable[[], float]], Counter[str]]
+    """Moves jobs of retired queues, as `look_at_keys`; returns the counts."""
     share: Callable[[int], int]
     """Shares out limits at a Unix time in ms; returns how many changed."""
+    renew: Callable[[Callable[[], float]], Counter[str]]
+    """Renews messages for as many seconds as its argument returns; returns counts."""
     clock: Callable[[], float]
     log: Log
     _: KW_ONLY
@@ -114,11 +133,21 @@ class Requeue:
             self.log.exception("limits could not be shared out; next try in a minute")
             done["Failed"] += 1
         self._look_at_keys(left_s, done)
+        self._move_jobs(left_s, done)
         first = int(self.clock()) // 60
         for shard in ((first + n) % WAKE_SHARDS for n in range(WAKE_SHARDS)):
             if not self._shard(str(shard), left_s, done):
                 done["Unread"] += 1
+        self._renew(left_s, done)
         return done
+
+    def _renew(self, left_s: Callable[[], float], done: Counter[str]) -> None:
+        end_s = self.clock() + RENEWAL_S
+        try:
+            done += self.renew(lambda: min(left_s() - RESERVE_S, end_s - self.clock()))
+        except Unavailable:
+            self.log.exception("messages could not be renewed; next try in a minute")
+            done["Failed"] += 1
 
     def _look_at_keys(self, left_s: Callable[[], float], done: Counter[str]) -> None:
         end_s = self.clock() + KEYS_S
@@ -129,6 +158,16 @@ class Requeue:
             done.update({"Lost": lost} if lost else {})
         except Unavailable:
             self.log.exception("keys could not be looked at; next try in a minute")
+            done["Failed"] += 1
+
+    def _move_jobs(self, left_s: Callable[[], float], done: Counter[str]) -> None:
+        end_s = self.clock() + MOVES_S
+        try:
+            done += self.move_jobs(
+                int(self.clock() * 1000), lambda: min(left_s() - RESERVE_S, end_s - self.clock())
+            )
+        except Unavailable:
+            self.log.exception("jobs of retired queues could not be moved; next try in a minute")
             done["Failed"] += 1
 
     def _shard(self, shard: str, left_s: Callable[[], float], done: Counter[str]) -> bool:
@@ -166,8 +205,7 @@ class Requeue:
             head = self.keyed.wake(head, now_ms)
         if head.state is not State.PENDING:
             return "Queued" if head.state is State.WAITING else "Skipped"
-        self.operations.send(head, now_ms)
-        return "Woken"
+        return "Woken" if self.operations.send(head, now_ms) else "QueueGone"
 
     def _do(self, head: Head, what: Due, now_ms: int) -> str:
         match what:
@@ -184,8 +222,7 @@ class Requeue:
             case Due.WAKE:
                 return self._wake(head, now_ms)
             case Due.SEND:
-                self.operations.send(head, now_ms)
-                return "Sent"
+                return "Sent" if self.operations.send(head, now_ms) else "QueueGone"
             case Due.JUDGE | Due.REARM:
                 return self._rearm(head, what, now_ms)
         return "Superseded"

@@ -1,10 +1,10 @@
-"""What follows the end of a job with a key, of a member of a group, or of one that notifies.
+"""What follows the end of a job with a key or of a member of a group, and what jobs tell.
 
 A batch of the stream becomes one release of each key in it (`joblane.service.key.release`): its
 slot goes to the job that waits first. And it becomes one settlement of each group
-(`joblane.service.group.settlement`). Jobs that notify somebody become messages for the function
-`notifier` (`joblane.service.notify.notifications`). A batch that is delivered again changes
-nothing, and notifies with the same ids.
+(`joblane.service.group.settlement`). Transitions that somebody wants to know of become messages for
+the function `notifier` (`joblane.service.notify.notifications`). A batch that is delivered again
+changes nothing, and notifies with the same ids.
 """
 
 from collections import Counter, defaultdict
@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from joblane.aws.job.ends import KeyedEnd, read_end
+from joblane.aws.job.items import TELLS
 from joblane.errors import Failure
 from joblane.group.record import MemberOf
 from joblane.key.decide import End
@@ -24,8 +25,8 @@ from joblane.service.key.release import Handover, KeyRelease, PassedOn
 from joblane.service.log import Log
 from joblane.service.put_aside import PutAside
 
-if TYPE_CHECKING:  # few jobs notify anybody
-    from joblane.service.notify.notifications import Notifications
+if TYPE_CHECKING:  # few jobs tell anything
+    from joblane.service.notify.notifications import Notifications, Told
 
 AT_ONCE = 8
 """Keys and groups that are handled at the same time; each waits for AWS most of the time."""
@@ -53,7 +54,7 @@ class Sequel:
     groups: GroupSettlement
     _: KW_ONLY
     notifications: "Callable[[], Notifications] | None" = None
-    """Returns what sends notifications; None if no tenant may ask for any."""
+    """Returns what sends notifications; None if no tenant may ask for any and none has a feed."""
     aside: PutAside
     log: Log
     measure: Callable[[Sequence[Handover]], None] = lambda _handovers: None
@@ -73,7 +74,7 @@ class Sequel:
         tasks: list[Callable[[], PassedOn | Failure | None]] = []
         tasks += [partial(self._key, *entry) for entry in ends.by_key.items()]
         tasks += [partial(self._group, *entry) for entry in ends.by_group.items()]
-        changed = [record for record in records if "notify" in _new_image(record)]
+        changed = [record for record in records if TELLS in _new_image(record)]
         if changed and self.notifications is not None:
             tasks.append(partial(self._notify, self.notifications(), changed))
         with self.pool(AT_ONCE) as pool:
@@ -124,21 +125,19 @@ class Sequel:
     def _notify(
         self, notifications: "Notifications", records: list[Mapping[str, Any]]
     ) -> Failure | None:
-        """Send the notifications of jobs that changed. Returns why to come again, else None."""
-        from joblane.service.notify.notifications import Outdated  # few jobs notify anybody
+        """Send what jobs that changed tell. Returns why to come again, else None."""
+        from joblane.service.notify.notifications import Outdated  # few jobs tell anything
 
-        messages: list[tuple[str, str]] = []
+        told: list[Told] = []
         outdated: Counter[str] = Counter()
         try:
-            found: Iterator[tuple[str, str] | Outdated] = self.aside.read(
-                records, notifications.message
-            )
-            for message in found:
-                if isinstance(message, Outdated):
-                    outdated[message.queue] += 1
+            found: Iterator[Told | Outdated] = self.aside.read(records, notifications.event)
+            for event in found:
+                if isinstance(event, Outdated):
+                    outdated[event.queue] += 1
                 else:
-                    messages.append(message)
-            notifications.send(messages)
+                    told.append(event)
+            notifications.send(told)
         except Failure as error:
             self.log.exception("notifications not sent, which will be handled again")
             return error

@@ -24,6 +24,14 @@ The agents of a job with a target are chosen now (`joblane.service.target.target
 scheduled one when it is due. A broadcast becomes a group; its members' rows are put before their
 messages.
 
+A function that was started before a deployment knows a queue that the deployment removes. A job for
+it is refused as soon as SQS says so, before it is put:
+
+    submission                    lanes               table                deployment
+    reads: queue old                                               <-----  deletes its lanes
+    send  --------------------->  there is no such queue
+    refuses the job: 400
+
 A request that carries an Idempotency-Key is done once (`joblane.aws.job.idempotency`).
 """
 
@@ -48,6 +56,7 @@ from joblane.job.idempotency import Claim, IdempotencyKey
 from joblane.job.moves import NotAllowed
 from joblane.job.offers import check_resubmission
 from joblane.job.spec import Batch, Submission, is_broadcast
+from joblane.queue.gone import refusal_of_new
 from joblane.service.deployment.limit_check import LimitCheck
 from joblane.service.fleet.serving_check import ServingCheck
 from joblane.service.job.admit import Admission
@@ -104,8 +113,8 @@ class Submitter:
         A request that has made a group and was interrupted goes on with it when it is repeated.
 
         Raises LimitReached over a limit of the tenant, before anything that the submission may make
-        slow; Invalid, KeyReused and Conflict for `key`, Conflict if the job's key is full;
-        TryAgain if it changes on every try.
+        slow; Invalid, also for a queue that is gone; KeyReused and Conflict for `key`, Conflict if
+        the job's key is full; TryAgain if it changes on every try.
         """
         now_ms = self.now_ms()
         if (closed := self.limits.explain_closed(by.tenant)) is not None and not (
@@ -131,8 +140,10 @@ class Submitter:
             return self._warn(self._admit(head, key, now_ms)), claim.repeated
         (head,) = self._assign([head], now_ms)
         head = self.payloads.keep(head)
-        if (delay_s := message_delay_s(head, now_ms)) is not None:
-            send_wake_up(self.lanes, head, delay_s)
+        if (delay_s := message_delay_s(head, now_ms)) is not None and not send_wake_up(
+            self.lanes, head, delay_s
+        ):
+            raise wrong("queue", refusal_of_new(head.queue))
         return self._warn(SubmissionOutcome(self._put(head))), claim.repeated
 
     def resubmit(
@@ -192,10 +203,15 @@ class Submitter:
         new = self._assign([entry for entry in admitted if isinstance(entry, Head)], now_ms)
         plain = [head for head in new if not is_admitted_now(head)]
         delays = [(head, message_delay_s(head, now_ms)) for head in plain]
-        refused = send_wake_ups(
+        lost = send_wake_ups(
             self.lanes, [(head, delay_s) for head, delay_s in delays if delay_s is not None]
         )
-        stored = self._put_all([head for head in plain if head.job_id not in refused])
+        stored = self._put_all([head for head in plain if head.job_id not in lost.all])
+        stored |= {
+            head.job_id: wrong("queue", refusal_of_new(head.queue))
+            for head in plain
+            if head.job_id in lost.gone
+        }
         stored |= self._admit_all([head for head in new if is_admitted_now(head)], key, now_ms)
         lacking = _unavailable("was not accepted; submit it again")
         answers = [

@@ -1,12 +1,12 @@
 """Wake-up messages: when a job gets one, and sending it to the job's lane.
 
 A message only names a job; the table says what to do with it. So a second message is harmless:
-its receiver finds the job claimed or ended, and deletes it.
+its receiver finds the job claimed or ended, or edited since, and deletes it.
 """
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from joblane.aws.queue.lanes import MAX_DELAY_S, Lanes
 from joblane.job.head import Head
@@ -15,7 +15,6 @@ from joblane.state.lifecycle import State
 
 if TYPE_CHECKING:  # the functions of the API do not load the module
     from joblane.deployment.names import Lane
-    from joblane.job.blocked import WaitingJob
 
 _SENT = frozenset({State.PENDING, State.RETRY, State.SCHEDULED})
 _HELD = frozenset({State.ACTIVE, State.BLOCKED})
@@ -50,36 +49,50 @@ def renewal_delay_s(head: Head, now_ms: int) -> int | None:
     return min(max(0, math.ceil(((head.next_at_ms or 0) - now_ms) / 1000)), MAX_DELAY_S)
 
 
-def wake_up_message(job: "Head | WaitingJob") -> Message:
+def wake_up_message(job: Head) -> Message:
     """The message of a job."""
-    memory_mb = job.spec.resources.memory if isinstance(job, Head) else job.memory_mb
     return Message(
         job_id=job.job_id,
         tenant=job.tenant,
-        memory_mb=memory_mb,
+        lane=job.lane_path,
+        edit=job.edit,
+        memory_mb=job.spec.resources.memory,
         disk_mb=job.disk_mb,
         work_mb=job.work_mb,
         caller_trace=job.caller_trace,
-        queue=None if job.assigned is None else job.queue,
     )
 
 
-def send_wake_up(lanes: Lanes, job: "Head | WaitingJob", delay_s: int = 0) -> None:
+def send_wake_up(lanes: Lanes, job: Head, delay_s: int = 0) -> bool:
     """Send one job's message: to its lane, or to the inbox of the only agent that may run it.
 
-    An agent without an inbox is gone: the job fails when it has not replied in time.
+    False if its queue is gone: it has no lanes to send to. The job stays as it is, `why` says so
+    (`joblane.why.queue`), and its messages come when it is edited, or with `joblane requeue` when
+    the queue is back. An agent without an inbox is gone: the job fails when it has not replied in
+    time.
     """
     if job.assigned is None:
-        lanes.lane(job.queue, job.lane).send(wake_up_message(job), delay_s)
-    else:
-        lanes.send_to_inbox(job.assigned, wake_up_message(job), delay_s)
+        return lanes.send(job.queue, job.lane, wake_up_message(job), delay_s)
+    lanes.send_to_inbox(job.assigned, wake_up_message(job), delay_s)
+    return True
 
 
-def send_wake_ups(lanes: Lanes, jobs: Iterable[tuple[Head, int]]) -> set[str]:
-    """Send the messages of many jobs, each with its delay, in batches of ten for each lane.
+class NotSent(NamedTuple):
+    """Ids of jobs whose messages were not sent."""
 
-    Returns the ids of jobs whose message SQS refused.
-    """
+    refused: frozenset[str]
+    """SQS did not accept them."""
+    gone: frozenset[str]
+    """Their queues are gone, as in `send_wake_up`."""
+
+    @property
+    def all(self) -> frozenset[str]:
+        """Both."""
+        return self.refused | self.gone
+
+
+def send_wake_ups(lanes: Lanes, jobs: Iterable[tuple[Head, int]]) -> NotSent:
+    """Send the messages of many jobs, each with its delay, in batches of ten for each lane."""
     by_lane: dict[tuple[str, Lane], list[tuple[Message, int]]] = {}
     for job, delay_s in jobs:
         if job.assigned is not None:
@@ -87,8 +100,12 @@ def send_wake_ups(lanes: Lanes, jobs: Iterable[tuple[Head, int]]) -> set[str]:
             continue
         message = wake_up_message(job)
         by_lane.setdefault((job.queue, job.lane), []).append((message, delay_s))
-    return {
-        message.job_id
-        for (queue, lane), messages in by_lane.items()
-        for message in lanes.lane(queue, lane).send_batch(messages)
-    }
+    refused: set[str] = set()
+    gone: set[str] = set()
+    for (queue, lane), messages in by_lane.items():
+        left = lanes.send_batch(queue, lane, messages)
+        if left is None:
+            gone.update(message.job_id for message, _ in messages)
+        else:
+            refused.update(message.job_id for message in left)
+    return NotSent(frozenset(refused), frozenset(gone))

@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 from joblane.aws.job.jobs import Refused
 from joblane.aws.key.keyed_jobs import KeyedJobs, KeyWrite, Skip
 from joblane.aws.key.keys import StoredKey
-from joblane.contract.problems import TryAgain
+from joblane.contract.problems import TryAgain, wrong
 from joblane.errors import Changed, Unavailable
 from joblane.job.head import Head, waits_in_lane
 from joblane.job.moves import NotAllowed, apply, plan
@@ -24,6 +24,7 @@ from joblane.key.decide import Coalesced, Granted, Looked, Queued, Rejected, Rep
 from joblane.key.policy import KeyLimits
 from joblane.key.request import KeyRequest
 from joblane.key.state import Grant, KeyState
+from joblane.queue.gone import refusal_of_new
 from joblane.service.decide_again import decide_again
 from joblane.service.key.reasons import (
     full,
@@ -69,8 +70,8 @@ class KeyAdmission:
     jobs: KeyedJobs
     rules: KeyRules
     releases: KeyRelease
-    send: Callable[[Head], None]
-    """Sends a job's message."""
+    send: Callable[[Head], bool]
+    """Sends a job's message; False if its queue is gone."""
     retention: Retention
 
     def name_key(self, head: Head) -> Head:
@@ -89,8 +90,8 @@ class KeyAdmission:
         is taken before the job is written, what was stored stays until it expires: a concurrent
         request with the same Idempotency-Key may need it.
 
-        Raises Conflict if the key is full, TryAgain if it changes on every try, and Refused if the
-        job that it resubmits is deleted.
+        Raises Conflict if the key is full, TryAgain if it changes on every try, Invalid if the
+        queue is gone, and Refused if the job that it resubmits is deleted.
         """
         request = self.rules.of_stored(head)
         kept: Head | None = None
@@ -113,7 +114,8 @@ class KeyAdmission:
             kept = kept or keep(head)
             new = _place(kept, decision, request)
             if new.state is State.PENDING and not sent:
-                self.send(new)
+                if not self.send(new):
+                    raise wrong("queue", refusal_of_new(new.queue))
                 sent = True
             skip = self._skip(decision, head.job_id, request, now_ms)
             stored = self.jobs.put_keyed(new, KeyWrite(seen, decision.state, now_ms), skip)

@@ -1,12 +1,13 @@
-"""Deliver a notification to an SNS topic, or to the default EventBridge bus."""
+"""Deliver a notification to an SNS topic, or events to the default EventBridge bus."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from joblane.aws.notify.event_bus import EventBus
 from joblane.aws.notify.topics import Topics
-from joblane.contract.job_events import DETAIL_TYPE, SOURCE, Delivery
+from joblane.contract.job_events import DETAIL_TYPE, SOURCE, Delivery, JobEvent
 from joblane.notify.rules import NotifyRules
-from joblane.service.notify.notifier import NotDelivered
+from joblane.service.notify.notifier import NotDelivered, require_allowed
 
 
 @dataclass(frozen=True)
@@ -18,11 +19,10 @@ class ToTopic:
 
     def deliver(self, delivery: Delivery, _attempt: int) -> None:
         """Publish one. Raises NotDelivered, Unavailable."""
-        _require(self.rules, delivery)
-        event = delivery.event
+        notify, event = require_allowed(self.rules, delivery), delivery.event
         attributes = {"event": event.event, "tenant": event.tenant, "state": event.state}
         self.topics.publish(
-            delivery.notify.sns or "",
+            notify.sns or "",
             event.model_dump_json(),
             {**attributes, "queue": event.queue, "id": event.id},
         )
@@ -37,13 +37,32 @@ class ToBus:
 
     def deliver(self, delivery: Delivery, _attempt: int) -> None:
         """Put one. Raises NotDelivered, Unavailable."""
-        _require(self.rules, delivery)
-        problem = self.bus.put(SOURCE, DETAIL_TYPE, delivery.event.model_dump_json())
-        if problem is not None:
-            raise NotDelivered(f"EventBridge refused the event: {problem}")
+        require_allowed(self.rules, delivery)
+        _put(self.bus, [delivery.event])
 
 
-def _require(rules: NotifyRules, delivery: Delivery) -> None:
-    """What was allowed at the submission may not be allowed any more."""
-    if (refusal := rules.refusal(delivery.event.tenant, delivery.notify)) is not None:
-        raise NotDelivered(f"{refusal[0]} {refusal[1]}")
+@dataclass(frozen=True)
+class ToFeed:
+    """Puts the events of a tenant's feed on the default bus."""
+
+    rules: NotifyRules
+    bus: EventBus
+
+    def deliver(self, delivery: Delivery, _attempt: int) -> None:
+        """Put those that joblane.toml still asks for. Raises NotDelivered, Unavailable.
+
+        If one is refused, all of them are put again: their ids are the same.
+        """
+        if events := [event for event in delivery.events if self._is_on(event)]:
+            _put(self.bus, events)
+
+    def _is_on(self, event: JobEvent) -> bool:
+        """Whether the feed still is asked for; no job waits for it to be told of."""
+        scope = self.rules.events.get(event.tenant)
+        return scope == "members" or (scope == "jobs" and event.group is None)
+
+
+def _put(bus: EventBus, events: Iterable[JobEvent]) -> None:
+    problem = bus.put(SOURCE, DETAIL_TYPE, [event.model_dump_json() for event in events])
+    if problem is not None:
+        raise NotDelivered(f"EventBridge refused the event: {problem}")

@@ -22,6 +22,8 @@ from urllib.parse import urlsplit
 from joblane.aws.notify.queue import NotifyQueue
 from joblane.contract.job_events import Delivery
 from joblane.errors import Failure, Unavailable
+from joblane.notify.request import Notify
+from joblane.notify.rules import NotifyRules
 from joblane.notify.schedule import wait_s
 from joblane.service.log import Log
 
@@ -29,10 +31,26 @@ AT_ONCE = 10
 """Deliveries of a batch at the same time: all of them."""
 
 
+FEED = "feed"
+"""The channel of the feeds of tenants."""
+
+
 class NotDelivered(Failure):
     """A notification that the receiver does not have; the text is for an operator."""
 
     retryable = True
+
+
+def require_allowed(rules: NotifyRules, delivery: Delivery) -> Notify:
+    """Return what a job asked for; what was allowed then may not be allowed any more.
+
+    Raises NotDelivered.
+    """
+    if delivery.notify is None:
+        raise NotDelivered("the message does not say whom to notify")
+    if (refusal := rules.refusal(delivery.event.tenant, delivery.notify)) is not None:
+        raise NotDelivered(f"{refusal[0]} {refusal[1]}")
+    return delivery.notify
 
 
 class Channel(Protocol):
@@ -48,7 +66,7 @@ class Notifier:
 
     queue: NotifyQueue
     channels: Mapping[str, Channel]
-    """Each way to deliver, by the field of `notify`."""
+    """Each way to deliver, by the field of `notify`; `FEED` for those of feeds."""
     retry_s: Sequence[int]
     """Seconds after each failed attempt."""
     log: Log
@@ -71,8 +89,7 @@ class Notifier:
         try:
             delivery = Delivery.decode(record["body"])
             names |= _names(delivery)
-            kind = next(k for k in self.channels if getattr(delivery.notify, k) is not None)
-            self.channels[kind].deliver(delivery, attempt)
+            self.channels[_kind(delivery.notify)].deliver(delivery, attempt)
         except (NotDelivered, Unavailable) as error:
             self.log.warning("notification not delivered", problem=str(error), **names)
         except Exception:
@@ -92,10 +109,19 @@ class Notifier:
             self.log.warning("notification not put off", problem=str(error), **names)
 
 
+def _kind(notify: Notify | None) -> str:
+    """The channel of a message."""
+    if notify is None:
+        return FEED
+    return next(kind for kind in ("url", "sns", "eventbridge") if getattr(notify, kind))
+
+
 def _names(delivery: Delivery) -> dict[str, object]:
     """What a log entry says; a URL may have a secret in its path, so only its host stands there."""
     notify, event = delivery.notify, delivery.event
+    if notify is None:
+        return {"tenant": event.tenant, "ids": [each.id for each in delivery.events], "to": FEED}
     to = notify.sns or "eventbridge"
     if notify.url is not None:
         to = urlsplit(notify.url).netloc
-    return {"id": event.id, "job_id": event.job_id, "state": event.state, "to": to}
+    return {"id": event.id, "job_id": event.job_id, "event": event.event, "to": to}

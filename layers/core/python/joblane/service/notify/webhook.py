@@ -14,7 +14,7 @@ from joblane.contract.job_events import Delivery
 from joblane.notify.addresses import WebhookUrl, parse_url
 from joblane.notify.rules import NotifyRules
 from joblane.notify.signature import lines, sign
-from joblane.service.notify.notifier import NotDelivered
+from joblane.service.notify.notifier import NotDelivered, require_allowed
 from joblane.service.outbound import (
     Deadline,
     Guard,
@@ -51,9 +51,7 @@ class Webhooks:
 
     def deliver(self, delivery: Delivery, attempt: int) -> None:
         """Send one. Raises NotDelivered."""
-        url, event = delivery.notify.url or "", delivery.event
-        if (refusal := self.rules.refusal(event.tenant, delivery.notify)) is not None:
-            raise NotDelivered(f"{refusal[0]} {refusal[1]}")
+        url, event = require_allowed(self.rules, delivery).url or "", delivery.event
         parsed, body = parse_url(url), event.model_dump_json().encode()
         signature = sign(body, self._keys(event.tenant), int(self.clock()))
         headers = {

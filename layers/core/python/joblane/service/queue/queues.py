@@ -13,14 +13,17 @@ from functools import partial
 from joblane.aws.queue.counters import CounterStore
 from joblane.aws.queue.lanes import Lanes
 from joblane.aws.queue.message_ages import Age, MessageAges
+from joblane.aws.queue.moves import QueueMoveStore
 from joblane.aws.queue.settings import SettingsStore
 from joblane.contract.problems import Forbidden, NotFound, VersionChanged
 from joblane.contract.queues import (
     LaneView,
     QueueView,
+    RetiredView,
     SettingsInput,
     SettingsView,
     activity,
+    retired_view,
     settings_view,
 )
 from joblane.deployment.names import LANES, PLATFORM, Lane
@@ -28,6 +31,7 @@ from joblane.errors import Changed, Unavailable
 from joblane.formats.times import rfc3339
 from joblane.queue.access import may_change, open_queues
 from joblane.queue.activity import Tally, oldest_minute
+from joblane.queue.retired import Retired
 from joblane.queue.settings import QueueSettings
 from joblane.service.log import Log
 from joblane.service.queue.thread_shares import ThreadShares
@@ -49,7 +53,11 @@ class QueueStatistics:
     """Makes an executor of that many workers."""
 
     def views(
-        self, tenants: Collection[str], settings: Mapping[str, SettingsView], now_ms: int
+        self,
+        tenants: Collection[str],
+        settings: Mapping[str, SettingsView],
+        retired: Mapping[str, RetiredView | None],
+        now_ms: int,
     ) -> tuple[QueueView, ...]:
         """Show the queues of `settings`; activity is that of these tenants' jobs together."""
         ages = self._ages()
@@ -65,6 +73,7 @@ class QueueStatistics:
                     name=queue,
                     lanes=tuple(lanes[queue, lane] for lane in LANES),
                     settings=settings[queue],
+                    retired=retired[queue],
                     activity=tuple(activity(minutes, now_ms)),
                 )
                 for queue, minutes in zip(settings, counters, strict=True)
@@ -107,7 +116,9 @@ class Queues:
     """All tenants."""
     threads: Mapping[str, int]
     """What joblane.toml declares for each queue."""
+    retired: Retired
     store: SettingsStore
+    moves: QueueMoveStore
     shares: ThreadShares
     statistics: QueueStatistics
     now_ms: Callable[[], int]
@@ -177,5 +188,8 @@ class Queues:
             return ()
         found = self.store.get_all(queues)
         settings = {queue: self._view(found[queue], tenant, queue) for queue in queues}
+        moving = [queue for queue in queues if self.retired.get(queue) is not None]
+        moves = self.moves.read(moving) if moving else {}
+        retired = {queue: retired_view(queue, self.retired, moves.get(queue)) for queue in queues}
         counted = self.everyone if tenant == PLATFORM else (tenant,)
-        return self.statistics.views(counted, settings, self.now_ms())
+        return self.statistics.views(counted, settings, retired, self.now_ms())

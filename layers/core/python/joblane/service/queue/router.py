@@ -4,7 +4,6 @@ The queue that the submission or its type names, else the first whose filter is 
 default queue: `joblane.queue.routing`. Filters are compiled when the first one is evaluated.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,9 +11,9 @@ from joblane.contract.principal import Principal
 from joblane.contract.problems import wrong
 from joblane.contract.queues import QueueChoice, QueueVerdict
 from joblane.job.spec import Submission
-from joblane.queue.access import open_queues
 from joblane.queue.routing import ChosenQueue, Evaluate, QueueFilter, attributes, choose, explain
 from joblane.service.log import Log
+from joblane.service.queue.rules import QueueRules
 
 if TYPE_CHECKING:
     from joblane.queue.filters import CompiledFilter
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 class QueueRouter:
     """The queues of one deployment with their filters."""
 
-    queues: Mapping[str, tuple[str, ...]]
-    """Tenants that may use each queue; none listed means all."""
+    rules: QueueRules
     default_queue: str
     filters: tuple[QueueFilter, ...]
     """By falling order."""
@@ -43,9 +41,11 @@ class QueueRouter:
 
     def explain(self, by: Principal, spec: Submission, now_ms: int) -> QueueChoice:
         """Say which queue a job would get, and of each queue why it does not."""
-        allowed = open_queues(self.queues, by.tenant)
+        allowed = self.rules.open_to(by.tenant)
         choice = self._choose(by, spec, now_ms)
-        entries = explain(choice, spec.queue, allowed, self.default_queue, self.filters)
+        entries = explain(
+            choice, spec.queue, allowed, self.default_queue, self.filters, self.rules.retired
+        )
         taken = next((each.reason for each in entries if each.verdict == "takes"), None)
         return QueueChoice(
             queue=choice.queue,
@@ -62,15 +62,12 @@ class QueueRouter:
             ),
         )
 
-    def require(self, tenant: str, queue: str) -> None:
-        """Raise Invalid for a queue that the tenant may not use."""
-        if queue not in open_queues(self.queues, tenant):
-            raise wrong("queue", self._refusal(tenant, queue))
-
     def _choose(self, by: Principal, spec: Submission, now_ms: int) -> ChosenQueue:
-        allowed = open_queues(self.queues, by.tenant)
+        allowed = self.rules.open_to(by.tenant)
         evaluate = self._evaluator(by, spec, now_ms)
-        return choose(spec.queue, allowed, self.default_queue, self.filters, evaluate)
+        return choose(
+            spec.queue, allowed, self.default_queue, self.filters, evaluate, self.rules.retired
+        )
 
     def _evaluator(self, by: Principal, spec: Submission, now_ms: int) -> Evaluate:
         values = attributes(by.tenant, by.name, spec, now_ms) if self.filters else {}
@@ -92,8 +89,11 @@ class QueueRouter:
         return evaluate
 
     def _refusal(self, tenant: str, named: str | None) -> str:
-        names = ", ".join(open_queues(self.queues, tenant)) or "none"
         if named is not None:
-            return f"is unknown; this tenant may use {names}"
+            return self.rules.refusal(tenant, named)
+        names = ", ".join(self._usable(tenant)) or "none"
         why = "no filter is true for this job, and the default queue is not this tenant's"
         return f"is required: {why}; it may name {names}"
+
+    def _usable(self, tenant: str) -> list[str]:
+        return [each for each in self.rules.open_to(tenant) if each not in self.rules.retired]

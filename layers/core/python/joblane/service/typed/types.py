@@ -23,6 +23,7 @@ from joblane.contract.types import (
 from joblane.deployment.names import Architecture
 from joblane.job.fields import TypeName
 from joblane.queue.access import open_queues
+from joblane.queue.retired import Retired, why_retired
 from joblane.service.decide_again import decide_again
 from joblane.service.files.upload_meter import UploadMeter
 from joblane.service.typed.schemas import Compile, SchemaError
@@ -58,6 +59,7 @@ class Types:
     _: KW_ONLY
     queues: Mapping[str, tuple[str, ...]]
     """Tenants that may use each queue; none listed means all."""
+    retired: Retired
     architectures: Collection[Architecture]
     """Those of the deployment's fleets."""
     now_ms: Callable[[], int]
@@ -142,6 +144,8 @@ class Types:
         if definition.defaults.queue not in (None, *usable):
             names = ", ".join(usable) or "none"
             raise wrong("defaults.queue", f"is unknown; this tenant may use {names}")
+        if (why := why_retired(definition.defaults.queue or "", self.retired)) is not None:
+            raise wrong("defaults.queue", why)
         for architecture, sha256 in definition.bundles.items():
             if not self.bundles.exists(tenant, sha256):
                 problem = f"is not uploaded: there is no bundle {sha256}; POST /v1/bundles first"

@@ -22,5 +22,5 @@ def notify_field(to: str | None, on: Sequence[str] | None) -> dict[str, Any] | N
         raise typer.BadParameter(
             "--notify must be a URL with https://, the ARN of an SNS topic, or eventbridge"
         )
-    states = [state for text in on or () for state in text.split(",") if state]
-    return field | ({"on": states} if states else {})
+    events = [event for text in on or () for event in text.split(",") if event]
+    return field | ({"on": events} if events else {})

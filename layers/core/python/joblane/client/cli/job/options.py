@@ -266,8 +266,8 @@ class JobOptions(FileOptions):
     notify_on: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="STATE",
-            help="With --notify: only in this state, such as failed; can be repeated.",
+            metavar="EVENT",
+            help="With --notify: of this event alone, such as started or failed; can be repeated.",
         ),
     ] = None
     items: Annotated[

@@ -41,6 +41,7 @@ def queue_details(entry: Fields, now: datetime, screen: Screen) -> str:
         "threads": f"{declared} (joblane.toml)" if own is None else f"{own} (set)",
         "all agents": settings.get("cluster_threads"),
         "changed": _set(settings, now),
+        **_retired(entry, now),
     }
     lanes = [
         [
@@ -107,8 +108,10 @@ def oldest(queue: Fields) -> float | None:
 
 
 def state(queue: Fields) -> str:
-    """`paused` or `running`."""
-    return "paused" if (queue.get("settings") or {}).get("run_jobs") is False else "running"
+    """`paused`, `retired` (it takes no more jobs, and runs those that it has) or `running`."""
+    if (queue.get("settings") or {}).get("run_jobs") is False:
+        return "paused"
+    return "retired" if queue.get("retired") else "running"
 
 
 def seconds(figure: float | None) -> str | None:
@@ -135,6 +138,25 @@ def _set(settings: Fields, now: datetime) -> str:
     by = settings.get("changed_by") or "an operator of another tenant"
     when = timestamp(settings.get("changed_at"), now)
     return f"{when} by {by}, version {settings['version']}"
+
+
+def _retired(queue: Fields, now: datetime) -> dict[str, str]:
+    """What a retired queue does with its jobs; empty for one that takes jobs."""
+    if not (retired := queue.get("retired")):
+        return {}
+    if (to := retired.get("moves_to")) is None:
+        return {"retired": "takes no more jobs; those that it has run"}
+    said = f"takes no more jobs; those that wait move to queue {to}"
+    if not (move := retired.get("move")):
+        return {"retired": f"{said}, from about a minute after the deployment"}
+    moved = [f"{move['moved']} moved"]
+    if kept := move["kept"]:
+        moved.append(f"{kept} kept: queue {to} does not take them (joblane why JOB)")
+    if move["ended_at"] is not None:
+        moved.append(f"last pass over all jobs {timestamp(move['ended_at'], now)}")
+    if move["next_at"] is None:
+        moved.append("a pass goes on")
+    return {"retired": said, "moves": "; ".join(moved)}
 
 
 def _age(lane: Fields, now: datetime) -> str | None:
