@@ -198,8 +198,8 @@ KINDS: Mapping[Code, Kind] = {
         _FLEET,
     ),
     "agent_note": Kind(
-        "What an agent that had the job's message wrote into the job: it waits for memory there, "
-        "for a slot, or for its tenant's limit. The note has no time.",
+        "What an agent that had the job's message wrote into the job: it waits for memory or disk "
+        "there, for a slot, or for its tenant's limit. The note has no time.",
         ("note",),
     ),
     "jobs_ahead": Kind(
