@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ec2_agent.messages.delivery import Delivery
 from ec2_agent.sandbox.disk.space import MIB, Available, DiskSpace
@@ -48,12 +49,20 @@ class DiskRoom:
     """What it could have if there were nothing else on the file system."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
+class _Use(NamedTuple):
     """What a job here may still write, and what its end frees at most, in MiB."""
 
     coming_mb: int
     there_mb: int
+
+
+class _Started(NamedTuple):
+    """What is known of a job that was started."""
+
+    kept_mb: int
+    """What of files and output stays reserved."""
+    cached_mb: int
+    """What of its files a cache could give up while it runs."""
 
 
 @dataclass(eq=False)
@@ -139,8 +148,8 @@ class Disk:
         self.own = own
         self.work = work
         self._takes_mb = takes_mb
-        self._started: dict[str, int] = {}
-        """By receipt, what of files and output stays reserved for a job that was started."""
+        self._started: dict[str, _Started] = {}
+        """By receipt."""
         self._jobs = 0
         """Jobs that have their disk reserved, or run."""
         self._short = asyncio.Event()
@@ -213,16 +222,22 @@ class Disk:
         for account, asked_mb in self._ask(delivery.received).items():
             account.coming_mb += asked_mb
 
-    def note_started(self, delivery: Delivery, kept_mb: int = OUTPUT_MB) -> None:
-        """Reserve only `kept_mb` for a job that was started; it may be noted again."""
+    def note_started(
+        self, delivery: Delivery, kept_mb: int = OUTPUT_MB, cached_mb: int = 0
+    ) -> None:
+        """Reserve only `kept_mb` for a job that was started; it may be noted again.
+
+        `cached_mb` of its files a cache could give up by now: its end frees no more of them.
+        """
         receipt = delivery.received.receipt
-        for account, asked_mb in self._ask(delivery.received).items():
-            use = self._use(account, receipt, asked_mb)
-            kept = min(kept_mb, asked_mb) if account is self.own else 0
-            account.coming_mb += kept - use.coming_mb
-            account.there_mb += asked_mb - use.there_mb
+        asked = self._ask(delivery.received)
+        before = [self._use(account, receipt, asked_mb) for account, asked_mb in asked.items()]
+        self._started[receipt] = _Started(kept_mb, cached_mb)
+        for (account, asked_mb), old in zip(asked.items(), before, strict=True):
+            new = self._use(account, receipt, asked_mb)
+            account.coming_mb += new.coming_mb - old.coming_mb
+            account.there_mb += new.there_mb - old.there_mb
             account.forget()
-        self._started[receipt] = kept_mb
 
     def release(self, delivery: Delivery) -> None:
         """Free what a job took."""
@@ -237,10 +252,12 @@ class Disk:
         self._started.pop(receipt, None)
 
     def _use(self, account: DiskAccount, receipt: str, asked_mb: int) -> _Use:
-        kept_mb = self._started.get(receipt)
-        if kept_mb is None:
+        started = self._started.get(receipt)
+        if started is None:
             return _Use(asked_mb, 0)
-        return _Use(min(kept_mb, asked_mb) if account is self.own else 0, asked_mb)
+        if account is not self.own:
+            return _Use(0, asked_mb)
+        return _Use(min(started.kept_mb, asked_mb), max(0, asked_mb - started.cached_mb))
 
     def _ask(self, received: Received) -> Mapping[DiskAccount, int]:
         """What a message's job puts on each file system, in MiB."""

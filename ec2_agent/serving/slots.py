@@ -72,9 +72,11 @@ class Slots:
         """Free the disk that a job does not write to any more once it was started.
 
         Its standard input stays: a cache may give the file up, and it is there until the job ends.
+        Of other input files the job has copies. Its bundle is there, and no cache gives it up.
         """
-        files_mb = head.files_mb if head.spec.stdin_file is not None else 0
-        self.disk.note_started(delivery, files_mb + OUTPUT_MB)
+        reads = head.spec.stdin_file is not None
+        kept_mb, cached_mb = (head.files_mb, 0) if reads else (0, head.files_mb)
+        self.disk.note_started(delivery, kept_mb + OUTPUT_MB, cached_mb)
         self._changed.set()
 
     @property

@@ -15,7 +15,6 @@ from joblane.aws.fleet.agents import SHARDS
 from joblane.aws.queue.settings import SettingsStore
 from joblane.deployment.names import table_name
 from joblane.fleet.serving import Capabilities, Serving, describe_missing
-from joblane.job.disk import OUTPUT_MB
 from joblane.state.lease import LEASE_S, Heartbeat, HostDisk
 from tests.support.aws import NAME, Cloud, configure
 from tests.support.jobs import submission
@@ -252,11 +251,11 @@ def test_a_job_that_no_disk_of_an_agent_will_hold_is_accepted_with_a_warning(sce
 
 def test_a_disk_for_work_directories_is_asked_for_them_alone():
     row = Heartbeat("web-1", 0, 0, 4, 0, ("default",), "full", "1")
-    disks = {"disk": HostDisk(0, 100), "work_disk": HostDisk(0, 9000)}
+    disks: dict[str, Any] = {"disk": HostDisk(0, 100), "work_disk": HostDisk(0, 9000)}
     able = Capabilities.of(replace(row, **disks))
     spec = submission(resources={"disk_mb": 9000})
-    assert () == able.missing(spec, files_mb=100 - OUTPUT_MB)
-    assert ("101 MB of disk",) == able.missing(spec, files_mb=101 - OUTPUT_MB)
+    assert () == able.missing(spec, own_mb=100)
+    assert ("101 MB of disk",) == able.missing(spec, own_mb=101)
     larger = submission(resources={"disk_mb": 9001})
     assert ("9001 MB of disk for work directories",) == able.missing(larger)
     assert able == Capabilities.decode(able.encode())

@@ -298,6 +298,6 @@ def test_requeue_goes_on_with_a_retry_that_died_before_it_let_members_go():
 
 
 def test_members_ask_for_the_disk_that_their_group_was_admitted_with():
-    group = replace(Broadcast(1).head, files_mb=7)
+    group = replace(Broadcast(1).head, files_mb=7, bundle_mb=5)
     member = member_job(group, 0, "web-000", NOW_MS, inline=False)
-    assert group.disk_mb == member.disk_mb == 7 + OUTPUT_MB
+    assert group.disk_mb == member.disk_mb == 7 + 5 + OUTPUT_MB

@@ -140,6 +140,23 @@ def test_standard_input_stays_reserved_while_its_job_runs():
     assert TOTAL_MB - 300 == started(stdin_file="0" * 64)
 
 
+@pytest.mark.parametrize(("kind", "cached_mb"), [("files_mb", 250), ("bundle_mb", 0)])
+def test_what_a_cache_has_of_a_running_job_is_not_freed_by_its_end(kind: str, cached_mb: int):
+    """It counts already: a job that waits for it would wait in vain. A bundle is in use."""
+    system = FileSystem()
+    disk, one = Disk(system.account()), delivery(1, 550, 250)
+    slots = Slots(Memory(None), asyncio.Event(), disk)
+    slots.take(one)
+    system.used_mb = 300 + 500  # of others, and of the job
+    system.cached_mb = cached_mb
+    head = make_head(JOB, "acme", submission(), 0)
+    has: dict[str, Any] = {kind: 250}
+    slots.note_started(replace(head, **has), one)
+    (now_mb, most_mb), *_ = free(disk)
+    assert 200 + cached_mb - OUTPUT_MB == now_mb
+    assert 700 + OUTPUT_MB == most_mb, "as if its output were there"
+
+
 def test_more_jobs_come_only_while_their_output_fits():
     system = FileSystem(total_mb=3 * OUTPUT_MB)
     disk = Disk(system.account())

@@ -55,10 +55,10 @@ class Capabilities:
         )
         return replace(self, disk_mb=own, work_disk_mb=work)
 
-    def missing(self, spec: JobFields, files_mb: int = 0) -> tuple[str, ...]:
+    def missing(self, spec: JobFields, own_mb: int = OUTPUT_MB) -> tuple[str, ...]:
         """Return what a job asks for and does not get, in words; empty if it gets all.
 
-        Limits are named as in `resources`, and `egress`. `files_mb` as of its head.
+        Limits are named as in `resources`, and `egress`. `own_mb` is `Head.own_disk_mb`.
         """
         found = sorted(spec.needs & self.lacks)
         memory_mb, cores = spec.resources.memory, read_wanted(spec.resources, "cores")
@@ -66,11 +66,11 @@ class Capabilities:
             found.append(f"{memory_mb} MB of memory")
         if self.cores is not None and cores is not None and cores > self.cores:
             found.append(f"core {cores - 1:g}")
-        found += self._missing_disk(spec, files_mb)
+        found += self._missing_disk(spec, own_mb)
         return tuple(found)
 
-    def _missing_disk(self, spec: JobFields, files_mb: int) -> Iterator[str]:
-        own_mb, work_mb = files_mb + OUTPUT_MB, spec.resources.disk_mb or 0
+    def _missing_disk(self, spec: JobFields, own_mb: int) -> Iterator[str]:
+        work_mb = spec.resources.disk_mb or 0
         if "disk_mb" in self.lacks:
             work_mb = 0
         if self.work_disk_mb is not None:
@@ -129,15 +129,17 @@ class Serving:
             }
         )
 
-    def missing(self, queue: str, spec: JobFields, files_mb: int = 0) -> tuple[str, ...] | None:
+    def missing(
+        self, queue: str, spec: JobFields, own_mb: int = OUTPUT_MB
+    ) -> tuple[str, ...] | None:
         """Return what no agent of a queue gives: what the best of them lacks; empty if one can.
 
-        None if no agent serves the queue. `files_mb` as of the job's head.
+        None if no agent serves the queue. `own_mb` is `Head.own_disk_mb`.
         """
         agents = self.queues.get(queue)
         if agents is None:
             return None
-        found = (able.missing(spec, files_mb) for able in agents)
+        found = (able.missing(spec, own_mb) for able in agents)
         return min(found, key=lambda few: (len(few), few))
 
     def lacked(self, queue: str) -> tuple[str, ...]:

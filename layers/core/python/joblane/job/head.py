@@ -136,8 +136,10 @@ class Head:
     spec_of: str | None = None
     """Id of the job whose DATA item has the submission; None for its own."""
     files_mb: int = 0
-    """What its input files, its `stdin_file` and its bundle take on the disk of an agent, in MiB,
-    as of its admission; an abridged submission would not tell."""
+    """What its input files and its `stdin_file` take on the disk of an agent, in MiB, as of its
+    admission; an abridged submission would not tell."""
+    bundle_mb: int = 0
+    """The same of the bundle of its type's version."""
     request_id: str | None = None
     """Id of the request that submitted it, as in the logs; None for members of groups that tell
     nobody, and if there was none."""
@@ -181,9 +183,14 @@ class Head:
         return self.spec.resources.disk_mb or 0
 
     @property
+    def own_disk_mb(self) -> int:
+        """What an attempt puts on the disk with its agent's files at most, in MiB."""
+        return self.files_mb + self.bundle_mb + OUTPUT_MB
+
+    @property
     def disk_mb(self) -> int:
         """What an attempt puts on the host's disk at most, in MiB (`joblane.job.disk`)."""
-        return self.files_mb + self.work_mb + OUTPUT_MB
+        return self.own_disk_mb + self.work_mb
 
     @property
     def lane_path(self) -> LanePath:

@@ -30,6 +30,7 @@ def member_job(parent: Head, index: int, agent: str, now_ms: int, *, inline: boo
         caller_trace=parent.trace.under(parent.span_id),
         type_version=parent.type_version,
         files_mb=parent.files_mb,
+        bundle_mb=parent.bundle_mb,
         assigned=agent,
         reply_by_ms=now_ms + parent.reply_timeout_ms,
         member_of=MemberOf(parent.job_id, index),

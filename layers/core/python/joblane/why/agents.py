@@ -86,7 +86,7 @@ def _sort(s: Situation, agents: Agents) -> _Seen:
 
 def _missing(s: Situation, row: Heartbeat) -> list[str]:
     """What an agent cannot give the job: by its heartbeat, or as it found out with the job."""
-    if found := Capabilities.of(row).missing(s.head.spec, s.head.files_mb):
+    if found := Capabilities.of(row).missing(s.head.spec, s.head.own_disk_mb):
         return list(found)
     at_ms, lack = lacking_agents(s.head.timeline).get(row.name, (0, ""))
     return [lack] if lack and row.since_ms <= at_ms else []
@@ -220,7 +220,7 @@ def _lacking(s: Situation, seen: _Seen, facts: dict[str, Fact]) -> Reason:
     row = min(seen.lacking, key=lambda row: len(_missing(s, row)))
     missing = _missing(s, row)
     what = " and ".join(missing)
-    heartbeat = bool(Capabilities.of(row).missing(s.head.spec, s.head.files_mb))
+    heartbeat = bool(Capabilities.of(row).missing(s.head.spec, s.head.own_disk_mb))
     says = f"{row.name} lacks {what}" if heartbeat else f"{row.name} says: {what}"
     if some_ == all_:
         text = (

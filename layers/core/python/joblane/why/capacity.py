@@ -56,7 +56,7 @@ class QueueCapacity:
     def short_disk(self, row: Heartbeat) -> DiskAsk | None:
         """What the job asks of a disk of an agent that has too little free; None: nothing."""
         work_mb = 0 if "disk_mb" in row.lacks else self.head.work_mb
-        asks = row.disk_asks(self.head.disk_mb - self.head.work_mb, work_mb)
+        asks = row.disk_asks(self.head.own_disk_mb, work_mb)
         return next((ask for ask in asks if ask.asked_mb > ask.has.free_mb), None)
 
     def room(self, row: Heartbeat) -> int:

@@ -78,13 +78,13 @@ class ServingCheck:
             return None
         if is_broadcast(head.spec.target):
             return None
-        if known.missing(head.queue, head.spec, head.files_mb) == ():
+        if known.missing(head.queue, head.spec, head.own_disk_mb) == ():
             return None
         sure = self._look_at_agents()
         if sure is None:
             return None
         has_fleet = any(head.queue in queues for queues in self.fleets.values())
-        missing = sure.missing(head.queue, head.spec, head.files_mb)
+        missing = sure.missing(head.queue, head.spec, head.own_disk_mb)
         return describe_missing(head.queue, missing, fleets=has_fleet)
 
     def _look_at_agents(self) -> Serving | None:

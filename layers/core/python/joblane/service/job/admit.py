@@ -71,7 +71,8 @@ class Admission:
             request_id=by.request_id,
             events=None if self.notify is None else self.notify().events.get(by.tenant),
             type_version=None if typed is None else typed.version,
-            files_mb=to_mib(input_bytes) + (0 if typed is None else typed.bundle_mb),
+            files_mb=to_mib(input_bytes),
+            bundle_mb=0 if typed is None else typed.bundle_mb,
         )
         latest_ms = now_ms + PAYLOAD_START_DAYS * 86_400_000
         if head.next_at_ms is not None and head.next_at_ms > latest_ms and is_large(spec):
