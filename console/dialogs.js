@@ -12,8 +12,11 @@ import { html, Store, useEffect, useRef, useState, useStore } from './view.js';
  * @property {string} action  Label of the button that does it.
  * @property {boolean} [danger]  Whether it cannot be undone.
  * @property {boolean} [reason]  Whether to ask why, for the audit trail.
- * @property {(answer: { reason: string | null } | null) => void} answer
+ * @property {string} [choice]  Label of a box to tick, off at first.
+ * @property {(answer: Answer | null) => void} answer
  */
+
+/** @typedef {{ reason: string | null, chosen: boolean }} Answer  `chosen`: whether the box is ticked. */
 
 /** @type {Store<Question | null>} */
 const question = new Store(/** @type {Question | null} */ (null));
@@ -33,7 +36,7 @@ let lastId = 0;
 /**
  * Ask before an action; null if the reader does not want it.
  * @param {Omit<Question, 'answer'>} asked
- * @returns {Promise<{ reason: string | null } | null>}
+ * @returns {Promise<Answer | null>}
  */
 export function confirm(asked) {
   return new Promise((resolve) => {
@@ -106,7 +109,8 @@ export function useDialog() {
 function Ask({ asked }) {
   const dialog = useDialog();
   const [reason, setReason] = useState('');
-  /** @param {{ reason: string | null } | null} answer */
+  const [chosen, setChosen] = useState(false);
+  /** @param {Answer | null} answer */
   const close = (answer) => {
     question.set(null);
     asked.answer(answer);
@@ -114,12 +118,13 @@ function Ask({ asked }) {
   /** @param {Event} event */
   const submit = (event) => {
     event.preventDefault(); // the policy of the page lets no form leave it
-    close({ reason: reason.trim() || null });
+    close({ reason: reason.trim() || null, chosen });
   };
   return html`<dialog ref=${dialog} aria-labelledby="asked" onCancel=${() => close(null)}>
     <form onSubmit=${submit}>
       <h2 id="asked">${asked.title}</h2>
       ${asked.text && html`<div>${asked.text}</div>`}
+      ${asked.choice && html`<label class="line"><input type="checkbox" checked=${chosen} onChange=${() => setChosen(!chosen)} /> ${asked.choice}</label>`}
       ${asked.reason && html`<label>Reason, for the audit trail (optional)
         <input type="text" maxlength="200" value=${reason} onInput=${(/** @type {InputEvent} */ event) => setReason(/** @type {HTMLInputElement} */ (event.target).value)} /></label>`}
       <div class="actions">

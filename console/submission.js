@@ -34,6 +34,31 @@ export function specificationOf(job) {
 }
 
 /**
+ * What makes one submission of another: a JSON merge patch, in which null removes a field.
+ * @param {Fields} before
+ * @param {Fields} after
+ * @returns {Fields}
+ */
+export function changesOf(before, after) {
+  /** @type {Fields} */
+  const changes = {};
+  for (const name of new Set([...Object.keys(before), ...Object.keys(after)])) {
+    const [was, is] = [before[name], after[name]];
+    if (is === undefined) changes[name] = null;
+    else if (isObject(was) && isObject(is)) {
+      const inner = changesOf(was, is);
+      if (Object.keys(inner).length) changes[name] = inner;
+    } else if (JSON.stringify(was) !== JSON.stringify(is)) changes[name] = is;
+  }
+  return changes;
+}
+
+/** @param {unknown} value @returns {value is Fields} */
+function isObject(value) {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/**
  * The limits that apply to each attempt, in the API's names, which have their units.
  * @param {Pick<Job, 'limits' | 'resources'>} job
  */

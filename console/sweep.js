@@ -12,6 +12,7 @@ const AT_ONCE = 4;
  * @property {number} examined  Jobs that were looked at.
  * @property {number} done  Jobs that were changed.
  * @property {{ id: string, detail: string }[]} refused  Jobs that were left out, and why.
+ * @property {number} [already]  Jobs that were left out because it was done with them before.
  */
 
 /** @typedef {{ examined: number, refused: { id: string, detail: string }[], next: string | null } & Record<string, any>} Answer */
@@ -36,6 +37,7 @@ export async function sweepPages(page, count, report, signal) {
       examined: progress.examined + answer.examined,
       done: progress.done + (answer[count] ?? 0),
       refused: [...progress.refused, ...answer.refused],
+      ...(answer.already ? { already: (progress.already ?? 0) + answer.already } : {}),
     };
     report(progress);
   } while (next && !signal.aborted);
@@ -139,9 +141,9 @@ export function useSweep(after) {
 }
 
 /** What an action has done so far. @param {Sweep} sweep */
-export function sentence({ verb, of, progress: { examined, done, refused }, phase, problem }) {
+export function sentence({ verb, of, progress: { examined, done, refused, already }, phase, problem }) {
   const state = { running: 'running; stay on this page.', done: 'finished.', stopped: 'stopped.', failed: `it ended early. ${problem.replace(/\.?$/, '.')}` }[phase];
-  const left = refused.length ? `${refused.length} left out` : 'none left out';
+  const left = `${refused.length || 'none'} left out${already ? `, ${already} ${verb} before` : ''}`;
   return `${state} ${of === null ? `${done} ${verb}, ${left}, ${examined} examined` : `${done} of ${of} ${verb}, ${left}`}.`;
 }
 

@@ -201,6 +201,9 @@ class ApiStack(FunctionStack):
                 "JOBLANE_CONCURRENCY": concurrency(config),
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
                 "JOBLANE_QUEUES": queues(config),
+                "JOBLANE_MAXIMA": maxima(config),
+                "JOBLANE_FLEET_QUEUES": fleet_queues(config),
+                "JOBLANE_WITHOUT_HOST_NETWORK": json.dumps(config.without_host_network),
                 "JOBLANE_RETIRED": retired(config),
                 "JOBLANE_THREADS": threads(config),
                 "JOBLANE_ARCHITECTURES": json.dumps(
@@ -231,12 +234,14 @@ class ApiStack(FunctionStack):
                 table_grant("PutItem Query", resources.table("audit")),
                 table_grant("BatchGetItem DeleteItem PutItem Query", resources.table("conditions")),
                 table_grant("BatchGetItem GetItem PutItem", resources.table("settings")),
-                table_grant("GetItem BatchGetItem UpdateItem", resources.table("jobs")),
+                # PutItem is for submissions that a restart changes.
+                table_grant("GetItem BatchGetItem PutItem UpdateItem", resources.table("jobs")),
                 table_grant(
                     "Query",
                     resources.index("jobs", "by_tenant"),
                     resources.index("jobs", "attention"),
                 ),
+                PolicyGrant(("s3:GetObject", "s3:PutObject"), (resources.payloads(),), OBJECTS),
                 sending(resources),
                 PolicyGrant(("sqs:GetQueueAttributes",), (resources.lanes(),), LANES),
             ],

@@ -37,13 +37,13 @@ const DOING = {
  * @param {Exclude<Action, 'again'>} action
  * @param {Job} job
  * @param {string | null} reason
- * @param {string} [key]  Idempotency-Key of a resubmission.
+ * @param {{ key: string, sameVersion: boolean }} how  The Idempotency-Key of a resubmission; whether a typed job stays as it is.
  */
-function send(action, job, reason, key = '') {
-  const body = { reason };
+function send(action, job, reason, { key, sameVersion }) {
+  const body = sameVersion ? { reason, same_version: true } : { reason };
   if (action === 'delete') return call('DELETE', path`v1/jobs/${job.id}`, { body });
   if (action === 'replay' || action === 'dismiss') return call('POST', path`v1/dlq/${job.id}/${action}`, { body });
-  if (isGroup(job) && (action === 'cancel' || action === 'retry')) return members(action, job.id, reason);
+  if (isGroup(job) && (action === 'cancel' || action === 'retry')) return members(action, job.id, body);
   return call('POST', path`v1/jobs/${job.id}/${action}`, { body, headers: key ? { 'Idempotency-Key': key } : {} });
 }
 
@@ -51,16 +51,27 @@ function send(action, job, reason, key = '') {
  * Cancel or retry the members of a group, page by page.
  * @param {'cancel' | 'retry'} action
  * @param {string} id
- * @param {string | null} reason
+ * @param {{ reason: string | null, same_version?: boolean }} body
  * @param {AbortSignal} [signal]
  */
-export async function members(action, id, reason, signal) {
+export async function members(action, id, body, signal) {
   let next = null;
   do {
     /** @type {{ next: string | null }} */
-    const answer = await call('POST', path`v1/groups/${id}/${action}`, { query: { next }, body: { reason }, ...(signal ? { signal } : {}) });
+    const answer = await call('POST', path`v1/groups/${id}/${action}`, { query: { next }, body, ...(signal ? { signal } : {}) });
     next = answer.next;
   } while (next);
+}
+
+/**
+ * What is asked besides, of a typed job that starts again: it takes the present version of its type.
+ * @param {Action} action
+ * @param {Job} job
+ * @returns {{ choice?: string }}
+ */
+function restart(action, job) {
+  if (job.type_version === null || !['retry', 'replay'].includes(action)) return {};
+  return { choice: `Stay with version ${job.type_version} of ${job.type}, instead of the present one` };
 }
 
 /** @param {{ job: Job, refresh: () => void }} props */
@@ -70,10 +81,10 @@ export function Actions({ job, refresh }) {
   const act = async (action) => {
     const doing = DOING[action];
     const text = isGroup(job) && action !== 'resubmit' ? `${doing.text} This holds for its members.` : doing.text;
-    const answer = await confirm({ title: doing.title, text, action: doing.label, danger: doing.danger ?? false, reason: true });
+    const answer = await confirm({ title: doing.title, text, action: doing.label, danger: doing.danger ?? false, reason: true, ...restart(action, job) });
     if (!answer) return;
     const key = action === 'resubmit' ? crypto.randomUUID() : '';
-    const result = await perform(doing.done, async () => (await send(action, job, answer.reason, key)) ?? {});
+    const result = await perform(doing.done, async () => (await send(action, job, answer.reason, { key, sameVersion: answer.chosen })) ?? {});
     if (result === null) return;
     if (action === 'delete') go(href(['jobs']), { replace: true });
     else if (action === 'resubmit') go(href(['jobs', result.id]));

@@ -2,7 +2,7 @@
 
 import { call, path } from '../api.js';
 import { confirm, perform } from '../dialogs.js';
-import { actionsOf, CANCELLABLE, isGroup, RETRIABLE } from '../job-actions.js';
+import { actionsOf, CANCELLABLE, ENDED, isGroup, RETRIABLE } from '../job-actions.js';
 import { wordsOf } from '../job-filters.js';
 import { useKeys } from '../keys.js';
 import { readList } from '../lists.js';
@@ -14,16 +14,19 @@ import { members } from './job-buttons.js';
 /** @typedef {import('../types').Job} Job */
 /** @typedef {import('../job-filters.js').Filters} Filters */
 
+/** What else an action needs, in a sentence that has named states. */
+const REST = { cancel: '', retry: ', before their deadline, and unless they are not restartable', resubmit: ', before their deadline, and unless they were resubmitted before' };
+
 /** Jobs that are counted before an action on all that match. */
 const COUNTED = 1000;
 
 /**
  * @typedef {object} Doing
- * @property {'cancel' | 'retry'} name
+ * @property {'cancel' | 'retry' | 'resubmit'} name
  * @property {'jobs.cancel' | 'jobs.submit'} scope
  * @property {readonly string[]} states  Jobs in these states can be changed so.
  * @property {string} label
- * @property {'cancelled' | 'retried'} done  Also the field of the API's answer.
+ * @property {'cancelled' | 'retried' | 'resubmitted'} done  Also the field of the API's answer.
  * @property {string} text  What follows from it.
  */
 
@@ -31,7 +34,13 @@ const COUNTED = 1000;
 const DOINGS = [
   { name: 'cancel', scope: 'jobs.cancel', states: CANCELLABLE, label: 'Cancel', done: 'cancelled', text: 'Agents stop those that run. A cancelled job does not run again by itself.' },
   { name: 'retry', scope: 'jobs.submit', states: RETRIABLE, label: 'Retry', done: 'retried', text: 'They start again under the same ids, with their attempts counted from zero.' },
+  { name: 'resubmit', scope: 'jobs.submit', states: ENDED, label: 'Resubmit', done: 'resubmitted', text: 'A new job is made of each. What was resubmitted before is left out.' },
 ];
+
+/** Whether an action is for a job as it is; a job is resubmitted once. @param {Doing} doing @param {Job} job */
+function fits(doing, job) {
+  return actionsOf(job, can).includes(doing.name) && !(doing.name === 'resubmit' && job.resubmitted_as !== null);
+}
 
 /** `1 job`, `37 jobs`. @param {number} count */
 function jobsOf(count) {
@@ -63,11 +72,11 @@ export function Many({ query, filters, jobs, selected, setSelected, refresh }) {
 
   /** @param {Doing} doing @param {readonly Job[]} chosen */
   const each = async (doing, chosen) => {
-    const fit = chosen.filter((job) => actionsOf(job, can).includes(doing.name));
+    const fit = chosen.filter((job) => fits(doing, job));
     const count = jobsOf(fit.length);
     const left = chosen.length - fit.length;
     if (!fit.length) {
-      await confirm({ title: `None of them can be ${doing.done}`, text: `Only jobs that are ${doing.states.join(', ')} can be${doing.name === 'retry' ? ', before their deadline, and unless they are not restartable' : ''}.`.replaceAll('_', ' '), action: 'Close' });
+      await confirm({ title: `None of them can be ${doing.done}`, text: `Only jobs that are ${doing.states.join(', ')} can be${REST[doing.name]}.`.replaceAll('_', ' '), action: 'Close' });
       return;
     }
     const answer = await confirm({
@@ -78,7 +87,7 @@ export function Many({ query, filters, jobs, selected, setSelected, refresh }) {
     setSelected(new Set());
     await sweep.start({ title: `${doing.label} ${count}`, verb: doing.done, of: fit.length }, (report, signal) => {
       const groups = new Set(fit.filter(isGroup).map((job) => job.id));
-      const run = (/** @type {string} */ id) => (groups.has(id) ? members(doing.name, id, answer.reason, signal)
+      const run = (/** @type {string} */ id) => (groups.has(id) && doing.name !== 'resubmit' ? members(doing.name, id, { reason: answer.reason }, signal)
         : call('POST', path`v1/jobs/${id}/${doing.name}`, { body: { reason: answer.reason }, signal }));
       return sweepEach(fit.map((job) => job.id), run, report, signal);
     });
@@ -91,9 +100,10 @@ export function Many({ query, filters, jobs, selected, setSelected, refresh }) {
     setCounting(doing.name);
     const found = await perform('Jobs counted', () => readList('v1/jobs', chosen, COUNTED)).finally(() => setCounting(''));
     if (!found) return;
-    const count = `${found.next ? 'at least ' : ''}${jobsOf(found.entries.length)}`;
+    const left = doing.name === 'resubmit' ? found.entries.filter((job) => job.resubmitted_as !== null).length : 0;
+    const count = `${found.next ? 'at least ' : ''}${jobsOf(found.entries.length - left)}`;
     const words = wordsOf(query);
-    if (!found.entries.length) {
+    if (found.entries.length === left && !found.next) {
       await confirm({ title: `No job that matches can be ${doing.done}`, text: `Filters: ${words}.`, action: 'Close' });
       return;
     }
@@ -103,7 +113,7 @@ export function Many({ query, filters, jobs, selected, setSelected, refresh }) {
       action: `${doing.label} ${count}`, danger: doing.name === 'cancel', reason: true,
     });
     if (!answer) return;
-    const about = { title: `${doing.label} ${count}`, verb: doing.done, ...(found.next ? {} : { of: found.entries.length }) };
+    const about = { title: `${doing.label} ${count}`, verb: doing.done, ...(found.next ? {} : { of: found.entries.length - left }) };
     await sweep.start(about, (report, signal) => sweepPages(
       (next) => call('POST', `v1/jobs/${doing.name}`, { query: { ...chosen, next }, body: { reason: answer.reason }, signal }), doing.done, report, signal));
   };
@@ -114,7 +124,7 @@ export function Many({ query, filters, jobs, selected, setSelected, refresh }) {
     const chosen = selected.size ? jobs.filter((job) => selected.has(job.id)) : one ? [one] : [];
     if (chosen.length && can(doing.scope) && !running) void each(doing, chosen);
   };
-  useKeys(DOINGS.map((doing) => ({ keys: doing.name === 'cancel' ? 'c' : 'r', what: `${doing.label} the selected jobs, or the one of the row`, run: () => byKey(doing) })));
+  useKeys(DOINGS.filter((doing) => doing.name !== 'resubmit').map((doing) => ({ keys: doing.name === 'cancel' ? 'c' : 'r', what: `${doing.label} the selected jobs, or the one of the row`, run: () => byKey(doing) })));
 
   if (sweep.sweep) return html`<${SweepProgress} of=${sweep} />`;
   const allowed = DOINGS.filter((doing) => can(doing.scope));

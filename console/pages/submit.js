@@ -3,11 +3,12 @@
 import { ApiError, call, path } from '../api.js';
 import { say } from '../dialogs.js';
 import { valueOf } from '../fields.js';
+import { hasEnded } from '../job-actions.js';
 import { Copy, Failure, Head, Loading, Section } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { go, href } from '../router.js';
 import { can } from '../session.js';
-import { specificationOf } from '../submission.js';
+import { changesOf, specificationOf } from '../submission.js';
 import { controlOf, EMPTY, fieldsOf, formOf, formOfType } from '../submit-form.js';
 import { utc, zone } from '../time.js';
 import { html, useEffect, useMemo, useRef, useState, useStore } from '../view.js';
@@ -28,7 +29,7 @@ export default function Page({ route }) {
   return html`
     <${Head} title="New job" about=${job && html`As <a href=${href(['jobs', job.id])}>${job.name ?? job.id}</a>, with changes`} />
     ${!can('jobs.submit') ? html`<p>Your role may not submit jobs.</p>`
-      : data ? html`<${Submit} key=${`${from} ${type}`} first=${data.first} />`
+      : data ? html`<${Submit} key=${`${from} ${type}`} first=${data.first} again=${job && hasEnded(job) && job.group === null ? job : null} />`
         : error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}`;
 }
 
@@ -51,15 +52,17 @@ async function begin(from, type, signal) {
   return { from: null, first: formOfType(type, view.params_schema) };
 }
 
-/** @param {{ first: Form }} props */
-function Submit({ first }) {
+/** @param {{ first: Form, again: Job | null }} props  `again` is the job that is resubmitted with changes. */
+function Submit({ first, again }) {
   const inUtc = useStore(utc);
   const [form, setForm] = useState(first);
   const [refused, setRefused] = useState(/** @type {ApiError | null} */ (null));
   const [changed, setChanged] = useState(/** @type {Set<string>} */ (new Set()));
   const [busy, setBusy] = useState(false);
   const { fields, wrong: unfit } = useMemo(() => fieldsOf(form, inUtc), [form, inUtc]);
-  const body = JSON.stringify(fields, null, 2);
+  const to = again ? path`v1/jobs/${again.id}/resubmit` : 'v1/jobs';
+  const request = again ? { changes: changesOf(specificationOf(again), fields) } : fields;
+  const body = JSON.stringify(request, null, 2);
   const key = useRef({ body: '', id: '' });
   const top = useRef(/** @type {HTMLDivElement | null} */ (null));
   useEffect(() => {
@@ -79,7 +82,7 @@ function Submit({ first }) {
     if (key.current.body !== body) key.current = { body, id: crypto.randomUUID() };
     setBusy(true);
     try {
-      const made = await call('POST', 'v1/jobs', { body: fields, headers: { 'Idempotency-Key': key.current.id } });
+      const made = await call('POST', to, { body: request, headers: { 'Idempotency-Key': key.current.id } });
       say(made.admission === 'coalesced' ? 'No new job: the key is full, and this job stands for it' : 'Job submitted');
       go(href(['jobs', made.id]));
     } catch (caught) {
@@ -100,7 +103,7 @@ function Submit({ first }) {
           <${Pick} ...${editing} field="priority" label="Priority" options=${['high', 'default', 'low']} />
           <${Text} ...${editing} field="queue" label="Queue" hint="empty: the queues’ filters choose" />
           <${Text} ...${editing} field="run_at" type="datetime-local" label=${`Earliest start (${zone(inUtc)})`} />
-        </div><${Explain} body=${body} unfit=${unfit.length > 0} /><//>
+        </div><${Explain} body=${JSON.stringify(fields)} unfit=${unfit.length > 0} /><//>
         <${Section} title="Limits and retries"><div class="fields">
           <${Text} ...${editing} field="cpus" label="CPUs" hint="such as 0.5" />
           <${Text} ...${editing} field="memory_mb" label="Memory in MiB" hint="512" />
@@ -122,7 +125,7 @@ function Submit({ first }) {
       </div>
       <div class="stack beside">
         <${Section} title="The request" actions=${html`<${Copy} text=${body} what="the request" />`}>
-          <p class="about"><code>POST /v1/jobs</code></p>
+          <p class="about"><code>POST /${to}</code></p>
           <pre class="code" tabindex="0" aria-label="Body of the request">${body}</pre>
           ${unfit.length > 0 && html`<p class="problem">Some fields are not right yet.</p>`}
           <div class="actions"><button type="submit" class="primary" disabled=${busy || unfit.length > 0}>${busy ? 'Submitting…' : 'Submit'}</button></div>

@@ -3,12 +3,13 @@
 from joblane.aws.lambda_startup import Environment, once  # first of all: see there
 
 # isort: split
+import json
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.logging import Logger
 from pydantic import Json
@@ -21,6 +22,7 @@ from joblane.aws.files.signed_uploads import SIGNING
 from joblane.aws.files.store import FileStore
 from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.fleet.facts import FactStore
+from joblane.aws.job.payload_store import PayloadStore
 from joblane.aws.key.keyed_jobs import KeyedJobs
 from joblane.aws.key.keys import KeyStore
 from joblane.aws.queue.counters import CounterStore
@@ -41,7 +43,11 @@ from joblane.http.agent_routes import agent_routes
 from joblane.http.application import Application
 from joblane.http.audit_routes import trail_route
 from joblane.http.condition_routes import condition_routes
-from joblane.http.dead_letter_routes import bulk_routes, dead_letter_routes
+from joblane.http.dead_letter_routes import (
+    bulk_routes,
+    dead_letter_routes,
+    selected_dead_routes,
+)
 from joblane.http.deployment_routes import deployment_routes
 from joblane.http.file_routes import upload_route
 from joblane.http.key_routes import key_routes
@@ -59,6 +65,7 @@ from joblane.service.fleet.agents import Agents
 from joblane.service.job.bulk import BulkOperations
 from joblane.service.job.operations import Operations
 from joblane.service.job.read import JobReader
+from joblane.service.job.search import JobSearch
 from joblane.service.job.wake_up import send_wake_up
 from joblane.service.key.admission import KeyAdmission
 from joblane.service.key.clear import KeyClear
@@ -67,10 +74,14 @@ from joblane.service.key.release import KeyRelease
 from joblane.service.key.rules import KeyRules
 from joblane.service.queue.queues import Queues, QueueStatistics
 from joblane.service.queue.thread_shares import ThreadShares
-from joblane.service.typed.keys import TypeKeys
 from joblane.service.typed.schemas import Schema
 from joblane.service.typed.types import Types
 from joblane.state.retention import Retention
+
+if TYPE_CHECKING:
+    from joblane.service.job.present_code import PresentCode
+    from joblane.service.job.selected_dead import SelectedDead
+    from joblane.service.typed.admission import TypedAdmission
 
 
 class Settings(Environment):
@@ -86,6 +97,13 @@ class Settings(Environment):
     """Tenants that may use each queue; none listed means all."""
     retired: Json[dict[str, str | None]]
     """The retired queues, each with the one that its jobs move to."""
+    maxima: str
+    """JSON: the most that a job of each queue may ask for, by fleet. Read when a typed job is
+    started again, as the next two."""
+    fleet_queues: str
+    """JSON: the queues that each fleet serves."""
+    without_host_network: str
+    """JSON: queues that have fleets, none of which allows the network `host`."""
     settings_table: str
     counters_table: str
     threads: Json[dict[str, int]]
@@ -124,21 +142,28 @@ def build(
     trail_route(app, trail)
     openapi = Path(joblane.__file__).with_name("contract") / "openapi.json"
     deployment_routes(app, settings.login, joblane.__version__, openapi)
+    s3 = cache(lambda: clients.make("s3", SIGNING))
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     releases = KeyRelease(keys, jobs, lanes, logger, clock)
+    typed = cache(lambda: _make_typed(type_store))
+    rules = KeyRules(settings.concurrency, lambda *version: typed().key(*version))
     keyed = KeyAdmission(
         jobs,
-        KeyRules(settings.concurrency, TypeKeys(type_store).find),
+        rules,
         releases,
         partial(send_wake_up, lanes),
         settings.retention,
     )
-    operations = Operations(jobs, lanes, settings.retention, keyed)
+    payloads = PayloadStore(s3, settings.bucket)
+    present = cache(lambda: _make_present_code(settings, typed, payloads, rules, logger))
+    operations = Operations(jobs, lanes, settings.retention, keyed, present=present)
     facts = FactStore(dynamodb, settings.agents_table)
     agent_routes(app, Agents(agents, facts, jobs, lanes, app.now_ms))
     usage = UsageStore(dynamodb, settings.counters_table)
     limits = LimitCheck(usage, settings.limits, app.now_ms, app.logger)
     dead_letter_routes(app, reader, operations, limits)
+    search = JobSearch(jobs, agents, clock, pool)
+    selected_dead_routes(app, limits, lambda: _make_selected_dead(search, operations, pool))
     bulk_routes(app, BulkOperations(jobs, lanes, operations, limits, settings.queues))
     names = [lanes.name(queue, lane) for queue in settings.queues for lane in LANES]
     counters = CounterStore(dynamodb, settings.counters_table)
@@ -163,7 +188,6 @@ def build(
         clock,
     )
     condition_routes(app, conditions)
-    s3 = cache(lambda: clients.make("s3", SIGNING))
     meter = UploadMeter(UploadStore(dynamodb, settings.counters_table), settings.limits, app.now_ms)
     types = Types(
         type_store,
@@ -189,6 +213,52 @@ def _compile(schema: Mapping[str, Any]) -> Schema:
     from joblane.http.json_schema import JsonSchema
 
     return JsonSchema(schema)
+
+
+def _make_typed(store: TypeStore) -> "TypedAdmission":
+    # Few requests start typed jobs again.
+    from joblane.service.typed.admission import TypedAdmission
+    from joblane.service.typed.validation_time import ValidationTime
+
+    return TypedAdmission(store, _compile, ValidationTime(time.monotonic))
+
+
+def _make_present_code(
+    settings: Settings,
+    typed: "Callable[[], TypedAdmission]",
+    payloads: PayloadStore,
+    rules: KeyRules,
+    log: Logger,
+) -> "PresentCode":
+    # Few requests start typed jobs again.
+    from joblane.queue.maxima import read_maxima
+    from joblane.service.job.admit import Admission
+    from joblane.service.job.present_code import PresentCode
+    from joblane.service.queue.router import QueueRouter
+    from joblane.service.queue.rules import QueueRules
+
+    queues = QueueRules(
+        settings.queues,
+        settings.retired,
+        read_maxima(settings.maxima),
+        json.loads(settings.without_host_network),
+    )
+    admission = Admission(
+        settings.deployment,
+        QueueRouter(queues, "", (), log),  # the queues of jobs were chosen before
+        json.loads(settings.fleet_queues),
+        typed,
+    )
+    return PresentCode(lambda: admission, payloads, rules)
+
+
+def _make_selected_dead(
+    search: JobSearch, operations: Operations, pool: Callable[[int], Executor]
+) -> "SelectedDead":
+    # Few requests change many jobs.
+    from joblane.service.job.selected_dead import SelectedDead
+
+    return SelectedDead(search, operations, pool=pool)
 
 
 @once

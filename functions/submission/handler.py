@@ -36,6 +36,7 @@ from joblane.http.group_routes import group_routes
 from joblane.http.job_routes import job_operation_routes, job_routes, selected_jobs_routes
 from joblane.http.log_routes import log_route
 from joblane.http.request_jobs import RequestJobs
+from joblane.http.resubmission_routes import resubmission_routes
 from joblane.key.policy import KeyTemplate
 from joblane.queue.maxima import Maxima
 from joblane.queue.routing import QueueFilter
@@ -69,6 +70,8 @@ if TYPE_CHECKING:
     from joblane.service.group.groups import Groups
     from joblane.service.job.delete_selected import SelectedDeletion
     from joblane.service.job.edit import Edits
+    from joblane.service.job.present_code import PresentCode
+    from joblane.service.job.resubmit import Resubmitter
     from joblane.service.job.selected_jobs import SelectedJobs
     from joblane.service.target.targets import Targets
     from joblane.service.typed.admission import TypedAdmission
@@ -147,14 +150,13 @@ def build(
     filters = tuple(QueueFilter(*each) for each in settings.filters)
     router = QueueRouter(_queue_rules(settings), settings.default_queue, filters, logger)
     notify = cache(lambda: _notify_rules(settings.notify)) if settings.notify != "{}" else None
-    inputs = cache(lambda: _inputs(settings, s3, pool))
     outputs = cache(lambda: _outputs(settings, s3))
     admission = Admission(
         settings.deployment,
         router,
         settings.fleet_queues,
         typed,
-        inputs,
+        cache(lambda: _inputs(settings, s3, pool)),
         notify,
     )
     rules = KeyRules(settings.concurrency, lambda *version: typed().key(*version))
@@ -204,9 +206,13 @@ def build(
     search = JobSearch(jobs, agents, clock, pool)
     job_routes(app, submitter, search, views)
     deleter = JobDeleter(jobs, payloads, results, store, outputs, keys, trail, clock)
-    operations = Operations(jobs, lanes, settings.retention, keyed, lambda: groups().restart)
+    present = cache(lambda: _make_present_code(admission, payloads, rules))
+    operations = Operations(
+        jobs, lanes, settings.retention, keyed, lambda: groups().restart, present
+    )
     groups = cache(lambda: _groups(app, operations, deleter, (dynamodb, settings.jobs_table), pool))
-    job_operation_routes(app, submitter, operations, deleter, groups)
+    job_operation_routes(app, limits, operations, deleter, groups)
+    resubmission_routes(app, lambda: _make_resubmitter(submitter, search, pool))
     edit_route(app, submitter.serving, lambda: _edits(jobs, router.rules, operations, targets))
     group_routes(app, groups, limits)
     selected_jobs_routes(
@@ -217,8 +223,7 @@ def build(
     )
     window = WaitWindow(random_bits(32) / 2**32)
     follow = FollowSender(lanes, clock, app.logger, sent={})
-    output = JobOutput(jobs, store, clock, app.logger, window.left_s, follow.note_end)
-    log_route(app, output)
+    log_route(app, JobOutput(jobs, store, clock, app.logger, window.left_s, follow.note_end))
     job_trail_route(app, trail)
     return app
 
@@ -266,6 +271,15 @@ def _outputs(settings: Settings, s3: "Callable[[], S3Client]") -> "OutputFileSto
     return OutputFileStore(s3, settings.bucket)
 
 
+def _make_present_code(
+    admission: Admission, payloads: PayloadStore, rules: KeyRules
+) -> "PresentCode":
+    # Few requests start typed jobs again.
+    from joblane.service.job.present_code import PresentCode
+
+    return PresentCode(lambda: admission, payloads, rules)
+
+
 def _edits(
     jobs: KeyedJobs, rules: QueueRules, operations: Operations, targets: "Callable[[], Targets]"
 ) -> "Edits":
@@ -286,6 +300,15 @@ def _make_selected(
     from joblane.service.job.selected_jobs import SelectedJobs
 
     return SelectedJobs(search, operations, groups, find, pool=pool)
+
+
+def _make_resubmitter(
+    submitter: Submitter, search: JobSearch, pool: Callable[[int], Executor]
+) -> "Resubmitter":
+    # Few requests submit jobs again.
+    from joblane.service.job.resubmit import Resubmitter
+
+    return Resubmitter(submitter, search, pool=pool)
 
 
 def _make_selected_deletion(
@@ -325,7 +348,7 @@ def _groups(
     return Groups(
         GroupReader(found, app.jobs.find, app.now_ms),
         GroupCancel(found, operations, place, settlement, pool=pool),
-        GroupRestart(found, settlement, send, retention),
+        GroupRestart(found, settlement, send, retention, operations.present),
         GroupDeleter(found, deleter, pool=pool),
     )
 

@@ -119,7 +119,8 @@ def _operation(route: Route, schemas: Json, refs: Refs) -> Json:
     }
     if route.body is not None:
         content = _content(route.body, refs[route.body, "validation"])
-        operation["requestBody"] = {"required": route.body is not Because, "content": content}
+        required = not issubclass(route.body, Because)
+        operation["requestBody"] = {"required": required, "content": content}
     problems = {
         str(int(status)): {"$ref": f"#/components/responses/{_response(status)}"}
         for status in route.problems

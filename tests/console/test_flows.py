@@ -98,6 +98,36 @@ def test_replay_a_dead_job(as_role: Open, api: Api):
     assert 2 == api("GET", f"/v1/jobs/{job_id}")["epoch"]
 
 
+def test_resubmit_a_job_with_changes_and_then_what_matches(as_role: Open, api: Api):
+    tries = {"max_attempts": 1}
+    jobs = [
+        api.submit("sh", "-c", 'test "$FIXED"', name="needs-fix", retry=tries, env={"N": str(n)})
+        for n in range(2)
+    ]
+    for job_id in jobs:
+        wait_for_state(api, job_id, "dead")
+    tab = as_role("developer", f"jobs/{jobs[0]}")
+    page = tab.page
+    page.get_by_role("link", name="Submit again with changes").click()
+    page.get_by_label("Environment, NAME=value").fill("FIXED=yes")
+    request = page.get_by_label("Body of the request")
+    assert {"changes": {"env": {"FIXED": "yes", "N": None}}} == json.loads(request.inner_text())
+    page.get_by_role("button", name="Submit", exact=True).click()
+    expect(page.get_by_role("main").get_by_role("link", name=jobs[0])).to_be_visible()
+    new = page.url.rpartition("/")[2]
+    wait_for_state(api, new, "completed")
+    assert new == api("GET", f"/v1/jobs/{jobs[0]}")["resubmitted_as"]
+
+    tab.go("jobs?name=needs-fix&state=dead")
+    page.get_by_role("button", name="Resubmit all that match").click()
+    confirm(page, "Resubmit 1 job that match?", "Resubmit 1 job", "the second one, too")
+    told = page.get_by_role("status").filter(has_text="resubmitted")
+    expect(told).to_contain_text(
+        "finished. 1 of 1 resubmitted, none left out, 1 resubmitted before."
+    )
+    assert api("GET", f"/v1/jobs/{jobs[1]}")["resubmitted_as"]
+
+
 def test_resume_and_pause_a_queue(as_role: Open, platform: Api):
     """The queue bulk is paused by the seeds; no agent of this machine serves it."""
     tab = as_role("platform", "queues")

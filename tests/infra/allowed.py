@@ -75,14 +75,22 @@ ALLOWED = {
         (TYPES,),
     )
     | {("dynamodb:BatchGetItem", KEYS), ("dynamodb:Query", f"{KEYS}/index/by_type")}
-    | every(("s3:GetObject", "s3:PutObject"), (BUNDLES, FILES))
+    | every(("s3:GetObject", "s3:PutObject"), (BUNDLES, FILES, PAYLOADS))
     | every(("dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"), (COUNTERS,))
     | {("cloudwatch:GetMetricData", "*")}
     | every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Admin",))
     | every(("dynamodb:Query",), (AGENTS, f"{JOBS}/index/by_tenant", f"{JOBS}/index/attention"))
     | every(("dynamodb:BatchGetItem", "dynamodb:GetItem"), (AGENTS,))
     | every(("dynamodb:PutItem", "dynamodb:Query"), (AUDIT,))
-    | every(("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"), (JOBS,))
+    | every(
+        (
+            "dynamodb:BatchGetItem",
+            "dynamodb:GetItem",
+            "dynamodb:PutItem",
+            "dynamodb:UpdateItem",
+        ),
+        (JOBS,),
+    )
     | every(("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"), (SETTINGS,))
     | every(
         ("dynamodb:BatchGetItem", "dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:Query"),

@@ -1,5 +1,6 @@
 """A broadcast to agents in memory: the functions that submit, settle and change its group."""
 
+from collections.abc import Callable
 from typing import Any
 
 from functions.sequel import handler as sequel
@@ -9,11 +10,11 @@ from joblane.aws.job.groups import GroupStore
 from joblane.group.record import Group
 from joblane.job.head import Head
 from joblane.job.moves import AttemptFacts
+from joblane.service.job.wake_up import wake_up_message
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
-from tests.support.aws import DESCRIPTOR, configure
+from tests.support.aws import DESCRIPTOR, Cloud, configure
 from tests.support.fleet import beat
-from tests.support.jobs import named
 from tests.support.memory import Memory
 from tests.support.requests import Api
 from tests.support.stream import JobsStream
@@ -25,7 +26,9 @@ NOW_MS = int(NOW * 1000)
 class Broadcast:
     """A deployment in memory with agents `web-0`, `web-1`, ... and a group of all of them."""
 
-    def __init__(self, agents: int = 3, **fields: Any) -> None:
+    def __init__(
+        self, agents: int = 3, prepare: Callable[[Cloud], object] | None = None, **fields: Any
+    ) -> None:
         self.memory = Memory()
         self.aws = self.memory.cloud()
         self.stream = JobsStream(self.memory.tables)
@@ -34,7 +37,10 @@ class Broadcast:
         self.names = [f"web-{n:03}" for n in range(agents)]
         for name in self.names:
             beat(self.aws, name, NOW_MS)
-        body = {"command": ["a"], "target": "_all", **fields}
+        if prepare is not None:
+            prepare(self.aws)
+        command = {} if "type" in fields else {"command": ["a"]}
+        body = {**command, "target": "_all", **fields}
         status, job = self.api("POST", "/v1/jobs", body)
         assert 202 == status, job
         self.id = str(job["id"])
@@ -70,9 +76,8 @@ class Broadcast:
 
     def claim(self, index: int) -> None:
         """A member's agent starts it."""
-        self.aws.jobs.claim(
-            named(self.member(index).job_id), self.names[index], int(self.now * 1000)
-        )
+        message = wake_up_message(self.member(index))
+        self.aws.jobs.claim(message, self.names[index], int(self.now * 1000))
 
     def deliver(self) -> None:
         """The stream brings the function `sequel` what has changed."""

@@ -62,26 +62,34 @@ def search(case: Case, rules: Rules | None = None, most: int | None = None) -> V
 
 def wrong(case: Case, world: World) -> str | None:
     """What is wrong with a state; None if nothing is."""
-    slots, queued = dict(world.key.active), world.key.queued
+    found = (_wrong_key(case, world, of) for of in range(case.keys))
+    return next(filter(None, found), world.problem or None)
+
+
+def _wrong_key(case: Case, world: World, of: int) -> str | None:
+    """What is wrong with one key and its jobs."""
+    key = world.keys[of]
+    slots, queued = dict(key.active), key.queued
     listed = {*slots, *queued}
     running = no_slot = unknown = 0
     for job, row in zip(IDS, world.rows, strict=False):
-        if row is not None:
+        if row is not None and row.of != of and job in listed:
+            return "listed by a key that it does not name"
+        if row is not None and row.of == of:
             running += row.state is State.ACTIVE
             no_slot += row.state in HELD and slots.get(job) != row.slot
             unknown += row.state is State.WAITING and job not in listed
-    if len(listed) < len(slots) + len(queued):
-        return "listed twice"
     most = max(limits.max_active for limits in case.limits)
-    if running > most:
-        return "too many run"
-    if len(slots) > most:
-        return "too many slots"
-    if len(listed) > max(limits.max_active + limits.max_queued for limits in case.limits):
-        return "too many accepted"
-    if no_slot:
-        return "runs without a slot"
-    return "waits unknown to its key" if unknown else world.problem or None
+    accepted = max(limits.max_active + limits.max_queued for limits in case.limits)
+    checks = (
+        (len(listed) < len(slots) + len(queued), "listed twice"),
+        (running > most, "too many run"),
+        (len(slots) > most, "too many slots"),
+        (len(listed) > accepted, "too many accepted"),
+        (bool(no_slot), "runs without a slot"),
+        (bool(unknown), "waits unknown to its key"),
+    )
+    return next((what for holds, what in checks if holds), None)
 
 
 def wrong_end(world: World, case: Case) -> str | None:
@@ -91,8 +99,8 @@ def wrong_end(world: World, case: Case) -> str | None:
     """
     if any(row is not None and row.state not in ENDED for row in world.rows):
         return "stuck"
-    kept = world.key.active if not case.losses else ()
-    return "leaked" if kept or world.key.queued else None
+    kept = any(key.active for key in world.keys) and not case.losses
+    return "leaked" if kept or any(key.queued for key in world.keys) else None
 
 
 def main() -> None:

@@ -46,6 +46,8 @@ class Row(NamedTuple):
     """`Head.queued_after`."""
     due: bool = False
     """Whether the index `wake` has it, because its message may not have been sent."""
+    of: int = 0
+    """The key that it names."""
 
 
 class Key(NamedTuple):
@@ -69,15 +71,24 @@ class Plan(NamedTuple):
     victim: str | None = None
     granted: tuple[Grant, ...] = ()
     """Jobs that get the slots of those that were found to be over."""
+    left: Key | None = None
+    """The key that the job leaves, without it; None if it leaves none that lists it."""
+    passed_on: tuple[Grant, ...] = ()
+    """Jobs that get its slot there."""
 
 
 class Request(NamedTuple):
     """A process that admits a job."""
 
     kind: Literal["submit", "retry", "wake"]
-    phase: Literal["read", "send", "orphan", "write", "grant", "finish grant", "send after", "over"]
-    """`orphan`: sends the message of a decision that will be refused."""
+    phase: Literal[
+        "read", "send", "orphan", "write", "grant", "finish grant", "leave", "send after", "over"
+    ]
+    """`orphan`: sends the message of a decision that will be refused. `leave`: writes the key that
+    the job has left, which the product does in the transaction of `write`."""
     plan: Plan | None = None
+    of: int = 0
+    """The key that admits it."""
 
 
 class Handler(NamedTuple):
@@ -89,23 +100,32 @@ class Handler(NamedTuple):
     granted: tuple[Grant, ...] = ()
     looks: bool = False
     """Whether it is the requeue function, and no event of the stream."""
+    of: int = 0
+    """Its key."""
+
+
+class Event(NamedTuple):
+    """The end of a job under a key, as the stream has it."""
+
+    of: int
+    end: End
 
 
 class World(NamedTuple):
     """One state of everything."""
 
-    key: Key
+    keys: tuple[Key, ...]
     rows: tuple[Row | None, ...]
     messages: tuple[int, ...]
     requests: tuple[Request | None, ...]
     """One for each job; None before its submission."""
     handlers: tuple[Handler | None, ...]
-    ends: frozenset[End]
+    ends: frozenset[Event]
     """Events that the stream has not finished with."""
-    latest: Grant
-    """The slot of the latest claim."""
-    watched: bool
-    """Whether the index `waits` has the key."""
+    latest: tuple[Grant, ...]
+    """The slot of the latest claim under each key."""
+    watched: tuple[bool, ...]
+    """Whether the index `waits` has each key."""
     problem: str
     """What a step did that must not be."""
     crashes: int
@@ -143,6 +163,8 @@ class Case:
     """Jobs that their agents hand back."""
     losses: int = 0
     """Events that are lost. With more than 0 the requeue function looks at the key."""
+    keys: int = 1
+    """With 2 a retry may come under the other key, as by another version of the job's type."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +191,18 @@ class Rules:
     """A job that becomes pending before its message is sent is in the index `wake`."""
     empties_slot: bool = True
     """A job that is queued again has no slot in its row."""
+    leaves: Callable[[KeyState, str], Released] | None = lambda state, job: decide.release(
+        state, [End(job, state.active.get(job))]
+    )
+    """What becomes of the key that a job leaves; None: it stays as it is."""
+    leaves_at_once: bool = True
+    """The key that a job leaves is written in the transaction of the move."""
+    compares_left: bool = True
+    """So it is only if it has not changed since it was read."""
+    end_names_key: bool = True
+    """An end frees a slot of the key that the job had then, and not of the one that it has now."""
+    grant_names_key: bool = True
+    """A job is let go only by the key that it names."""
     may_claim: Callable[[Row], bool] = lambda row: row.state is State.PENDING
     may_replace: Callable[[Row], bool] = lambda row: (
         row.state is State.WAITING or (row.state is State.PENDING and not row.claimed)
@@ -201,7 +235,7 @@ def outdated(request: Request | None) -> Request | None:
     """A request after a write of the key that its plan was made on."""
     if request is None or request.plan is None or request.plan.key is None:
         return request
-    return Request(request.kind, "orphan" if request.phase == "send" else "read")
+    return Request(request.kind, "orphan" if request.phase == "send" else "read", of=request.of)
 
 
 def put(values: tuple[T, ...], n: int, value: T) -> tuple[T, ...]:
@@ -242,7 +276,11 @@ def with_event(world: World, n: int) -> World:
     It has none of a skipped job: the same write gave its place in the key to another one.
     """
     row = world.rows[n]
-    return world if row is None else world._replace(ends=world.ends | {End(IDS[n], row.slot)})
+    return (
+        world
+        if row is None
+        else world._replace(ends=world.ends | {Event(row.of, End(IDS[n], row.slot))})
+    )
 
 
 def without_wake(world: World, n: int) -> World:

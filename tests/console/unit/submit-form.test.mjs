@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
+import { changesOf } from '../../../console/submission.js';
 import { controlOf, EMPTY, fieldsOf, formOf, formOfType } from '../../../console/submit-form.js';
 
 const NOW = Date.parse('2026-11-23T12:00:00Z');
@@ -75,4 +76,15 @@ test('a type fills in the parameters that it requires', () => {
   };
   const { fields } = fieldsOf(formOfType('sync', schema), true);
   assert.deepEqual(fields, { type: 'sync', params: { customer: '', mode: 'full', items: [], deep: {} } });
+});
+
+test('what was changed in the form is a merge patch of what was there', () => {
+  const before = { command: ['x'], queue: 'q', env: { A: '1', B: '2' }, resources: { memory_mb: 64, pids: 5 }, timeout_s: 5, retry: { max_attempts: 1, backoff_s: [5] }, deadline: '2026-01-01T00:00:00Z' };
+  assert.deepEqual(changesOf(before, structuredClone(before)), {});
+  const { fields } = fieldsOf({ ...formOf(before, NOW), memory_mb: '128', env: 'A=1\nC=3', timeout_s: '', queue: 'other' }, true);
+  assert.deepEqual(changesOf(before, fields), {
+    resources: { memory_mb: 128 }, env: { B: null, C: '3' }, timeout_s: null, queue: 'other', deadline: null,
+  });
+  assert.deepEqual(changesOf({ command: ['x'] }, { type: 't', params: { a: [1] } }), { command: null, type: 't', params: { a: [1] } });
+  assert.deepEqual(changesOf({ params: { a: [1, 2], b: { c: 1 } } }, { params: { a: [2], b: {} } }), { params: { a: [2], b: { c: null } } });
 });

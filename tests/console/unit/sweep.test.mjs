@@ -79,3 +79,12 @@ test('progress is told in a sentence', () => {
   const refused = [{ id: 'a', detail: 'x' }];
   assert.equal(sentence({ ...sweep, verb: 'dismissed', of: 4, phase: 'running', progress: { examined: 2, done: 1, refused } }), 'running; stay on this page. 1 of 4 dismissed, 1 left out.');
 });
+
+test('what was done before is added up and told', async () => {
+  const pages = { first: { examined: 3, resubmitted: 1, already: 2, refused: [], next: 'c1' }, c1: { examined: 1, resubmitted: 0, already: 1, refused: [], next: null } };
+  let last = null;
+  await sweepPages(async (next) => pages[next ?? 'first'], 'resubmitted', (progress) => { last = progress; }, running());
+  assert.equal(last.already, 3);
+  const said = sentence({ title: 'Resubmit', verb: 'resubmitted', of: null, progress: last, phase: 'done', problem: '' });
+  assert.equal(said, 'finished. 1 resubmitted, none left out, 3 resubmitted before, 4 examined.');
+});

@@ -39,7 +39,8 @@ CHANGING = sorted(
     (route for route in ROUTES if route.method != "GET"),
     key=lambda route: route.key == "DELETE /v1/types/{type}",  # the last one: jobs have the type
 )
-SELECTING = ("/v1/jobs/cancel", "/v1/jobs/retry", "/v1/jobs/delete")
+SELECTING = tuple(f"/v1/jobs/{verb}" for verb in ("cancel", "retry", "resubmit", "delete"))
+SELECTING_DEAD = ("/v1/dlq/replay", "/v1/dlq/dismiss")
 
 
 class World:
@@ -139,8 +140,13 @@ def requests(world: World) -> Iterator[tuple[Route, str, object, dict[str, str] 
                 if job_id != "job_id" and "{job_id}" not in route.path:
                     continue
                 path = path_of(route, {**names, "job_id": names[job_id]})
-                query = {"state": "pending,failed,dead"} if path in SELECTING else None
-                yield route, path, body_of(route, names), query
+                yield route, path, body_of(route, names), query_of(path, names)
+
+
+def query_of(path: str, names: Mapping[str, str]) -> dict[str, str] | None:
+    if path in SELECTING:
+        return {"state": "pending,failed,dead"}
+    return {"queue": names["queue"]} if path in SELECTING_DEAD else None
 
 
 def body_of(route: Route, names: Mapping[str, str]) -> object:

@@ -2,8 +2,9 @@
 
 `tests/support/key_model.py` has the steps, `key_search.py` what must hold: never more than
 max_active jobs run, none runs without a slot, none is stuck, no slot is leaked, a key accepts no
-more than its limits, and slots rise. A deep run searches the cases of LARGE as well (minutes, and
-some GB of memory), and breaks each rule once: the search finds it.
+more than its limits, slots rise, and no key lists a job that names another. A deep run searches the
+cases of LARGE as well (minutes, and some GB of memory), and breaks each rule once: the search finds
+it.
 
 It found, in the product: an execution of `sequel` that is overtaken by another one with the same
 event, while the job that it is about to move runs, fails, is retried, and waits again. It moved
@@ -65,6 +66,7 @@ SMALL = {
         jobs(2, when_full="coalesce"), losses=1, crashes=1
     ),
     "a full key coalesces": Case(jobs(3, queued=1, when_full="coalesce"), crashes=1),
+    "a retry comes under another key": Case(jobs(2, queued=1), keys=2, retries=1),
 }
 
 LARGE = {
@@ -101,6 +103,17 @@ LARGE = {
     "two ends are lost, and one repeated": Case(jobs(3, queued=1), losses=2, repeats=1),
     "a job is deleted, with a retry and a repeated event": Case(
         jobs(2, queued=1), deletions=1, retries=1, repeats=1
+    ),
+    "a retry under another key, and a crash": Case(jobs(2, queued=1), keys=2, retries=1, crashes=1),
+    "a retry under another key, and a repeated event": Case(
+        jobs(2, queued=1), keys=2, retries=1, repeats=1
+    ),
+    "a retry under another key whose end is lost": Case(
+        jobs(2, queued=1), keys=2, retries=1, losses=1
+    ),
+    "retries to and fro between keys": Case(jobs(2, queued=1), keys=2, retries=2, handlers=1),
+    "one leaves a key that others wait for, and an end is lost": Case(
+        jobs(3, queued=1), there=2, keys=2, retries=1, losses=1, handlers=1
     ),
 }
 
@@ -176,6 +189,12 @@ def admit_one_more(
     """Counts the new job only after it is accepted."""
     roomy = limits.model_copy(update={"max_queued": limits.max_queued + 1})
     return decide.admit(state, job_id, roomy, started)
+
+
+def leave_alone(state: KeyState, job_id: str) -> Released:
+    """Takes a job out of the key that it leaves, and gives its slot to nobody."""
+    released = release_alone(state, [End(job_id, state.active.get(job_id))])
+    return Released(released.state, ())
 
 
 def look_at_started(
@@ -292,6 +311,36 @@ FAULTS: dict[str, tuple[str, Rules, Case]] = {
         "runs without a slot",
         Rules(look=look_at_started),
         Case(jobs(2)),
+    ),
+    "a job stays in the key that it leaves": (
+        "listed by a key that it does not name",
+        Rules(leaves=None),
+        Case(jobs(1), keys=2, retries=1),
+    ),
+    "the key that a job leaves is written apart": (
+        "listed by a key that it does not name",
+        Rules(leaves_at_once=False),
+        Case(jobs(1), keys=2, retries=1),
+    ),
+    "the key that a job leaves is written over what has changed": (
+        "runs without a slot",
+        Rules(compares_left=False),
+        Case(jobs(2), keys=2, retries=1),
+    ),
+    "nobody gets the slot of a job that leaves": (
+        "stuck",
+        Rules(leaves=leave_alone),
+        Case(jobs(2, queued=1), keys=2, retries=1, losses=1),
+    ),
+    "a late end frees a slot of the key that the job has now": (
+        "runs without a slot",
+        Rules(end_names_key=False),
+        Case(jobs(1), keys=2, retries=1),
+    ),
+    "a slow sequel moves a job that waits for another key": (
+        "runs without a slot",
+        Rules(grant_names_key=False),
+        Case(jobs(3, queued=1), there=2, keys=2, retries=2, repeats=1),
     ),
     "slots begin anew": ("slots do not rise", Rules(admit=admit_from_zero), Case(jobs(3))),
     "one too many is accepted": (

@@ -11,7 +11,7 @@ from joblane.job.moves import plan
 from joblane.job.output import epoch_end
 from joblane.state.lifecycle import CLAIMABLE, ENDED, TABLE, Event, State
 from joblane.state.timeline import TIMELINE_LINES as MOST
-from joblane.state.timeline import Step, first_start, fold
+from joblane.state.timeline import Step, first_start, fold, versions_at
 from tests.support.aws import Cloud
 from tests.support.jobs import JOB, named, submission
 
@@ -118,3 +118,27 @@ def test_a_job_that_is_replayed_for_ever_has_a_short_timeline(aws: Cloud):
     assert len(head.timeline) <= MOST
     claimed = aws.jobs.claim(named(JOB), "agent-1", 200)
     assert epoch_end(claimed, 1) is None
+
+
+@given(HISTORIES | RARELY_ENDED, st.data())
+def test_each_line_that_is_left_tells_the_version_of_its_attempt(
+    history: list[tuple[State, int | None]], data: st.DataObject
+):
+    """Also after it was folded, and read back."""
+    _, whole = lived(history)
+    restarts = [
+        n for n, step in enumerate(whole.timeline[1:], 1) if whole.timeline[n - 1].state in ENDED
+    ]
+    chosen = data.draw(st.sets(st.sampled_from(restarts))) if restarts else set[int]()
+    numbers = {n: number for number, n in enumerate(sorted(chosen), 1)}
+    steps = tuple(
+        replace(step, from_version=numbers.get(n)) for n, step in enumerate(whole.timeline)
+    )
+    latest = len(numbers) + 1
+    true = {
+        (step.at_ms, step.state): version
+        for step, version in zip(steps, versions_at(steps, latest), strict=True)
+    }
+    left = tuple(Step.decode(step.encode()) for step in fold(steps))
+    for step, version in zip(left, versions_at(left, latest), strict=True):
+        assert true[step.at_ms, step.state] == version

@@ -110,13 +110,13 @@ def test_a_scheduled_job_is_admitted_by_the_key_of_its_version(aws: Cloud, api: 
     assert ('["zendesk", "acme"]', 2) == (stored.segments, stored.state.limits.max_active)
 
 
-def test_a_retried_job_of_an_earlier_version_keeps_the_latest_limits(aws: Cloud, api: Api):
+def test_a_job_that_keeps_its_earlier_version_keeps_the_latest_limits(aws: Cloud, api: Api):
     store_type(aws, key=KEY)
     _, old = submit(api)
     dies(aws, old["id"])
     store_type(aws, key={**KEY, "max_active": 3})
     assert 202 == submit(api)[0]
-    status, again = replay(aws, old["id"])
+    status, again = replay(aws, old["id"], same_version=True)
     assert (202, 1, "pending") == (status, again["type_version"], again["state"])
     limits = keys_of(aws).get("acme", NAME, 1).state.limits
     assert 3 == limits.max_active
@@ -148,9 +148,9 @@ def dies(aws: Cloud, job_id: str) -> None:
     keys.write(seen, state, now_ms)
 
 
-def replay(aws: Cloud, job_id: str) -> tuple[int, Any]:
+def replay(aws: Cloud, job_id: str, **body: object) -> tuple[int, Any]:
     operator = Api(admin.build(configure(admin.Settings), aws.clients, lambda: NOW + 1))
-    return operator("POST", f"/v1/dlq/{job_id}/replay")
+    return operator("POST", f"/v1/dlq/{job_id}/replay", body or None)
 
 
 def test_large_params_are_in_the_key_too(aws: Cloud, api: Api):

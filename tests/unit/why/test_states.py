@@ -277,15 +277,32 @@ PASSED = rfc3339(NOW - 1_000)
         ),
         (
             job(State.DEAD, attempt=3, deadline=PASSED),
-            "its deadline has passed: submit it with another one, or dismiss it",
+            "resubmit it with another one (--set deadline=TIME), or dismiss it",
             ["logs", "dlq dismiss"],
+        ),
+        (
+            replace(job(State.DEAD, attempt=3, type="sync", params={}), type_version=4),
+            "push the fix, then replay it, or dismiss it; it starts with the present version of",
+            ["logs", "dlq replay", "dlq dismiss"],
+        ),
+        (
+            replace(
+                job(State.FAILED, attempt=1, restartable=False, type="sync", params={}),
+                type_version=4,
+            ),
+            "it cannot be retried: push the fix, then submit it again",
+            ["logs", "resub"],
         ),
         (
             job(State.FAILED, attempt=1, restartable=False),
             "then submit it again",
             ["logs", "resub"],
         ),
-        (job(State.EXPIRED, deadline=PASSED), "submit it with another one if it is still", []),
+        (
+            job(State.EXPIRED, deadline=PASSED),
+            "another one (--set deadline=TIME) if it is still",
+            [],
+        ),
         (job(State.STALE, deadline=PASSED), "took the slot; its deadline has passed", []),
         (
             replace(DEAD, member_of=MemberOf(OTHER, 0)),
@@ -312,10 +329,14 @@ def test_an_end_says_what_joblane_toml_refuses_now():
     stale = replace(large, state=State.STALE)
     text = first(Situation(stale, NOW, queue=queue)).text
     assert text.endswith(
-        "no fleet of queue default gives more than 512 of memory_mb: submit it with less"
+        "no fleet of queue default gives more than 512 of memory_mb: resubmit it with less "
+        "(--set resources.memory_mb=512)"
     )
     text = first(Situation(stale, NOW, queue=replace(OPEN, declared=False))).text
-    assert text.endswith("queue default is not this tenant's any more: submit it to another queue")
+    assert text.endswith(
+        "queue default is not this tenant's any more: resubmit it to another one "
+        "(--set queue=QUEUE)"
+    )
 
 
 def test_a_code_that_the_job_names_as_permanent_is_explained_as_its_own():

@@ -46,6 +46,8 @@ class JobJson(TypedDict, total=False):
     ended_at: str | None
     next_at: str | None
     timeline: list[dict[str, Any]]
+    resubmitted_as: str | None
+    """Id of the job that repeats this one; the latest, if there are several."""
     result: Any
     """The result, of a single job that has one."""
     output_files: dict[str, Any] | None

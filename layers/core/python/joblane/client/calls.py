@@ -214,8 +214,17 @@ def ask(path: str, body: Mapping[str, Any]) -> Call[Any]:
     return (yield Request("POST", path, None, encode_body(body), headers, Retries.IDEMPOTENT))
 
 
+def restart_body(same_version: bool) -> dict[str, bool] | None:  # noqa: FBT001 - as the calls have it
+    """The body of a request that starts ended jobs again; None for the usual one."""
+    return {"same_version": True} if same_version else None
+
+
 def sweep(
-    path: str, what: str, reason: str | None, params: Params | None = None
+    path: str,
+    what: str,
+    reason: str | None,
+    params: Params | None = None,
+    body: Mapping[str, Any] | None = None,
 ) -> Stream[dict[str, Any]]:
     """Send a POST for each page of jobs, until there are no more; yields the answers.
 
@@ -223,7 +232,7 @@ def sweep(
     """
     given = dict(params or {})
     while True:
-        answer = yield from act("POST", path, reason=reason, params=given)
+        answer = yield from act("POST", path, body, reason=reason, params=given)
         if not isinstance(answer, dict):
             raise AnswerError(f"the API's answer is not {what}")
         yield Item(answer)

@@ -15,6 +15,7 @@ from joblane.client.calls import (
     ask,
     get,
     list_entries,
+    restart_body,
     segment,
     sweep,
 )
@@ -105,10 +106,19 @@ class DeploymentCalls:
 
     @ApiStream
     def restart_failed(
-        self, queue: str, job_type: str | None = None, *, reason: str | None = None
+        self,
+        queue: str,
+        job_type: str | None = None,
+        *,
+        same_version: bool = False,
+        reason: str | None = None,
     ) -> Stream[dict[str, Any]]:
-        """Restart each failed or dead job of `queue` (`_all`: of all queues); see `requeue`."""
-        return _pages(queue, "restart-failed", job_type, reason)
+        """Restart each failed or dead job of `queue` (`_all`: of all queues); see `requeue`.
+
+        Typed jobs take the present version of their type, unless `same_version`; those that it does
+        not take are in `refused`, and stay.
+        """
+        return _pages(queue, "restart-failed", job_type, reason, restart_body(same_version))
 
     @ApiCall
     def agents(
@@ -238,10 +248,14 @@ def _ask(agent: str, command: str, reason: str | None) -> Call[dict[str, Any]]:
 
 
 def _pages(
-    queue: str, action: str, job_type: str | None, reason: str | None
+    queue: str,
+    action: str,
+    job_type: str | None,
+    reason: str | None,
+    body: Mapping[str, Any] | None = None,
 ) -> Stream[dict[str, Any]]:
     params = {} if job_type is None else {"type": job_type}
-    return sweep(f"{_path(queue)}/{action}", "a page of jobs", reason, params)
+    return sweep(f"{_path(queue)}/{action}", "a page of jobs", reason, params, body)
 
 
 def _path(queue: str) -> str:

@@ -89,12 +89,10 @@ class Notify(TypedDict, total=False):
     every end except `dismissed`, and `blocked`."""
 
 
-class Filters(TypedDict, total=False):
-    """Which jobs to list; all must match."""
+class DeadFilters(TypedDict, total=False):
+    """Which dead jobs to select; all must match."""
 
     name: str | None
-    state: str | Sequence[str] | None
-    """One of these states."""
     type: str | None
     queue: str | None
     label: str | Sequence[str] | None
@@ -107,6 +105,13 @@ class Filters(TypedDict, total=False):
     """Submitted before this time."""
     hidden: bool
     """Include hidden jobs."""
+
+
+class Filters(DeadFilters, total=False):
+    """Which jobs to list; all must match."""
+
+    state: str | Sequence[str] | None
+    """One of these states."""
     groups: bool
     """Only groups: jobs that have a job for each agent of their target."""
 

@@ -15,6 +15,7 @@ from joblane.client.calls import (
     Stream,
     get,
     list_entries,
+    restart_body,
     segment,
     sweep,
 )
@@ -101,12 +102,17 @@ class Groups(Caller[C], Generic[J, C]):
         return sweep(f"{_path(group_id)}/cancel", "a page of members", reason)
 
     @ApiStream
-    def retry(self, group_id: str, *, reason: str | None = None) -> Stream[dict[str, Any]]:
+    def retry(
+        self, group_id: str, *, same_version: bool = False, reason: str | None = None
+    ) -> Stream[dict[str, Any]]:
         """Restart the members that failed: same ids, attempts reset.
 
-        Yields the answer for each page of members, with the numbers `examined` and `retried`.
+        Yields the answer for each page of members, with the numbers `examined` and `retried`. A
+        group of a type takes its present version, unless `same_version`; raises `RequestError`
+        (409) if that does not take it.
         """
-        return sweep(f"{_path(group_id)}/retry", "a page of members", reason)
+        body = restart_body(same_version)
+        return sweep(f"{_path(group_id)}/retry", "a page of members", reason, body=body)
 
 
 def _member(row: Any) -> MemberJson:

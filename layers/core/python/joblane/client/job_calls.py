@@ -22,10 +22,12 @@ from joblane.client.calls import (
     act,
     get,
     list_entries,
+    restart_body,
     sweep,
 )
-from joblane.client.errors import WaitTimeoutError
+from joblane.client.errors import InputError, WaitTimeoutError
 from joblane.client.fields import (
+    DeadFilters,
     Filters,
     Seconds,
     Submission,
@@ -170,9 +172,16 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         return self._action(f"{job_path(job_id)}/cancel", reason)
 
     @ApiCall
-    def retry(self, job_id: str, *, reason: str | None = None) -> Call[J]:
-        """Restart a failed or dead job with its attempts reset. Raises `RequestError` (409)."""
-        return self._action(f"{job_path(job_id)}/retry", reason)
+    def retry(
+        self, job_id: str, *, same_version: bool = False, reason: str | None = None
+    ) -> Call[J]:
+        """Restart a failed or dead job with its attempts reset.
+
+        A typed job takes the present version of its type, and its defaults for what was not given,
+        unless `same_version`. Raises `RequestError` (409); `fields` are those that this version does
+        not take.
+        """
+        return self._action(f"{job_path(job_id)}/retry", reason, restart_body(same_version))
 
     @ApiStream
     def cancel_jobs(
@@ -189,13 +198,19 @@ class JobCalls(LogCalls, ABC, Generic[J]):
 
     @ApiStream
     def retry_jobs(
-        self, *, reason: str | None = None, **filters: Unpack[Filters]
+        self,
+        *,
+        same_version: bool = False,
+        reason: str | None = None,
+        **filters: Unpack[Filters],
     ) -> Stream[dict[str, Any]]:
         """Restart all failed and dead jobs that the filters select: same ids, attempts reset.
 
         As `cancel_jobs`, with the number `retried`. Of groups, the members that failed.
+        `same_version` as in `retry`; what does not fit is in `refused`, and stays.
         """
-        return sweep("/v1/jobs/retry", "a page of jobs", reason, encode_filters(filters))
+        body = restart_body(same_version)
+        return sweep("/v1/jobs/retry", "a page of jobs", reason, encode_filters(filters), body)
 
     @ApiStream
     def delete_jobs(
@@ -210,12 +225,39 @@ class JobCalls(LogCalls, ABC, Generic[J]):
 
     @ApiCall
     def resubmit(
-        self, job_id: str, *, idempotency_key: str | None = None, reason: str | None = None
+        self,
+        job_id: str,
+        *,
+        changes: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+        reason: str | None = None,
     ) -> Call[J]:
-        """Submit a job that has ended again, under a new id. Raises `RequestError` (409)."""
-        path = f"{job_path(job_id)}/resubmit"
-        answer = yield from act("POST", path, reason=reason, idempotency_key=idempotency_key)
+        """Submit a job that has ended again, under a new id.
+
+        `changes` are a JSON merge patch of its submission, such as `{"resources": {"memory_mb":
+        2048}, "deadline": None}`: None removes a field. Raises `RequestError`: 409 for a job that
+        has not ended, 400 that names the field which is not acceptable any more.
+        """
+        path, body = f"{job_path(job_id)}/resubmit", _changes(changes)
+        answer = yield from act("POST", path, body, reason=reason, idempotency_key=idempotency_key)
         return self._handle(self._note_submitted(answer))
+
+    @ApiStream
+    def resubmit_jobs(
+        self,
+        *,
+        changes: Mapping[str, Any] | None = None,
+        reason: str | None = None,
+        **filters: Unpack[Filters],
+    ) -> Stream[dict[str, Any]]:
+        """Submit all ended jobs that the filters select again, under new ids and each once.
+
+        As `cancel_jobs`, with the numbers `resubmitted` and `already`, of those that were left out
+        because they have been resubmitted before, and in `jobs` the `id` of each and what it was
+        `resubmitted_as`. It may be called again after a failure. `changes` as in `resubmit`.
+        """
+        path, given = "/v1/jobs/resubmit", encode_filters(filters)
+        return sweep(path, "a page of jobs", reason, given, _changes(changes))
 
     @ApiCall
     def hide(self, job_id: str, *, reason: str | None = None) -> Call[J]:
@@ -242,14 +284,43 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         return _page("/v1/dlq", limit, cursor, {})
 
     @ApiCall
-    def replay(self, job_id: str, *, reason: str | None = None) -> Call[J]:
-        """Restart a dead job with its attempts reset. Raises `RequestError` (409)."""
-        return self._action(f"{job_path(job_id, 'dlq')}/replay", reason)
+    def replay(
+        self, job_id: str, *, same_version: bool = False, reason: str | None = None
+    ) -> Call[J]:
+        """Restart a dead job with its attempts reset; `same_version` and errors as in `retry`."""
+        path = f"{job_path(job_id, 'dlq')}/replay"
+        return self._action(path, reason, restart_body(same_version))
 
     @ApiCall
     def dismiss(self, job_id: str, *, reason: str | None = None) -> Call[J]:
         """Remove a dead job from the list of dead jobs. Raises `RequestError` (409)."""
         return self._action(f"{job_path(job_id, 'dlq')}/dismiss", reason)
+
+    @ApiStream
+    def replay_jobs(
+        self,
+        *,
+        same_version: bool = False,
+        reason: str | None = None,
+        **filters: Unpack[DeadFilters],
+    ) -> Stream[dict[str, Any]]:
+        """Restart all dead jobs that the filters select: same ids, attempts reset.
+
+        As `cancel_jobs`, with the number `replayed`. One filter is required besides `until` and
+        `hidden`. `same_version` as in `retry_jobs`.
+        """
+        body = restart_body(same_version)
+        return sweep("/v1/dlq/replay", "a page of jobs", reason, encode_filters(filters), body)
+
+    @ApiStream
+    def dismiss_jobs(
+        self, *, reason: str | None = None, **filters: Unpack[DeadFilters]
+    ) -> Stream[dict[str, Any]]:
+        """Remove all dead jobs that the filters select from the list of dead jobs.
+
+        As `replay_jobs`, with the number `dismissed`.
+        """
+        return sweep("/v1/dlq/dismiss", "a page of jobs", reason, encode_filters(filters))
 
     @ApiStream
     def list(self, limit: int | None = None, **filters: Unpack[Filters]) -> Stream[J]:
@@ -270,8 +341,17 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         self._newborn.append(job["id"])
         return job
 
-    def _action(self, path: str, reason: str | None) -> Call[J]:
-        return self._handle(job_json((yield from act("POST", path, reason=reason))))
+    def _action(
+        self, path: str, reason: str | None, body: Mapping[str, Any] | None = None
+    ) -> Call[J]:
+        return self._handle(job_json((yield from act("POST", path, body, reason=reason))))
+
+
+def _changes(changes: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The body of a resubmission. Raises `InputError`."""
+    if not isinstance(changes, Mapping | None):
+        raise InputError('changes must be a mapping, such as {"queue": "bulk"}')
+    return {"changes": dict(changes)} if changes else None
 
 
 def _page(

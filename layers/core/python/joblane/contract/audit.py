@@ -26,6 +26,15 @@ class Because(Body):
     """Why it is done, for the audit trail."""
 
 
+class Restart(Because):
+    """Optional body of an action that starts ended jobs again."""
+
+    same_version: bool = False
+    """Whether typed jobs run as they are, with the version of their type that they have. Else they
+    take its present version, and its defaults for what their submitters did not give; those that it
+    does not take stay as they are."""
+
+
 class WhoView(View):
     """A caller, as the API shows it."""
 

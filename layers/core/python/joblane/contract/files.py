@@ -1,5 +1,6 @@
 """Files in the API: uploads of input files."""
 
+from collections.abc import Mapping
 from typing import Annotated, Final
 
 from pydantic import Field
@@ -30,7 +31,7 @@ class FilesInput(LongBody):
     files: Annotated[tuple[FileInput, ...], Field(min_length=1, max_length=MAX_FILES)]
     """1 to 100 files."""
 
-    def for_trail(self) -> dict[str, int]:
+    def for_trail(self) -> Mapping[str, object]:
         """How many files, and their bytes."""
         return {"files": len(self.files), "bytes": sum(file.size for file in self.files)}
 

@@ -14,7 +14,7 @@ from joblane.job.fields import OutputFiles
 from joblane.job.head import Head, abridge
 from joblane.job.spec import JobFields, Resources
 from joblane.state.lifecycle import Outcome, State
-from joblane.state.timeline import first_start
+from joblane.state.timeline import first_start, versions_at
 
 
 class Transition(View):
@@ -30,6 +30,9 @@ class Transition(View):
     """Why: a sentence."""
     agent: str | None = None
     """The agent that made it, if one did."""
+    version: int | None = None
+    """Version of its type that the job had then, which an attempt ran; null for commands and
+    built-in types."""
 
 
 class Progress(View):
@@ -90,7 +93,8 @@ class JobProgress(View):
     epoch: int
     """Number of claims so far."""
     edit: int
-    """Number of edits so far (`PATCH /v1/jobs/{job_id}`)."""
+    """Number of changes of its submission so far: edits (`PATCH /v1/jobs/{job_id}`), and restarts
+    with another version of its type."""
     outcome: Outcome | None
     """How the last attempt that has ended did so; null before, and after a retry or replay."""
     exit_code: int | None
@@ -127,8 +131,8 @@ class JobProgress(View):
     submitted_by: WhoView | None
     """Who submitted it."""
     type_version: int | None
-    """Version of its type that it was accepted with and runs with; null for commands and built-in
-    types."""
+    """Version of its type that it runs with: that of its submission, or of its last retry or
+    replay. null for commands and built-in types."""
     cancel_requested: str | None
     """Why the running attempt was asked to stop."""
     hidden: bool
@@ -227,8 +231,11 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
                 attempt=step.attempt,
                 reason=step.full_reason,
                 agent=step.agent,
+                version=version,
             )
-            for step in head.timeline
+            for step, version in zip(
+                head.timeline, versions_at(head.timeline, head.type_version), strict=True
+            )
         ),
         abridged=head.payload is not None or spec is not head.spec,
     )

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from joblane.audit.records import Action
 from joblane.contract.access import Scope
-from joblane.contract.audit import AuditPage, Because
+from joblane.contract.audit import AuditPage, Because, Restart
 from joblane.contract.edits import Edited, EditJob
 from joblane.contract.groups import GroupPage
 from joblane.contract.job import Job
@@ -15,9 +15,16 @@ from joblane.contract.queries import ListJobs, LogQuery, MembersQuery, PageQuery
 from joblane.contract.queues import QueueChoice
 from joblane.contract.route import FOLLOWING, SWEEPS, Route
 from joblane.contract.route_kinds import change
-from joblane.contract.submissions import BatchAnswer, Cancelled, Submitted
-from joblane.contract.views import JobPage, JobsCancelled, JobsDeleted, JobsRetried, LogPage
-from joblane.job.spec import Batch, Submission
+from joblane.contract.submissions import BatchAnswer, Cancelled, Resubmission, Submitted
+from joblane.contract.views import (
+    JobPage,
+    JobsCancelled,
+    JobsDeleted,
+    JobsResubmitted,
+    JobsRetried,
+    LogPage,
+)
+from joblane.job.spec import MAX_BODY_BYTES, Batch, Submission
 
 _JOBS = "/v1/jobs"
 _JOB = "/v1/jobs/{job_id}"
@@ -25,7 +32,12 @@ _GROUP = "/v1/groups/{group}"
 
 
 def _of_group(
-    verb: str, action: Action, scope: Scope, summary: str, answer: type[BaseModel]
+    verb: str,
+    action: Action,
+    scope: Scope,
+    summary: str,
+    answer: type[BaseModel],
+    body: type[Because] = Because,
 ) -> Route:
     """A change of the members of a group."""
     return Route(
@@ -35,7 +47,7 @@ def _of_group(
         summary,
         answer,
         action=action,
-        body=Because,
+        body=body,
         query=MembersQuery,
         errors=(HTTPStatus.CONFLICT,),
         rate=SWEEPS,
@@ -43,7 +55,12 @@ def _of_group(
 
 
 def _of_selected(
-    verb: str, action: Action, scope: Scope, summary: str, answer: type[BaseModel]
+    verb: str,
+    action: Action,
+    scope: Scope,
+    summary: str,
+    answer: type[BaseModel],
+    body: type[Because] = Because,
 ) -> Route:
     """A change of jobs that filters select."""
     return Route(
@@ -53,7 +70,7 @@ def _of_selected(
         summary,
         answer,
         action=action,
-        body=Because,
+        body=body,
         query=SelectJobs,
         rate=SWEEPS,
     )
@@ -97,6 +114,19 @@ JOB_ROUTES: Final = (
         "jobs.submit",
         "Retry the failed and dead jobs that filters select, a page at a time",
         JobsRetried,
+        Restart,
+    ),
+    Route(
+        "POST",
+        f"{_JOBS}/resubmit",
+        ("jobs.submit",),
+        "Resubmit the ended jobs that filters select, a page at a time",
+        JobsResubmitted,
+        action="resubmit-jobs",
+        body=Resubmission,
+        largest_body=MAX_BODY_BYTES,
+        query=SelectJobs,
+        rate=SWEEPS,
     ),
     _of_selected(
         "delete",
@@ -143,7 +173,7 @@ JOB_ROUTES: Final = (
     change(
         _JOB, "cancel", "jobs.cancel", "Cancel a job; a running job is stopped", answer=Cancelled
     ),
-    change(_JOB, "retry", "jobs.submit", "Retry a failed or dead job"),
+    change(_JOB, "retry", "jobs.submit", "Retry a failed or dead job", body=Restart),
     Route(
         "POST",
         f"{_JOB}/resubmit",
@@ -151,7 +181,8 @@ JOB_ROUTES: Final = (
         "Resubmit an ended job under a new id",
         Submitted,
         action="resubmit",
-        body=Because,
+        body=Resubmission,
+        largest_body=MAX_BODY_BYTES,
         idempotent=True,
         status=HTTPStatus.ACCEPTED,
         coalesces=True,
@@ -196,6 +227,7 @@ JOB_ROUTES: Final = (
         "jobs.submit",
         "Retry the failed and dead members of a group, a page at a time",
         JobsRetried,
+        Restart,
     ),
     Route(
         "POST",

@@ -3,6 +3,8 @@
 They are built when they are first used, so that a cold start pays for none that it does not use.
 """
 
+from collections.abc import Mapping
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -15,7 +17,7 @@ class Body(BaseModel):
 class LongBody(Body):
     """A body that is too long for the audit trail."""
 
-    def for_trail(self) -> dict[str, int]:
+    def for_trail(self) -> Mapping[str, object]:
         """What the trail says of it instead of its fields."""
         raise NotImplementedError
 

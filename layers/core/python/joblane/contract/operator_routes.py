@@ -7,11 +7,11 @@ from pydantic import BaseModel
 
 from joblane.audit.records import Action
 from joblane.contract.access import Scope
-from joblane.contract.audit import AuditPage, Because
+from joblane.contract.audit import AuditPage, Because, Restart
 from joblane.contract.conditions import AppView, ConditionPage, Declaration
 from joblane.contract.files import MAX_FILES_BODY, FilesAnswer, FilesInput
 from joblane.contract.keys import Cleared, KeyDetail, KeyPage, KeyQuery
-from joblane.contract.queries import AgentsQuery, AuditQuery, PageQuery, WorkQuery
+from joblane.contract.queries import AgentsQuery, AuditQuery, PageQuery, SelectDead, WorkQuery
 from joblane.contract.queues import QueuePage, QueueView, SettingsInput, SettingsView
 from joblane.contract.route import LARGE, PUBLIC, SWEEPS, TOGETHER, Route
 from joblane.contract.route_kinds import change
@@ -31,6 +31,8 @@ from joblane.contract.views import (
     AgentDetail,
     AgentPage,
     Contract,
+    DeadDismissed,
+    DeadReplayed,
     Health,
     JobPage,
     Login,
@@ -47,7 +49,9 @@ _TYPE = "/v1/types/{type}"
 _READ_QUEUES: Final[tuple[Scope, ...]] = ("jobs.read", "platform.read")
 
 
-def _sweep(action: Action, summary: str, answer: type[BaseModel]) -> Route:
+def _sweep(
+    action: Action, summary: str, answer: type[BaseModel], body: type[Because] = Because
+) -> Route:
     """A change of many jobs of a queue."""
     return Route(
         "POST",
@@ -56,8 +60,29 @@ def _sweep(action: Action, summary: str, answer: type[BaseModel]) -> Route:
         summary,
         answer,
         action=action,
-        body=Because,
+        body=body,
         query=WorkQuery,
+        rate=SWEEPS,
+    )
+
+
+def _of_dead(
+    verb: str,
+    action: Action,
+    summary: str,
+    answer: type[BaseModel],
+    body: type[Because] = Because,
+) -> Route:
+    """A change of dead jobs that filters select."""
+    return Route(
+        "POST",
+        f"/v1/dlq/{verb}",
+        ("admin.mutate",),
+        summary,
+        answer,
+        action=action,
+        body=body,
+        query=SelectDead,
         rate=SWEEPS,
     )
 
@@ -74,10 +99,23 @@ OPERATOR_ROUTES: Final = (
     Route(
         "GET", "/v1/dlq", ("admin.read",), "List dead jobs, newest first", JobPage, query=PageQuery
     ),
-    change(_DEAD, "replay", "admin.mutate", "Replay a dead job"),
+    _of_dead(
+        "replay",
+        "replay-jobs",
+        "Replay the dead jobs that filters select, a page at a time",
+        DeadReplayed,
+        Restart,
+    ),
+    _of_dead(
+        "dismiss",
+        "dismiss-jobs",
+        "Dismiss the dead jobs that filters select, a page at a time",
+        DeadDismissed,
+    ),
+    change(_DEAD, "replay", "admin.mutate", "Replay a dead job", body=Restart),
     change(_DEAD, "dismiss", "admin.mutate", "Dismiss a dead job", status=HTTPStatus.OK),
     _sweep("requeue", "Send messages of open jobs again, a page at a time", Requeued),
-    _sweep("restart-failed", "Restart failed and dead jobs, a page at a time", Restarted),
+    _sweep("restart-failed", "Restart failed and dead jobs, a page at a time", Restarted, Restart),
     Route("GET", "/v1/agents", ("platform.read",), "List agents", AgentPage, query=AgentsQuery),
     Route("GET", _AGENT, ("platform.read",), "Show an agent and its running jobs", AgentDetail),
     Route(

@@ -105,11 +105,9 @@ class MembersQuery(Query):
         return type(self).__name__
 
 
-class ListJobs(PageQuery):
-    """Which jobs to list; all filters must match."""
+class JobFilters(PageQuery):
+    """Which jobs to select, in whatever state; all filters must match."""
 
-    state: Annotated[tuple[State, ...], Each, Field(max_length=len(State))] = ()
-    """Jobs in one of these states; can be repeated."""
     type: TypeName | None = None
     """Jobs of this type."""
     name: JobName | None = None
@@ -124,14 +122,38 @@ class ListJobs(PageQuery):
     """Jobs submitted before this time."""
     hidden: Truth = False
     """Whether to include hidden jobs."""
+
+    @property
+    def narrows(self) -> bool:
+        """Whether it filters by something other than state and time."""
+        return bool(self.label) or not self.type is self.name is self.queue is None
+
+    @property
+    def selects(self) -> bool:
+        """Whether it has one of the filters of which a bulk operation requires one.
+
+        `until` and `hidden` alone select nearly every job, and do not count.
+        """
+        return self.narrows or self.since is not None
+
+
+class ListJobs(JobFilters):
+    """Which jobs to list; all filters must match."""
+
+    state: Annotated[tuple[State, ...], Each, Field(max_length=len(State))] = ()
+    """Jobs in one of these states; can be repeated."""
     groups: Truth = False
     """Whether to list groups only: jobs that have a job for each agent of their target."""
 
     @property
     def narrows(self) -> bool:
         """Whether it filters by something other than state and time."""
-        named = not self.type is self.name is self.queue is None
-        return named or self.groups or bool(self.label)
+        return super().narrows or self.groups
+
+    @property
+    def selects(self) -> bool:
+        """As `JobFilters.selects`; a state selects, too."""
+        return super().selects or bool(self.state)
 
     def matches(self, head: Head) -> bool:
         """Whether a job passes all filters but those of time."""
@@ -148,18 +170,27 @@ class ListJobs(PageQuery):
 
 
 class SelectJobs(ListJobs):
-    """Which jobs a bulk operation changes; all filters must match, and one at least is required.
+    """Which jobs a bulk operation changes; all filters must match, and one at least is required."""
 
-    `until` and `hidden` alone select nearly every job, and do not count.
-    """
+    limit: PageSize = PAGE_MAX
+    """Maximum number of jobs to change."""
+
+    def within(self, states: frozenset[State]) -> "SelectJobs":
+        """The same, with these states if it names none."""
+        chosen = self.state or tuple(state for state in State if state in states)
+        return self.model_copy(update={"state": chosen})
+
+
+class SelectDead(JobFilters):
+    """Which dead jobs a bulk operation changes; as `SelectJobs`."""
 
     limit: PageSize = PAGE_MAX
     """Maximum number of jobs to change."""
 
     @property
-    def selects(self) -> bool:
-        """Whether it has one of the filters of which one is required."""
-        return self.narrows or bool(self.state) or self.since is not None
+    def as_jobs(self) -> SelectJobs:
+        """The same as filters of jobs."""
+        return SelectJobs(**self.model_dump(exclude={"next"}), state=(State.DEAD,))
 
 
 class AgentsQuery(PageQuery):

@@ -88,7 +88,7 @@ class Route:
     status: HTTPStatus = HTTPStatus.OK
     query: type[Query] = NoQuery
     body: type[BaseModel] | None = None
-    """Body of the request; None if it has none. `Because` is optional."""
+    """Body of the request; None if it has none. A `Because` is optional."""
     largest_body: int = MAX_ACTION_BYTES
     """Bytes of a body that the audit trail reads."""
     unrecorded: frozenset[str] = frozenset()

@@ -20,6 +20,7 @@ def change(
     answer: type[BaseModel] = Job,
     status: HTTPStatus = HTTPStatus.ACCEPTED,
     conditional: bool = True,
+    body: type[Because] = Because,
 ) -> Route:
     """A change that the state of the job or agent may refuse."""
     return Route(
@@ -29,7 +30,7 @@ def change(
         summary,
         answer,
         action=action,
-        body=Because,
+        body=body,
         status=status,
         errors=(HTTPStatus.CONFLICT,),
         conditional=conditional,

@@ -1,14 +1,39 @@
-"""Answers to submissions, one or many, and to a request to cancel."""
+"""Answers to submissions, one or many, and to a request to cancel; the body of a resubmission."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal
 
+from pydantic import Field
+
+from joblane.contract.audit import Because
 from joblane.contract.job import Job, job_view
-from joblane.contract.models import View
+from joblane.contract.models import LongBody, View
 from joblane.contract.problems import FieldProblem
+from joblane.contract.strict_json import printable
 from joblane.contract.views import KeyRefusal
+from joblane.formats.merge_patch import changed_paths
 from joblane.job.head import Head
 
 Admitted = Literal["accepted", "coalesced", "replaced"]
+
+
+CHANGES_SHOWN: Final = 20
+"""Changed fields that the audit trail names one by one, such as `env.A`; of more, those above."""
+
+
+class Resubmission(Because, LongBody):
+    """Optional body of a resubmission: what is to be different, and the reason."""
+
+    changes: dict[str, Any] = Field(default_factory=dict)
+    """Changes of the submission, as a JSON merge patch (RFC 7396): `{"resources": {"memory_mb":
+    512}}` sets one field and leaves the others, null removes one. Lists are replaced as a whole."""
+
+    def for_trail(self) -> Mapping[str, object]:
+        """The names of the changed fields: their values may be confidential."""
+        changed = list(changed_paths(self.changes, 2))
+        if len(changed) > CHANGES_SHOWN:
+            changed = list(self.changes)[:CHANGES_SHOWN]
+        return {"changes": [printable(name) for name in changed]} if changed else {}
 
 
 class Submitted(Job):

@@ -186,6 +186,40 @@ class JobsRetried(Sweep):
     """Jobs that were retried. Those of a group with `max_concurrency` start as there is room."""
 
 
+class JobResubmitted(View):
+    """A job that was submitted again."""
+
+    id: str
+    """The job's id."""
+    resubmitted_as: str
+    """Id of the new job."""
+
+
+class JobsResubmitted(Sweep):
+    """What one request of resubmitting the jobs that filters select did."""
+
+    resubmitted: int
+    """Number of new jobs."""
+    already: int
+    """Jobs that were left out because they have been resubmitted before."""
+    jobs: tuple[JobResubmitted, ...]
+    """Those that were resubmitted, with their new ids."""
+
+
+class DeadReplayed(Sweep):
+    """What one request of replaying the dead jobs that filters select did."""
+
+    replayed: int
+    """Jobs that start again."""
+
+
+class DeadDismissed(Sweep):
+    """What one request of dismissing the dead jobs that filters select did."""
+
+    dismissed: int
+    """Jobs that were dismissed."""
+
+
 class JobsDeleted(Sweep):
     """What one request of deleting the jobs that filters select did."""
 

@@ -1,6 +1,6 @@
 """JSON Merge Patch (RFC 7396): a JSON object of what is to change; null removes a member."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 
@@ -16,3 +16,12 @@ def merge(target: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]
         else:
             merged[name] = value
     return merged
+
+
+def changed_paths(patch: Mapping[str, Any], depth: int) -> Iterator[str]:
+    """Yield the dotted names of what a patch changes, of at most `depth` parts; no value."""
+    for name, change in patch.items():
+        if depth > 1 and isinstance(change, Mapping) and change:
+            yield from (f"{name}.{rest}" for rest in changed_paths(change, depth - 1))
+        else:
+            yield name

@@ -32,7 +32,7 @@ class Context:
     type: str = ""
     """Name of the job type."""
     version: int = 0
-    """Version of the job type that the job was accepted with."""
+    """Version of the job type that the job runs with."""
     traceparent: str = ""
     """W3C trace context of this attempt; also in the variable TRACEPARENT."""
     data: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)

@@ -9,8 +9,8 @@ from aws_lambda_powertools.event_handler.api_gateway import Response
 from pydantic import BaseModel
 
 from joblane.contract.cursors import NotACursor, decode_cursor, encode_cursor
-from joblane.contract.problems import wrong
-from joblane.contract.queries import MembersQuery, PageQuery
+from joblane.contract.problems import Invalid, wrong
+from joblane.contract.queries import JobFilters, MembersQuery, PageQuery
 from joblane.job.head import Head, version
 
 if TYPE_CHECKING:
@@ -45,14 +45,28 @@ def listing(entries: Iterable[BaseModel], query: PageQuery, following: str | Non
     )
 
 
-def answer_sweep(done: str, result: "BulkResult", query: PageQuery) -> Response[str]:
-    """Make the answer of a bulk operation; `done` names the count of the jobs that it changed."""
+def require_filter(query: JobFilters) -> None:
+    """Refuse a bulk operation on all jobs of a tenant: Problem 400."""
+    if not query.selects:
+        possible = ("state", "type", "name", "queue", "label", "since", "groups")
+        *names, last = (name for name in possible if name in type(query).model_fields)
+        raise Invalid(f"give at least one filter: {', '.join(names)} or {last}")
+
+
+def answer_sweep(
+    done: str, result: "BulkResult", query: PageQuery, **more: object
+) -> Response[str]:
+    """Make the answer of a bulk operation; `done` names the count of the jobs that it changed.
+
+    `more` has further fields.
+    """
     refused = [{"id": job_id, "detail": why} for job_id, why in result.refused.items()]
     return success(
         {
             "examined": result.examined,
             done: result.done,
             "refused": refused,
+            **more,
             "next": next_cursor(query, result.following),
         }
     )

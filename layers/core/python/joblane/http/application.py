@@ -172,8 +172,7 @@ class Application:
         """
         if route.action is None:
             return call()
-        without = route.body in {None, Because} and not self.body()
-        body = Because() if without else self.read(route.body or Because, route.largest_body)
+        body = self.read_action(route.body or Because, route.largest_body)
         query = self._query.model_dump(mode="json", exclude={"limit", "next"}, exclude_none=True)
         told = (
             body.for_trail()
@@ -185,7 +184,7 @@ class Application:
         record = replace(
             self._record(route.action, target),
             reason=getattr(body, "reason", None) or None,
-            asked_json=encode_asked(query | told),
+            asked_json=encode_asked({**query, **told}),
         )
         records = [record, *self._for_tenants(record)]
         for each in records:
@@ -308,6 +307,12 @@ class Application:
         if not isinstance(self._query, model):
             raise TypeError(f"this route takes {type(self._query).__name__}")
         return self._query
+
+    def read_action(self, model: type[Model], most: int = MAX_ACTION_BYTES) -> Model:
+        """The body of an action, as `read`; one that only may have a reason may be left out."""
+        if issubclass(model, Because) and not self.body(most):
+            return model()
+        return self.read(model, most)
 
     def read(self, model: type[Model], most: int = MAX_ACTION_BYTES) -> Model:
         """The request's body as a model.

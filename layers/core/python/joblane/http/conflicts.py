@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from joblane.aws.job.jobs import Refused
 from joblane.contract.problems import CHANGED, Conflict, NotFound, VersionChanged
 from joblane.job.moves import NotAllowed
-from joblane.service.job.operations import Gone
+from joblane.service.job.operations import DoesNotFit, Gone
 
 
 @contextmanager
@@ -17,6 +17,8 @@ def conflicts(*, exact: bool = False) -> Iterator[None]:
     """
     try:
         yield
+    except DoesNotFit as refusal:
+        raise Conflict(str(refusal), refusal.errors) from None
     except NotAllowed as refusal:
         raise Conflict(str(refusal)) from None
     except Gone:

@@ -1,13 +1,15 @@
 """The routes of dead jobs, and of bulk operations on jobs."""
 
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
+from joblane.contract.audit import Restart
 from joblane.contract.cursors import is_job_or_members
 from joblane.contract.job import job_view
-from joblane.contract.queries import PageQuery, WorkQuery
-from joblane.http.answers import answer_sweep, listing, page_start, success
+from joblane.contract.queries import PageQuery, SelectDead, WorkQuery
+from joblane.http.answers import answer_sweep, listing, page_start, require_filter, success
 from joblane.http.application import Application
 from joblane.http.conflicts import conflicts
 from joblane.job.message import is_id
@@ -19,6 +21,11 @@ from joblane.service.job.bulk import (
 from joblane.service.job.operations import Operations
 from joblane.service.job.read import JobReader
 from joblane.state.lifecycle import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from joblane.service.job.selected_dead import SelectedDead
 
 
 def dead_letter_routes(
@@ -38,9 +45,12 @@ def dead_letter_routes(
         head, at_ms = app.job(job_id), app.now_ms()
         why = app.describe_request("replayed", at_ms)
         exact = app.matches(head)
+        same = app.read_action(Restart).same_version
         limits.require(app.tenant())
         with conflicts(exact=exact):
-            head = operations.restart(head, Event.REPLAY, why, at_ms, exact=exact)
+            head = operations.restart(
+                head, Event.REPLAY, why, at_ms, exact=exact, same_version=same
+            )
         return success(job_view(head), HTTPStatus.ACCEPTED)
 
     @app.route("POST /v1/dlq/{job_id}/dismiss")
@@ -51,6 +61,33 @@ def dead_letter_routes(
         with conflicts(exact=exact):
             head = operations.decide(head, Event.DISMISS, why, at_ms, exact=exact)
         return success(job_view(head))
+
+
+def selected_dead_routes(
+    app: Application, limits: LimitCheck, selected: "Callable[[], SelectedDead]"
+) -> None:
+    """Bind the routes that replay and dismiss dead jobs that filters select, a page at a time."""
+
+    @app.route("POST /v1/dlq/replay")
+    def replay() -> Response[str]:
+        wanted, now_ms = app.parameters(SelectDead), app.now_ms()
+        require_filter(wanted)
+        after, tenant = page_start(wanted, is_id), app.tenant()
+        limits.require(tenant)
+        why = app.describe_request("replayed", now_ms)
+        same = app.read_action(Restart).same_version
+        result = selected().replay(tenant, wanted, why, now_ms, after, same_version=same)
+        limits.note(tenant, result.done - 1)
+        return answer_sweep("replayed", result, wanted)
+
+    @app.route("POST /v1/dlq/dismiss")
+    def dismiss() -> Response[str]:
+        wanted, now_ms = app.parameters(SelectDead), app.now_ms()
+        require_filter(wanted)
+        after = page_start(wanted, is_id)
+        why = app.describe_request("dismissed", now_ms)
+        result = selected().dismiss(app.tenant(), wanted, why, now_ms, after)
+        return answer_sweep("dismissed", result, wanted)
 
 
 def bulk_routes(app: Application, bulk: BulkOperations) -> None:
@@ -76,5 +113,6 @@ def bulk_routes(app: Application, bulk: BulkOperations) -> None:
             at_ms,
             limit=query.limit,
             after=after,
+            same_version=app.read_action(Restart).same_version,
         )
         return answer_sweep("restarted", result, query)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
+from joblane.contract.audit import Restart
 from joblane.contract.groups import GroupPage
 from joblane.contract.job import job_view
 from joblane.contract.queries import MembersQuery, PageQuery
@@ -56,9 +57,10 @@ def group_routes(app: Application, groups: "Callable[[], Groups]", limits: Limit
         now_ms = app.now_ms()
         head = groups().reader.require(app.tenant(), group)
         why, page = app.describe_request("retried", now_ms), _page()
+        same = app.read_action(Restart).same_version
         limits.require(app.tenant())
         with conflicts():
-            swept = groups().retry(head, why, now_ms, page=page)
+            swept = groups().retry(head, why, now_ms, page=page, same_version=same)
         limits.note(app.tenant(), swept.done - 1)
         return success(JobsRetried(retried=swept.done, **_sweep(swept)))
 

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools.event_handler.api_gateway import Response
 from pydantic import BaseModel
 
+from joblane.contract.audit import Restart
 from joblane.contract.cursors import is_job_or_members
 from joblane.contract.job import job_view
-from joblane.contract.problems import Conflict, Invalid, Problem
+from joblane.contract.problems import Problem
 from joblane.contract.queries import ListJobs, SelectJobs
 from joblane.contract.submissions import Cancelled, NotAccepted, submitted_view
-from joblane.http.answers import answer_sweep, etag, listing, page_start, success
+from joblane.http.answers import answer_sweep, etag, listing, page_start, require_filter, success
 from joblane.http.application import Application
 from joblane.http.conflicts import conflicts
 from joblane.http.statuses import status_of
@@ -47,7 +48,7 @@ def job_routes(app: Application, submitter: Submitter, search: JobSearch, views:
         with conflicts():
             result, repeated = submitter.submit(app.principal(), spec, key, app.trace())
         app.jobs.name(result.head)
-        return _accept(result, repeated)
+        return accept(result, repeated)
 
     @app.route("POST /v1/jobs/batch")
     def batch() -> Response[str]:
@@ -77,7 +78,7 @@ def job_routes(app: Application, submitter: Submitter, search: JobSearch, views:
 
 def job_operation_routes(
     app: Application,
-    submitter: Submitter,
+    limits: LimitCheck,
     operations: Operations,
     deleter: JobDeleter,
     groups: "Callable[[], Groups]",
@@ -110,22 +111,13 @@ def job_operation_routes(
         now_ms = app.now_ms()
         head = app.job(job_id)
         exact, why = app.matches(head), app.describe_request("retried", now_ms)
-        submitter.limits.require(app.tenant())
+        same = app.read_action(Restart).same_version
+        limits.require(app.tenant())
         with conflicts(exact=exact):
-            back = operations.restart(head, Event.RETRY, why, now_ms, exact=exact)
-        return success(job_view(back), HTTPStatus.ACCEPTED)
-
-    @app.route("POST /v1/jobs/{job_id}/resubmit")
-    def resubmit(job_id: str) -> Response[str]:
-        head = app.job(job_id)
-        if head.member_of is not None:
-            group = head.member_of.group_id
-            raise Conflict(
-                f"the job is a member of group {group}: retry it, or resubmit the group",
+            back = operations.restart(
+                head, Event.RETRY, why, now_ms, exact=exact, same_version=same
             )
-        with conflicts():
-            key = app.idempotency_key()
-            return _accept(*submitter.resubmit(app.principal(), head, key))
+        return success(job_view(back), HTTPStatus.ACCEPTED)
 
     def show(job_id: str, *, hidden: bool) -> Response[str]:
         head = app.job(job_id)
@@ -151,10 +143,7 @@ def selected_jobs_routes(
 
     def query() -> tuple[SelectJobs, str | None]:
         found = app.parameters(SelectJobs)
-        if not found.selects:
-            raise Invalid(
-                "give at least one filter: state, type, name, queue, label, since or groups",
-            )
+        require_filter(found)
         return found, page_start(found, is_job_or_members)
 
     @app.route("POST /v1/jobs/cancel")
@@ -171,7 +160,8 @@ def selected_jobs_routes(
         wanted, after = query()
         limits.require(app.tenant())
         why = app.describe_request("retried", now_ms)
-        result = selected().retry(app.tenant(), wanted, why, now_ms, after)
+        same = app.read_action(Restart).same_version
+        result = selected().retry(app.tenant(), wanted, why, now_ms, after, same_version=same)
         limits.note(app.tenant(), result.done - 1)
         return answer_sweep("retried", result, wanted)
 
@@ -190,7 +180,8 @@ def _entry(answer: SubmissionOutcome | Problem) -> dict[str, Any]:
     return entry.model_dump(mode="json")
 
 
-def _accept(result: SubmissionOutcome, repeated: bool) -> Response[str]:  # noqa: FBT001 - as `submit` has it
+def accept(result: SubmissionOutcome, repeated: bool) -> Response[str]:  # noqa: FBT001 - as `submit` has it
+    """Make the answer of a submission."""
     where = {"Location": f"/v1/jobs/{result.head.job_id}"}
     headers = where | (REPLAYED if repeated else {})
     return success(_view(result), _status(result), headers)

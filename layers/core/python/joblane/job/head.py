@@ -123,7 +123,11 @@ class Head:
     """The number of grants of its key when a retry or replay queued it again; None else. Grants of
     its earlier slots are told apart by it."""
     type_version: int | None = None
-    """Version of its type, for good; None for commands and built-in types."""
+    """Version of its type; None for commands and built-in types. It changes only when the job is
+    started again by hand."""
+    given: tuple[str, ...] = ()
+    """Of a job with a `type_version`: which fields that a type may fill in its submitter gave, such
+    as `timeout_s`, `retry.max_attempts`, `env.MODE` (`joblane.typed.given`)."""
     assigned: str | None = None
     """Name of the only agent that may run it, to whose inbox its message goes; None for most."""
     reply_by_ms: int | None = None
@@ -141,8 +145,9 @@ class Head:
     """Which events its tenant's feed on the event bus has: those of the job, or of a group and its
     members; None for none."""
     edit: int = 0
-    """How often it was edited; a message of an earlier edit does not start it. Members of a group
-    have that of the group at their start, and their messages."""
+    """How often its submission was changed, by edits and by restarts with another version of its
+    type; a message of an earlier edit does not start it. Members of a group have that of the group
+    at their start, and their messages."""
 
     @property
     def trace(self) -> TraceContext:

@@ -1,4 +1,4 @@
-"""The job of one member of a group. Pure."""
+"""The job of one member of a group, and what another start changes about it. Pure."""
 
 from dataclasses import replace
 
@@ -29,6 +29,7 @@ def member_job(parent: Head, index: int, agent: str, now_ms: int, *, inline: boo
         payload=parent.payload,
         caller_trace=parent.trace.under(parent.span_id),
         type_version=parent.type_version,
+        given=parent.given,
         assigned=agent,
         reply_by_ms=now_ms + parent.reply_timeout_ms,
         member_of=MemberOf(parent.job_id, index),
@@ -39,3 +40,28 @@ def member_job(parent: Head, index: int, agent: str, now_ms: int, *, inline: boo
         edit=parent.edit,
     )
     return replace(job, timeline=(Step(State.PENDING, now_ms, 0, waits(job)),))
+
+
+def is_as_group(member: Head, group: Head) -> bool:
+    """Whether a member has the version of the type, and the submission, that its group has now."""
+    return (member.type_version, member.edit) == (group.type_version, group.edit)
+
+
+def as_group(member: Head, group: Head, *, inline: bool) -> Head:
+    """A member that is to be started again, with what its group has now.
+
+    A group has one version of its type at a time: that of its submission, or of its last retry.
+    With `inline` the member has the submission itself, as in `member_job`.
+    """
+    if is_as_group(member, group):
+        return member
+    reply = {"reply_timeout_s": member.spec.reply_timeout_s}
+    return replace(
+        member,
+        spec=group.spec.model_copy(update=OF_A_GROUP | reply),
+        payload=group.payload,
+        type_version=group.type_version,
+        given=group.given,
+        edit=group.edit,
+        spec_of=None if inline else group.job_id,
+    )

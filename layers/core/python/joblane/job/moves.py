@@ -87,6 +87,19 @@ def plan(head: Head, event: Event, now_ms: int, why: str) -> Step:
     return Step(to, now_ms, SAME_ATTEMPT, why)
 
 
+def plan_restart(head: Head, to: Head, event: Event, now_ms: int, why: str) -> Step:
+    """The step with which `head` becomes `to`, the same job with the present version of its type.
+
+    Refused as `plan` refuses it, for what the job was and for what it becomes: one that was
+    started under the promise that it is never started twice is not.
+    """
+    plan(head, event, now_ms, why)
+    step = plan(to, event, now_ms, why)
+    if to.type_version == head.type_version:
+        return step
+    return replace(step, from_version=head.type_version)
+
+
 def apply(head: Head, event: Event, step: Step, expires_at: int | None = None) -> Head:
     """Make a planned transition in memory. `expires_at` (Unix seconds) is set if the job ends.
 

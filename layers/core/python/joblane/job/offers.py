@@ -56,8 +56,11 @@ def _group_takes(head: Head, event: Event, now_ms: int) -> bool:
     )
 
 
-def check_resubmission(head: Head, now_ms: int) -> None:
-    """Raise NotAllowed for a job that cannot be submitted again as it is."""
+def check_resubmission(head: Head, now_ms: int, *, new_deadline: bool = False) -> None:
+    """Raise NotAllowed for a job that cannot be submitted again.
+
+    `new_deadline`: it gets another deadline with that, which is checked as a new job's is.
+    """
     if head.member_of is not None:
         raise NotAllowed(
             f"the job is a member of group {head.member_of.group_id}: submit that one again, "
@@ -67,5 +70,8 @@ def check_resubmission(head: Head, now_ms: int) -> None:
         from joblane.job.refusals import not_ended  # refusals only
 
         raise NotAllowed(not_ended(head, "resubmitted"))
-    if head.deadline_ms is not None and head.deadline_ms <= now_ms:
-        raise NotAllowed("the job's deadline has passed; submit it with another one")
+    if head.deadline_ms is not None and head.deadline_ms <= now_ms and not new_deadline:
+        raise NotAllowed(
+            f"the job's deadline has passed ({head.spec.deadline}); resubmit it with another "
+            "deadline, or with none"
+        )

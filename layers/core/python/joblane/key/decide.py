@@ -155,9 +155,9 @@ def readmit(
         end of slot 7: 8 is not 7,
         so nothing is freed
     """
+    state = replace(state, limits=limits)
     if job_id in state.active:
         return _grant(state, job_id)
-    state = replace(state, limits=limits)
     if len(state.active) < limits.max_active and not state.queued:
         return _grant(state, job_id)
     return Rejected(_reason(state, started), state) if state.full else _queue(state, job_id)

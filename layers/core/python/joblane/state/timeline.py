@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from joblane.formats.text import shorten
 from joblane.formats.times import rfc3339
@@ -31,6 +32,10 @@ BLOCK_SERIES = frozenset({State.PENDING, State.ACTIVE, State.BLOCKED})
 _ROUND = (State.ACTIVE, State.BLOCKED, State.PENDING, State.ACTIVE)
 
 
+_VERSION = "v"
+"""Name of `from_version` in an encoded step, whose other fields have places."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One transition of a job."""
@@ -47,23 +52,30 @@ class Step:
     """Number of ends of attempts that it stands for, each with its claim (`fold`)."""
     first_ms: int | None = None
     """Time of the first of them, if it stands for several; the other fields are of the last."""
+    from_version: int | None = None
+    """Of a restart that gave the job another version of its type: the one it had before. The head
+    has the latest one, and `versions_at` finds that of each step."""
 
     def encode(self) -> str:
         """Encode as one compact string, an entry of the timeline attribute."""
-        row = [self.state, self.at_ms, self.attempt, short_reason(self.reason)]
+        row: list[Any] = [self.state, self.at_ms, self.attempt, short_reason(self.reason)]
         if self.times > 1:
             row += [self.agent, self.records, self.times, self.first_ms]
         elif self.records is not None:
             row += [self.agent, self.records]
         elif self.agent is not None:
             row.append(self.agent)
+        if self.from_version is not None:
+            row.append({_VERSION: self.from_version})
         return json.dumps(row, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
     def decode(cls, text: str) -> "Step":
         """Inverse of `encode`."""
         state, at_ms, attempt, reason, *rest = json.loads(text)
-        return cls(State(state), at_ms, attempt, reason, *rest)
+        named = rest.pop() if rest and isinstance(rest[-1], dict) else {}
+        step = cls(State(state), at_ms, attempt, reason, *rest)
+        return replace(step, from_version=named[_VERSION]) if _VERSION in named else step
 
     @property
     def began_ms(self) -> int:
@@ -76,6 +88,15 @@ class Step:
         if self.first_ms is None:
             return self.reason
         return f"{self.reason} (the last of {self.times} times since {rfc3339(self.first_ms)})"
+
+
+def versions_at(steps: tuple[Step, ...], latest: int | None) -> list[int | None]:
+    """The version of its type that a job had at each step; `latest` is that of its head."""
+    found: list[int | None] = []
+    for step in reversed(steps):
+        found.append(latest)
+        latest = latest if step.from_version is None else step.from_version
+    return found[::-1]
 
 
 def first_start(steps: tuple[Step, ...]) -> Step | None:
@@ -133,10 +154,23 @@ def fold(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     and when the last series of blocks began (`joblane.job.blocked`). For that the middle is
     folded in up to four parts: up to the last end of the job, up to the last line that ends a
     series of blocks, up to the last block after it, and the rest. Folding again gives lines of the
-    same form.
+    same form. Lines that are left tell the versions of their attempts as before (`versions_at`).
     """
     if len(steps) <= TIMELINE_LINES:
         return steps
+    versions = versions_at(steps, None)
+    folded = _fold_middle(
+        tuple(replace(s, from_version=v) for s, v in zip(steps, versions, strict=True))
+    )
+    before = (folded[0], *folded)
+    return tuple(
+        replace(step, from_version=None if had == step.from_version else had)
+        for step, had in zip(folded, (earlier.from_version for earlier in before), strict=False)
+    )
+
+
+def _fold_middle(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """`fold` with what `from_version` stands for: the version at each step, None for the latest."""
     start, end = _FIRST_LINES, len(steps) - _LAST_LINES
     # A claim and the line after it belong together. Claims in a row are takeovers, at most 100.
     while start < end and steps[start - 1].state is State.ACTIVE:

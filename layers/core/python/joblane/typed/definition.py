@@ -1,7 +1,7 @@
 """Job types: what `joblane types push` stores about a typed handler, and its validation.
 
-A definition is written once under a version and never changed, so that a job runs with the version
-it was accepted with.
+A definition is written once under a version and never changed, so that all attempts of a job run
+with the version it was accepted with, until somebody restarts it.
 """
 
 from collections.abc import Iterator

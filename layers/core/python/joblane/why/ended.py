@@ -26,7 +26,7 @@ class _Next:
     """With `{id}` for the job's."""
 
 
-_PASSED = "its deadline has passed: submit it with another one"
+_PASSED = "its deadline has passed: resubmit it with another one (--set deadline=TIME)"
 
 _TAKEN = "its agent was lost, and another job of its key took the slot"
 
@@ -152,7 +152,20 @@ def _next(s: Situation) -> tuple[str, tuple[str, ...]]:
     if head.group is not None and state is State.COMPLETED:
         commands = ("joblane get {id}",)
     text = found.text.replace("{else}", otherwise)
+    if head.type_version is not None:
+        text = _of_type(text, head, restarts=found.needs in {"retry", "replay"})
     return text, tuple(command.format(id=head.job_id) for command in commands)
+
+
+def _of_type(text: str, head: Head, *, restarts: bool) -> str:
+    """The same of a typed job, whose cause is mostly its code, and which takes the present one."""
+    text = text.replace("correct the cause", "push the fix")
+    if not restarts:
+        return text
+    return (
+        f"{text}; it starts with the present version of type {head.spec.type}, and ran version "
+        f"{head.type_version} (--same-version runs that again)"
+    )
 
 
 def _not_admitted(s: Situation) -> str | None:
@@ -161,11 +174,17 @@ def _not_admitted(s: Situation) -> str | None:
         return None
     name = s.head.queue
     if not s.queue.declared:
-        return f"queue {name} is not this tenant's any more: submit it to another queue"
+        return (
+            f"queue {name} is not this tenant's any more: resubmit it to another one "
+            "(--set queue=QUEUE)"
+        )
     if (found := excess(s.head.spec.resources, s.queue.maxima)) is None:
         return None
     field, most = found
-    return f"no fleet of queue {name} gives more than {most:g} of {field}: submit it with less"
+    return (
+        f"no fleet of queue {name} gives more than {most:g} of {field}: resubmit it with less "
+        f"(--set resources.{field}={most:g})"
+    )
 
 
 def _means(head: Head) -> str | None:

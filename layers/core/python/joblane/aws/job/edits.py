@@ -12,7 +12,15 @@ The earlier item expires a day later, when nobody can have read its head so long
 request nor the stream, which keeps what it has for a day.
 """
 
-from joblane.aws.job.items import change_whole, data_key, encode_spec, is_inline, to_data, to_row
+from joblane.aws.job.items import (
+    change_whole,
+    data_key,
+    encode_spec,
+    is_in_head,
+    is_inline,
+    to_data,
+    to_row,
+)
 from joblane.aws.job.table import JobTable, Refused, WriteCondition, at_edit, unchanged
 from joblane.aws.table import Item, TransactionRefused
 from joblane.errors import Changed
@@ -66,14 +74,20 @@ class JobEdits(JobTable):
             raise Changed("the job is being changed by another request") from refusal
 
     def as_submission(self, head: Head, after: Head, now_ms: int) -> list[Item]:
-        """What is written beside the head, as parts of a transaction: none if both are in it."""
+        """What is written beside the head, as parts of a transaction: none if both are in it.
+
+        Nothing for a job that was not edited, or that has the submission of its group. The earlier
+        submission of a group stays, since members that have ended have it.
+        """
+        if after.edit == head.edit or after.spec_of is not None:
+            return []
         writes = []
         if not is_inline(after):
             starts_ms = after.next_at_ms or after.timeline[0].at_ms
             expires_at = max(starts_ms, now_ms) // 1000 + DATA_DAYS * 86_400
             data = to_data(after, encode_spec(after.spec), expires_at)
             writes.append(self._table.as_put(data, "attribute_not_exists(job_id)"))
-        if not is_inline(head):
+        if head.group is None and not is_in_head(head):
             writes.append(
                 self._table.as_update(
                     data_key(to_row(head)),

@@ -10,7 +10,16 @@ from contextlib import suppress
 from dataclasses import replace
 
 from joblane.aws.job.group_items import group_value, roster_key, roster_row
-from joblane.aws.job.items import change, data_key, data_sk, from_row, key, to_row
+from joblane.aws.job.items import (
+    change,
+    change_whole,
+    data_key,
+    data_sk,
+    edit_of,
+    from_row,
+    key,
+    to_row,
+)
 from joblane.aws.job.jobs import JobStore
 from joblane.aws.job.table import Refused, WriteCondition
 from joblane.aws.table import ConditionFailed, Row, TransactionRefused
@@ -50,6 +59,8 @@ class GroupStore(JobStore):
         """
         keys = [key(head.job_id, data_sk(head.edit))]
         if head.group is not None:
+            # Members that have ended may have the submission of before a restart.
+            keys += [key(head.job_id, data_sk(edit)) for edit in range(head.edit)]
             keys += [roster_key(head.group, page) for page in range(head.group.pages)]
         for each in keys:
             with suppress(ConditionFailed):
@@ -101,6 +112,9 @@ class GroupStore(JobStore):
         """
         if after.group is None:
             raise ValueError(f"job {after.job_id} is no group")
+        if self.as_submission(seen, after, after.timeline[-1].at_ms):
+            self.write_group_with(seen, after, ())
+            return
         value = group_value(after.group)
         sets, removes = _changes(seen, after)
         try:
@@ -124,13 +138,15 @@ class GroupStore(JobStore):
                                          pending           <------  retry of member 7
             page done if 4  -------->    refused
 
-        In one transaction, so a group never counts a member as ended that runs again. Raises
-        Changed if the group or one of the members has changed since they were read.
+        So is its submission, if that has changed. In one transaction, so a group never counts a
+        member as ended that runs again. Raises Changed if the group or one of the members has
+        changed since they were read.
         """
         sets, removes = _changes(seen, after)
         group = self._as_update(seen.job_id, _unchanged(seen), sets=sets, removes=removes)
         try:
-            self._table.transact([group, *(self.as_change(*move) for move in moves)])
+            data = self.as_submission(seen, after, after.timeline[-1].at_ms)
+            self._table.transact([group, *data, *(self.as_change(*move) for move in moves)])
         except TransactionRefused as refusal:
             if after.group is not None and refusal.row(0).get("group") == group_value(after.group):
                 return  # written before, and the answer was lost
@@ -148,8 +164,11 @@ class GroupStore(JobStore):
             if not failure.row:
                 return
             raise _changed() from failure
+        data = [key(seen.job_id, data_sk(edit)) for edit in range(edit_of(gone))]
         if "spec" not in gone:
-            self._table.delete(data_key(gone))
+            data.append(data_key(gone))
+        for item in data:
+            self._table.delete(item)
 
 
 def _changed() -> Changed:
@@ -165,7 +184,8 @@ def _changes(seen: Head, after: Head) -> tuple[Row, list[str]]:
 
     Whoever adds a line to the timeline of a group changes its version, too.
     """
-    sets, removes = change(seen, after)
+    edited = after.edit != seen.edit
+    sets, removes = change_whole(seen, after) if edited else change(seen, after)
     if after.timeline != seen.timeline:
         sets["timeline"] = [step.encode() for step in after.timeline]
     return sets, removes

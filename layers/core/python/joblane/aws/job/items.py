@@ -101,9 +101,14 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         "reply_timeout": str(reply_timeout_s) if member and reply_timeout_s is not None else None,
         **trace_values(head.caller_trace),
         **_told_values(head),
-        **({"spec": spec} if spec is not None else _beside_data(head)),
+        **({"spec": spec, **_given(head)} if spec is not None else _beside_data(head)),
     }
     return key(head.job_id) | {name: value for name, value in known.items() if value is not None}
+
+
+def _given(head: Head) -> Row:
+    """What stands beside a submission: which fields of a typed job the submitter gave."""
+    return {"given": " ".join(head.given)} if head.given else {}
 
 
 def _told_values(head: Head) -> Row:
@@ -153,7 +158,7 @@ def is_inline(head: Head) -> bool:
     if head.payload is not None:
         return False
     spec, own = encode_spec(head.spec), {"lane": head.lane_path, **_told_values(head)}
-    beside = {**own, **trace_values(head.caller_trace)}
+    beside = {**own, **_given(head), **trace_values(head.caller_trace)}
     size = len(spec.encode()) + sum(len(name) + len(text) for name, text in beside.items())
     return size <= INLINE_SPEC_BYTES - (TARGET_BYTES if head.spec.target is not None else 0)
 
@@ -199,12 +204,18 @@ def change_whole(before: Head, after: Head) -> tuple[Row, list[str]]:
 
 
 def _whole_row(head: Head) -> Row:
-    return to_row(head, encode_spec(head.spec) if is_inline(head) else None)
+    return to_row(head, encode_spec(head.spec) if is_in_head(head) else None)
+
+
+def is_in_head(head: Head) -> bool:
+    """Whether a stored job has its submission in its head: as `is_inline`, and of members."""
+    return head.spec_of is None and is_inline(head)
 
 
 def to_data(head: Head, spec: str, expires_at: int) -> Row:
     """The DATA item: a submission's JSON, or its abridged JSON and where the whole is."""
-    row = {**key(head.job_id, data_sk(head.edit)), "spec": spec, "expires_at": expires_at}
+    where = key(head.job_id, data_sk(head.edit))
+    row = {**where, "spec": spec, **_given(head), "expires_at": expires_at}
     return row if head.payload is None else row | asdict(head.payload)
 
 
@@ -242,6 +253,7 @@ def from_row(row: Row, data: Row) -> Head:
         result_object=_result_object(row),
         output_files=_output_files(row),
         type_version=row.get("type_version"),
+        given=tuple(data.get("given", "").split()),
         caller_trace=parse_trace(row.get("traceparent"), row.get("tracestate")),
         key=key_of(row),
         slot=row.get("slot"),

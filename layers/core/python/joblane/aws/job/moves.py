@@ -2,9 +2,18 @@
 
 from dataclasses import replace
 
-from joblane.aws.job.items import RAW, change, data_key, key
-from joblane.aws.job.table import JobTable, Refused, WriteCondition, at_edit, unchanged
-from joblane.aws.table import ConditionFailed, Item, Row
+from joblane.aws.job.edits import JobEdits
+from joblane.aws.job.items import (
+    RAW,
+    change,
+    change_whole,
+    data_key,
+    data_sk,
+    edit_of,
+    key,
+)
+from joblane.aws.job.table import Refused, WriteCondition, at_edit, unchanged
+from joblane.aws.table import ConditionFailed, Item, Row, TransactionRefused
 from joblane.job.head import Head
 from joblane.job.moves import apply, rearm
 from joblane.key.segments import KeyName
@@ -12,7 +21,7 @@ from joblane.state.lifecycle import Event, State
 from joblane.state.timeline import SAME_ATTEMPT, Step
 
 
-class JobMoves(JobTable):
+class JobMoves(JobEdits):
     """Makes transitions outside of an attempt, and deletes jobs."""
 
     def unblock(self, job_id: str, condition: str, step: Step) -> Head:
@@ -99,7 +108,10 @@ class JobMoves(JobTable):
         Raises Refused with the job as it is.
         """
         after = apply(to or head, event, step, expires_at)
-        sets, removes = change(head, after)
+        if self.as_submission(head, after, step.at_ms):
+            self._move_with_submission(head, after, step.at_ms)
+            return after
+        sets, removes = _changes(head, after)
         shorter = len(after.timeline) <= len(head.timeline)
         steps, condition = [step], _as_seen(head)
         if shorter:
@@ -116,10 +128,20 @@ class JobMoves(JobTable):
         Conditional on the head's state, epoch and timeline, so a job that changes meanwhile is not
         moved.
         """
-        sets, removes = change(head, after)
+        sets, removes = _changes(head, after)
         lines = [step.encode() for step in after.timeline]
         sets |= {"state": after.state, "timeline": lines}
         return self._as_update(head.job_id, unchanged(head), sets=sets, removes=removes)
+
+    def _move_with_submission(self, head: Head, after: Head, now_ms: int) -> None:
+        """Make `after` of `head`, and write its submission. Raises Refused as `move`."""
+        beside = self.as_submission(head, after, now_ms)
+        try:
+            self._table.transact([self.as_change(head, after), *beside])
+        except TransactionRefused as refusal:
+            row = refusal.row(0)
+            if not row or row["timeline"][-1] != after.timeline[-1].encode():
+                raise Refused(self._complete(row) if row else None) from refusal
 
     def as_skip(self, job_id: str, step: Step, expires_at: int) -> Item:
         """The write that skips a job that has not started, as a part of a transaction.
@@ -217,11 +239,18 @@ class JobMoves(JobTable):
             gone = self._table.delete(key(job_id), holds, **values)
         except ConditionFailed as failure:
             raise self._refused(failure) from failure
-        # A member of a group may have the submission of its group.
-        data = (data_key(gone),) if "spec" not in gone and "spec_of" not in gone else ()
+        # A member of a group may have the submission of its group. Each edit may have left one.
+        data = [key(job_id, data_sk(edit)) for edit in range(edit_of(gone))]
+        if "spec" not in gone and "spec_of" not in gone:
+            data.append(data_key(gone))
         has_letter = gone["state"] in {State.DEAD, State.DISMISSED}
         for item in (*data, *((key(job_id, RAW),) if has_letter else ())):
             self._table.delete(item)
+
+
+def _changes(head: Head, after: Head) -> tuple[Row, list[str]]:
+    """What to SET and what to REMOVE, with the submission if it is of another edit."""
+    return change(head, after) if after.edit == head.edit else change_whole(head, after)
 
 
 def _as_seen(head: Head) -> WriteCondition:

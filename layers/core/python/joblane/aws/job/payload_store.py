@@ -1,7 +1,8 @@
 """Adapter for submissions that are too large for the table: one S3 object for each.
 
 The object `payloads/<tenant>/<job id>` is written once, before the job's message and row, and never
-changed:
+changed. One of an edit has the number of the edit and its digest behind that, so that two edits at
+once write no object of the same name:
 
     function           S3          lane         table               agent
     keep  ---------->  object
@@ -67,18 +68,21 @@ class PayloadStore:
         self._bucket = bucket
 
     def keep(self, head: Head) -> Head:
-        """Put the submission of a new job into S3 if it is too large for the table.
+        """Put the submission of a new job, or of an edit, into S3 if it is too large for the table.
 
         Returns the head to store; its submission is abridged if it was put into S3.
         """
         body = _encode(head.spec)
         if len(body) <= MAX_DATA_BYTES:
             return head
+        sha256 = hashlib.sha256(body).hexdigest()
         name = f"{PAYLOADS}{head.tenant}/{head.job_id}"
+        if head.edit:
+            name += f".{head.edit}.{sha256[:16]}"
         self._client().put_object(
             Bucket=self._bucket, Key=name, Body=body, ContentType="application/json"
         )
-        stored = PayloadObject(name, len(body), hashlib.sha256(body).hexdigest())
+        stored = PayloadObject(name, len(body), sha256)
         return replace(head, spec=abridge(head.spec), payload=stored)
 
     def read_whole(self, head: Head) -> Head:

@@ -77,11 +77,11 @@ class JobTable(Store):
         """
         found = self._table.get_many([key(job_id) for job_id in job_ids], consistent=consistent)
         # Members of a group share one submission.
-        in_data = {data_key(row)["job_id"]: data_key(row) for row in found if "spec" not in row}
-        data = {row["job_id"]: row for row in self._table.get_many(list(in_data.values()))}
-        wholes = (
-            (row, row if "spec" in row else data.get(data_key(row)["job_id"])) for row in found
-        )
+        in_data = {
+            _place(key): key for row in found if "spec" not in row for key in [data_key(row)]
+        }
+        data = {_place(row): row for row in self._table.get_many(list(in_data.values()))}
+        wholes = ((row, row if "spec" in row else data.get(_place(data_key(row)))) for row in found)
         heads = {
             row["job_id"]: from_row(row, whole)
             for row, whole in wholes
@@ -263,6 +263,11 @@ class JobTable(Store):
         if data is None:
             raise Refused(None)
         return from_row(row, data)
+
+
+def _place(row: Row) -> tuple[str, str]:
+    """The primary key of an item as a value."""
+    return row["job_id"], row["sk"]
 
 
 def _expression(

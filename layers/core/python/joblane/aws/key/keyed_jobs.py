@@ -39,6 +39,17 @@ the row is as it was read, so neither is ever without the other:
                                  unchanged         <-----  the end of A, if it comes at all
     had A been retried meanwhile, the key would be at version 5, and this one refused
 
+    a restart under another key, while the end of the job's earlier attempt is late or lost
+
+    restart                      keys, jobs                sequel
+                                 K1: A holds slot 7; A dead, names K1
+    reads K1, K2
+    transaction  ------------->  K1: A is out, B holds slot 8; K2: A holds slot 3; A names K2
+    grants B as sequel would
+                                 K1 unchanged      <-----  the end of A under K1, if it comes at all
+    K1 is a part of the transaction only if it lists A when it is read. A job that has ended is
+    listed by nobody but its own restart, and that changes its row: then this one is refused
+
     released while a submission decides
 
     submission                   keys, jobs                sequel
@@ -52,13 +63,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from joblane.aws.job.items import key
+from joblane.aws.job.items import key, key_of
 from joblane.aws.job.jobs import JobStore, Refused
 from joblane.aws.key.keys import KeyStore, StoredKey
 from joblane.aws.table import Item, Row, TransactionRefused
 from joblane.errors import Changed
 from joblane.job.head import Head
 from joblane.key.decide import SeenJob
+from joblane.key.segments import KeyName
 from joblane.key.state import KeyState
 from joblane.state.lifecycle import State
 from joblane.state.timeline import Step
@@ -93,52 +105,61 @@ class KeyedJobs(JobStore):
         super().__init__(client, table)
         self.keys = keys
 
-    def put_keyed(self, head: Head, write: KeyWrite, skip: Skip | None = None) -> Head:
+    def put_keyed(
+        self, head: Head, write: KeyWrite, skip: Skip | None = None, seen: Head | None = None
+    ) -> Head:
         """Store a new job with its key: four write units, and one for the index.
 
-        If it resubmits a job, it is named on that one as well. Returns the job as it is in the
-        table: one that is there was written by an earlier request with the same Idempotency-Key,
-        or by this one, if its answer was lost.
+        If it resubmits a job, it is named on that one as well; `seen` is that one as it was read,
+        of a bulk operation (`put_resubmitted`). Returns the job as it is in the table: one that is
+        there was written by an earlier request with the same Idempotency-Key, or by this one, if
+        its answer was lost.
 
         Raises Changed: decide anew, because the key has changed since, or the job to skip has
-        started. Raises Refused if the job that it resubmits is deleted.
+        started. Raises Refused if the job that it resubmits is deleted, or not as it was seen.
         """
         writes = [self._key(write), self.as_put_new(head), *self._skip(skip)]
         if head.resubmit_of is not None:
-            writes.append(self.as_resubmitted(head))
+            writes.append(self.as_resubmitted(head, seen))
         try:
             self._table.transact(writes)
         except TransactionRefused as refusal:
             if found := refusal.row(1):
                 return self._complete(found)
             if head.resubmit_of is not None and refusal.has_failed(len(writes) - 1):
-                raise Refused(None) from refusal
+                raise self.original_changed(refusal, len(writes) - 1) from refusal
             raise _changed() from refusal
         return head
 
     def move_keyed(
-        self, head: Head, after: Head, write: KeyWrite, skip: Skip | None = None
+        self, head: Head, after: Head, *writes: KeyWrite, skip: Skip | None = None
     ) -> None:
-        """Make `after` of a stored job together with its key.
+        """Make `after` of a stored job together with its key, or the two that it leaves and gets.
 
         Raises Changed as `put_keyed`, and Refused with the job as it is if it has changed.
         """
         try:
-            self._table.transact([self._key(write), self.as_change(head, after), *self._skip(skip)])
+            beside = self.as_submission(head, after, after.timeline[-1].at_ms)
+            changes = [self.as_change(head, after), *beside]
+            self._table.transact([*changes, *map(self._key, writes), *self._skip(skip)])
         except TransactionRefused as refusal:
-            if not refusal.has_failed(1):
+            if not refusal.has_failed(0):
                 raise _changed() from refusal
-            row = refusal.row(1)
+            row = refusal.row(0)
             if row and row["timeline"][-1] == after.timeline[-1].encode():
                 return  # written before, and the answer was lost
             raise Refused(self._complete(row) if row else None) from refusal
 
-    def read_seen(self, job_ids: Collection[str]) -> dict[str, SeenJob]:
-        """Read jobs of a key, those that have a row: one request for each hundred."""
+    def read_seen(self, name: KeyName, job_ids: Collection[str]) -> dict[str, SeenJob]:
+        """Read jobs of a key, those whose row names it: one request for each hundred.
+
+        A job that was started again under another key is not of this one, whatever its row lists.
+        """
         rows = self._table.get_many([key(job_id) for job_id in job_ids], consistent=True)
         return {
             row["job_id"]: SeenJob(State(row["state"]), row.get("slot"), not _not_started(row))
             for row in rows
+            if key_of(row) == name
         }
 
     def _key(self, write: KeyWrite) -> Item:

@@ -21,10 +21,13 @@ class Groups:
     restart: GroupRestart
     deleter: GroupDeleter
 
-    def retry(self, head: Head, why: str, now_ms: int, *, page: int | None) -> Swept:
+    def retry(
+        self, head: Head, why: str, now_ms: int, *, page: int | None, same_version: bool = False
+    ) -> Swept:
         """Retry the failed and dead members of one page.
 
-        `page` is the `following` of an earlier request. Raises NotAllowed for a group that has none
+        The group takes the present version of its type, unless `same_version`. `page` is the
+        `following` of an earlier request. Raises NotAllowed for a group that has none
         or that is about to be cancelled, Gone if it is deleted, and TryAgain if it changed on
         every try.
         """
@@ -35,6 +38,6 @@ class Groups:
             )
         first = (page or 0) * PAGE
         numbers = range(first, min(first + PAGE, group.begun))
-        done = self.restart.members(head.job_id, numbers, why, now_ms)
+        done = self.restart.members(head.job_id, numbers, why, now_ms, same_version=same_version)
         following = None if numbers.stop >= group.begun else numbers.stop // PAGE
         return Swept(len(numbers), done.done, done.refused, following)

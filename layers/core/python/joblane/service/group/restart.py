@@ -10,25 +10,33 @@ sent after it; until then the member is due in the index `wake`:
     (killed here)
                                  member 7           ----->  sends the message
 
+A group has one version of its type. A retry of the group gives it the present one, in the
+transaction that moves the first of its members; a retry of one member takes that of the group.
+
 In a group with `max_concurrency`, members are only noted in the group, which retries them as there
 is room (`joblane.service.group.settlement`).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from joblane.aws.job.groups import GroupStore
+from joblane.aws.job.items import is_inline
 from joblane.aws.job.jobs import Refused
 from joblane.group.record import MOST_RESTARTS, Group, retry_members
 from joblane.job.head import Head, version
-from joblane.job.moves import NotAllowed, apply, plan
+from joblane.job.member import as_group, is_as_group
+from joblane.job.moves import NotAllowed, apply, plan, plan_restart
 from joblane.service.decide_again import decide_again
 from joblane.service.group.progress import advance
 from joblane.service.group.settlement import GroupSettlement, Send
 from joblane.service.job.operations import Gone
 from joblane.state.lifecycle import Event, State
 from joblane.state.retention import Retention
+
+if TYPE_CHECKING:
+    from joblane.service.job.present_code import PresentCode
 
 RETRIED = frozenset({State.FAILED, State.DEAD})
 """States in which a retry of a group finds the members that it retries."""
@@ -51,6 +59,8 @@ class GroupRestart:
     settlement: GroupSettlement
     send: Send
     retention: Retention
+    present: "Callable[[], PresentCode] | None" = None
+    """Returns what finds the present versions of types; None where no group is retried."""
 
     def one(self, head: Head, why: str, now_ms: int, *, exact: bool) -> Head:
         """Retry one member; returns it as it is then. In a full group it waits for room.
@@ -75,8 +85,28 @@ class GroupRestart:
             raise Gone
         return after
 
-    def members(self, group_id: str, indices: Sequence[int], why: str, now_ms: int) -> Restarts:
-        """Retry those of some members that are failed or dead. Raises Gone and TryAgain."""
+    def members(
+        self,
+        group_id: str,
+        indices: Sequence[int],
+        why: str,
+        now_ms: int,
+        *,
+        same_version: bool = False,
+    ) -> Restarts:
+        """Retry those of some members that are failed or dead. Raises Gone and TryAgain.
+
+        With the present version of the group's type, unless `same_version`: raises DoesNotFit if
+        that does not take the group.
+        """
+
+        def renew(group: Head) -> Head:
+            if same_version or group.type_version is None:
+                return group
+            if self.present is None:
+                raise ValueError("groups are not retried here")
+            return self.present().of(group, now_ms).head
+
         seen = self.groups.progress(group_id)
         if seen is None or seen.group is None:
             raise Gone
@@ -85,7 +115,7 @@ class GroupRestart:
         done, refused = 0, dict[str, str]()
         for start in range(0, len(failed), MOST_RESTARTS):
             ids = [seen.group.id_of(index) for index in failed[start : start + MOST_RESTARTS]]
-            part = self._restart(group_id, ids, why, now_ms)
+            part = self._restart(group_id, ids, why, now_ms, renew=renew)
             done += part.done
             refused |= part.refused
         return Restarts(done, refused)
@@ -97,23 +127,33 @@ class GroupRestart:
         why: str,
         now_ms: int,
         check: Callable[[Sequence[Head]], None] | None = None,
+        renew: Callable[[Head], Head] | None = None,
     ) -> Restarts:
-        """Retry at most `MOST_RESTARTS` members; `check` raises for what the caller refuses."""
+        """Retry at most `MOST_RESTARTS` members; `check` raises for what the caller refuses.
+
+        `renew` is what the group becomes; None: it stays as it is.
+        """
+        read = self.groups.progress if renew is None else self.groups.get
 
         def once() -> Restarts:
-            seen = self.groups.progress(group_id)
+            seen = read(group_id)
             if seen is None or seen.group is None:
                 raise NotAllowed(f"its group {group_id} was deleted; submit it again")
             heads = self.groups.heads(job_ids, consistent=True)
             if check is not None:
                 check(heads)
-            moves, refused = _moves(seen.group, heads, why, now_ms)
+            to = seen if renew is None else renew(seen)
+            if renew is None and not all(is_as_group(head, seen) for head in heads):
+                to = self.groups.get(group_id) or seen  # with its submission
+            moves, refused = _moves(seen.group, to, heads, why, now_ms)
             if not moves:
                 return Restarts(0, refused)
             rolling = seen.spec.max_concurrency is not None
             indices = [m.member_of.index for m, _ in moves if m.member_of is not None]
             group = retry_members(seen.group, indices, rolling=rolling)
             after = advance(seen, group, now_ms, self.retention, why)
+            if renew is not None:
+                after = _with_code_of(seen, after, to)
             if rolling:
                 self.groups.write_group(seen, after)
                 self.settlement.settle(group_id)
@@ -126,8 +166,24 @@ class GroupRestart:
         return decide_again(once, passes=Refused)
 
 
+def _with_code_of(seen: Head, after: Head, to: Head) -> Head:
+    """What follows on `seen`, with the version and the submission of `to`."""
+    timeline = after.timeline
+    if to.type_version != seen.type_version and timeline != seen.timeline:
+        timeline = (*timeline[:-1], replace(timeline[-1], from_version=seen.type_version))
+    return replace(
+        after,
+        timeline=timeline,
+        spec=to.spec,
+        payload=to.payload,
+        type_version=to.type_version,
+        given=to.given,
+        edit=to.edit,
+    )
+
+
 def _moves(
-    group: Group, heads: Sequence[Head], why: str, now_ms: int
+    group: Group, to: Head, heads: Sequence[Head], why: str, now_ms: int
 ) -> tuple[list[tuple[Head, Head]], dict[str, str]]:
     """The transitions of those members that may be retried, and why others may not."""
     moves: list[tuple[Head, Head]] = []
@@ -136,10 +192,11 @@ def _moves(
         waits = head.member_of is not None and head.member_of.index in group.again
         if head.state not in RETRIED or waits:
             continue  # somebody else has retried it
+        becomes = as_group(head, to, inline=is_inline(to))
         try:
-            step = plan(head, Event.RETRY, now_ms, why)
+            step = plan_restart(head, becomes, Event.RETRY, now_ms, why)
         except NotAllowed as refusal:
             refused[head.job_id] = str(refusal)
         else:
-            moves.append((head, apply(head, Event.RETRY, step)))
+            moves.append((head, apply(becomes, Event.RETRY, step)))
     return moves, refused

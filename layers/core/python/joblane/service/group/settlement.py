@@ -28,10 +28,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from joblane.aws.job.groups import GroupStore
+from joblane.aws.job.items import is_inline
 from joblane.group.record import MOST_RESTARTS, PAGE, Group, page_done, roll
 from joblane.group.states import Tally
 from joblane.job.head import Head
-from joblane.job.moves import NotAllowed, apply, plan
+from joblane.job.member import as_group, is_as_group
+from joblane.job.moves import NotAllowed, apply, plan_restart
 from joblane.service.decide_again import decide_again
 from joblane.service.group.progress import advance
 from joblane.service.log import Log
@@ -121,7 +123,7 @@ class GroupSettlement:
         most = seen.spec.max_concurrency or 1
         known = self.groups.states(group, group.open.intersection(ended))
         ends = {index: state for index, state in known.items() if state in ENDED}
-        moves = self._restarts(group, now_ms)
+        moves = self._restarts(seen, group, now_ms)
         first = group.again[:MOST_RESTARTS]
         lost = [index for index in first if index not in moves]
         if lost:
@@ -129,7 +131,7 @@ class GroupSettlement:
         rolled = roll(group, ends, most, seen.spec.max_failures)
         return rolled.group, rolled.begin, [moves[index] for index in rolled.restart]
 
-    def _restarts(self, group: Group, now_ms: int) -> dict[int, tuple[Head, Head]]:
+    def _restarts(self, seen: Head, group: Group, now_ms: int) -> dict[int, tuple[Head, Head]]:
         """The transitions of the members that are to be retried next, by number.
 
         Those that cannot be retried any more are left out: they are deleted, or their deadline has
@@ -139,13 +141,19 @@ class GroupSettlement:
         found: dict[int, tuple[Head, Head]] = {}
         if not first:
             return found
-        for head in self.groups.heads([group.id_of(index) for index in first], consistent=True):
+        heads = self.groups.heads([group.id_of(index) for index in first], consistent=True)
+        to = seen
+        if not all(is_as_group(head, seen) for head in heads):
+            to = self.groups.get(seen.job_id) or seen  # with its submission
+        why = "retried, as there is room in its group"
+        for head in heads:
+            becomes = as_group(head, to, inline=is_inline(to))
             try:
-                step = plan(head, Event.RETRY, now_ms, "retried, as there is room in its group")
+                step = plan_restart(head, becomes, Event.RETRY, now_ms, why)
             except NotAllowed:
                 continue
             if head.member_of is not None:
-                found[head.member_of.index] = (head, apply(head, Event.RETRY, step))
+                found[head.member_of.index] = (head, apply(becomes, Event.RETRY, step))
         return found
 
     def _tally(

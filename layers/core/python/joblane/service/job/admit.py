@@ -18,7 +18,7 @@ from joblane.state.trace import TraceContext
 if TYPE_CHECKING:
     from joblane.notify.rules import NotifyRules
     from joblane.service.files.input_check import InputCheck
-    from joblane.service.typed.admission import TypedAdmission, TypedSubmission
+    from joblane.service.typed.admission import Pinned, TypedAdmission, TypedSubmission
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Admission:
     """The queues that each fleet serves."""
     types: "Callable[[], TypedAdmission]"
     """Returns what checks typed jobs, which takes long to import."""
-    inputs: "Callable[[], InputCheck]"
-    """Returns what checks input files, which few jobs have."""
+    inputs: "Callable[[], InputCheck] | None" = None
+    """Returns what checks input files, which few jobs have; None where none is submitted."""
     notify: "Callable[[], NotifyRules] | None" = None
     """Returns what checks notifications, and which tenants have a feed; None if no tenant may ask
     for any and none has one."""
@@ -46,35 +46,52 @@ class Admission:
         now_ms: int,
         caller_trace: TraceContext | None = None,
         *,
-        resubmit_of: str | None = None,
+        repeats: Head | None = None,
     ) -> Head:
         """Make a submission's job. Raises Invalid naming the field that is not allowed.
 
-        `caller_trace` is for a submission without a trace context of its own. `resubmit_of` is the
-        job whose submission it is.
+        `caller_trace` is for a submission without a trace context of its own. `repeats` is the job
+        whose submission it is.
         """
-        typed = self._admit_type(by.tenant, spec, now_ms, again=resubmit_of is not None)
+        typed = self._admit_type(by.tenant, spec, now_ms, again=repeats)
         spec = spec if typed is None else typed.spec
         spec = spec.model_copy(update={"queue": self.router.route(by, spec, now_ms)})
         self.check(by.tenant, spec)
-        if spec.inputs or spec.stdin_file is not None:
+        if self.inputs is not None and (spec.inputs or spec.stdin_file is not None):
             self.inputs().check(by.tenant, spec, now_ms)
         spec = self._add_notify(by.tenant, spec)
-        if resubmit_of is None and is_broadcast(spec.target) and not _sets_retry(spec, typed):
-            retry = spec.retry.model_copy(update={"max_attempts": 1})
-            spec = spec.model_copy(update={"retry": retry})
+        if is_broadcast(spec.target) and not _sets_retry(spec, typed, repeats):
+            spec = _tried_once(spec)
         head = replace(
             make_head(job_id, by.tenant, spec, now_ms, by.who, caller_trace=caller_trace),
-            resubmit_of=resubmit_of,
+            resubmit_of=None if repeats is None else repeats.job_id,
             request_id=by.request_id,
             events=None if self.notify is None else self.notify().events.get(by.tenant),
             type_version=None if typed is None else typed.version,
+            given=() if typed is None or typed.version is None else typed.given,
         )
         latest_ms = now_ms + PAYLOAD_START_DAYS * 86_400_000
         if head.next_at_ms is not None and head.next_at_ms > latest_ms and is_large(spec):
             problem = f"must be within {PAYLOAD_START_DAYS} days for a job that is stored in S3, "
             raise wrong("run_at", f"{problem}one of more than {MAX_DATA_BYTES} bytes")
         return head
+
+    def renew(self, head: Head, now_ms: int) -> Head:
+        """Return a stored job with the current version of its type, as it would be accepted now.
+
+        Its submission must be whole. What the submitter gave stays, and so does a queue that was
+        chosen for it. Raises Invalid naming the field that is not allowed.
+        """
+        typed = self._admit_type(head.tenant, head.spec, now_ms, again=head)
+        if typed is None:
+            return head
+        spec = typed.spec
+        if is_broadcast(spec.target) and not _sets_retry(spec, typed, head):
+            spec = _tried_once(spec)
+        if spec.queue != head.queue:
+            self.router.rules.require_open(head.tenant, spec.queue or "")
+        self.check(head.tenant, spec)
+        return replace(head, spec=spec, type_version=typed.version, given=typed.given)
 
     def check(self, tenant: str, spec: Submission) -> None:
         """Check a submission that has its queue against what the deployment allows now.
@@ -88,15 +105,18 @@ class Admission:
         self.router.rules.check_fleets(spec)
 
     def _admit_type(
-        self, tenant: str, spec: Submission, now_ms: int, *, again: bool
+        self, tenant: str, spec: Submission, now_ms: int, *, again: Head | None = None
     ) -> "TypedSubmission | None":
+        """Apply the type of a submission, which is that of the job `again`; None without one."""
         if spec.type is None:
             return None
-        return self.types().admit(tenant, spec, now_ms, again=again)
+        return self.types().admit(
+            tenant, spec, now_ms, again=None if again is None else _pinned(again)
+        )
 
     def explain(self, by: Principal, spec: Submission, now_ms: int) -> QueueChoice:
         """Say which queue would take a job, and why. Raises Invalid for its type or params."""
-        typed = self._admit_type(by.tenant, spec, now_ms, again=False)
+        typed = self._admit_type(by.tenant, spec, now_ms)
         return self.router.explain(by, spec if typed is None else typed.spec, now_ms)
 
     def _add_notify(self, tenant: str, spec: Submission) -> Submission:
@@ -150,10 +170,25 @@ def _no_rules() -> "NotifyRules":
     return NotifyRules()
 
 
-def _sets_retry(spec: Submission, typed: "TypedSubmission | None") -> bool:
+def _pinned(head: Head) -> "Pinned":
+    from joblane.service.typed.admission import Pinned  # few requests are about a type
+
+    return Pinned(head.spec.type, head.type_version, head.given)
+
+
+def _tried_once(spec: Submission) -> Submission:
+    return spec.model_copy(update={"retry": spec.retry.model_copy(update={"max_attempts": 1})})
+
+
+def _sets_retry(
+    spec: Submission, typed: "TypedSubmission | None", repeats: Head | None = None
+) -> bool:
     """Whether the submission or its type says how often to try.
 
-    Members of a group are tried once unless it does: docs/decisions/1431.
+    Members of a group are tried once unless it does: docs/decisions/1431. A stored submission has
+    what was decided then, but for what its type fills in.
     """
-    by_type = None if typed is None else typed.contract.defaults.retry
-    return "retry" in spec.model_fields_set or by_type is not None
+    if typed is not None and typed.version is not None:
+        given = any(name.startswith("retry.") for name in typed.given)
+        return given or typed.contract.defaults.retry is not None
+    return repeats is not None or "retry" in spec.model_fields_set

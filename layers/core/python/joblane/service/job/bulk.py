@@ -4,12 +4,13 @@ A call costs what its page costs, however many jobs there are; its result says w
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 
 from joblane.aws.job.jobs import JobStore, Refused
 from joblane.aws.queue.lanes import Lanes
-from joblane.contract.problems import NotFound, TryAgain
+from joblane.contract.problems import LimitReached, NotFound, TryAgain
 from joblane.errors import Unavailable
 from joblane.job.head import Head
 from joblane.job.message import is_id
@@ -64,11 +65,40 @@ def not_now(error: Unavailable) -> str:
     return "a service behind this API did not answer; try again in a moment"
 
 
+Change = Callable[[Head], object]
+"""Changes one job. Raises NotAllowed, TryAgain, Refused and Gone."""
+
+AT_ONCE = 8
+"""Jobs that are changed at the same time; each waits for AWS most of the time."""
+
+
+def change_jobs(
+    heads: Sequence[Head],
+    one: Change,
+    following: str | None,
+    pool: Callable[[int], Executor],
+) -> BulkResult:
+    """Change jobs side by side; those with a key one by one, as several may have the same.
+
+    So are those of a type, which may get a key when they are restarted.
+
+    `pool` makes an executor of that many workers.
+    """
+    free = [head for head in heads if head.key is None and head.type_version is None]
+    keyed = [head for head in heads if head.key is not None or head.type_version is not None]
+    with pool(AT_ONCE) as workers:
+        results = [*workers.map(lambda head: why_not(partial(one, head)), free)]
+    results += [why_not(partial(one, head)) for head in keyed]
+    told = zip((*free, *keyed), results, strict=True)
+    refused = {head.job_id: why for head, why in told if why}
+    return BulkResult(len(heads), results.count(None), refused, following)
+
+
 def why_not(change: Callable[[], object]) -> str | None:
     """Change a job. Returns why it was not; empty if it has changed meanwhile, None if it was."""
     try:
         change()
-    except (NotAllowed, TryAgain) as refusal:
+    except (NotAllowed, TryAgain, LimitReached) as refusal:
         return str(refusal)
     except (Gone, Refused):
         return ""
@@ -148,9 +178,18 @@ class BulkOperations:
         )
 
     def restart_failed(
-        self, selection: Selection, why: str, now_ms: int, *, limit: int, after: str | None
+        self,
+        selection: Selection,
+        why: str,
+        now_ms: int,
+        *,
+        limit: int,
+        after: str | None,
+        same_version: bool = False,
     ) -> BulkResult:
         """Restart a page of the tenant's failed jobs, then of its dead ones, counters reset.
+
+        Typed jobs as `Operations.restart`: those that do not fit are refused, and stay.
 
         Jobs that were restarted have left the list, so a second call never restarts one twice.
         Those that the tenant's limits leave no room for are refused; LimitReached if that is all.
@@ -166,8 +205,9 @@ class BulkOperations:
             raise problem
         done = 0
         refused = {head.job_id: problem.detail for head in chosen[accepted:] if problem is not None}
+        restart = partial(self.operations.restart, same_version=same_version)
         for head in chosen[:accepted]:
-            told = why_not(partial(self.operations.restart, head, Event.RETRY, why, now_ms))
+            told = why_not(partial(restart, head, Event.RETRY, why, now_ms))
             done += told is None
             if told:
                 refused[head.job_id] = told

@@ -20,7 +20,7 @@ from joblane.service.job.bulk import BulkResult, not_now
 from joblane.service.job.delete import JobDeleter
 from joblane.service.job.operations import Gone
 from joblane.service.job.search import JobSearch
-from joblane.state.lifecycle import ENDED, State
+from joblane.state.lifecycle import ENDED
 
 if TYPE_CHECKING:
     from joblane.service.group.groups import Groups
@@ -62,8 +62,7 @@ class SelectedDeletion:
 
         Without states: those that have ended. `after` is the `following` of an earlier request.
         """
-        states = query.state or tuple(state for state in State if state in ENDED)
-        query = query.model_copy(update={"state": states})
+        query = query.within(ENDED)
         before, _, again = (after or "").partition(":")
         if again:
             head = self.find(tenant, before)

@@ -11,7 +11,7 @@ The row first, then a message that names the edit. In between the row is due in 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -26,6 +26,7 @@ from joblane.service.job.operations import Operations, repeat_on_change
 from joblane.service.job.wake_up import message_delay_s, send_wake_up
 from joblane.service.queue.rules import QueueRules
 from joblane.state.lifecycle import State
+from joblane.typed.given import given_after
 
 if TYPE_CHECKING:
     from joblane.service.target.targets import Targets
@@ -64,6 +65,7 @@ class Edits:
                 return seen
             self._admit(seen, spec, now_ms)
             after = plan_edit(seen, spec, now_ms, why)
+            after = replace(after, given=_given_after(seen, patch))
             self.jobs.edit(seen, after, now_ms)
             return after
 
@@ -93,6 +95,11 @@ class Edits:
             self.operations.send(head, now_ms)
         elif (delay_s := message_delay_s(head, now_ms)) is not None:
             send_wake_up(self.operations.lanes, head, delay_s)
+
+
+def _given_after(head: Head, patch: Mapping[str, Any]) -> tuple[str, ...]:
+    """What was given of a typed job's fields, the edit's included: a restart leaves them."""
+    return () if head.type_version is None else given_after(head.given, patch)
 
 
 def _patch(spec: Submission, patch: Mapping[str, Any]) -> Submission:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from joblane.aws.job.jobs import JobStore, Refused
 from joblane.aws.queue.lanes import Lanes
-from joblane.contract.problems import TryAgain
+from joblane.contract.problems import FieldProblem, TryAgain
 from joblane.errors import Failure
 from joblane.job.head import Head
 from joblane.job.message import Command
-from joblane.job.moves import NotAllowed, plan
+from joblane.job.moves import NotAllowed, plan, plan_restart
 from joblane.service.decide_again import decide_again
 from joblane.service.job.wake_up import renewal_delay_s, send_wake_up
 from joblane.state.lifecycle import ENDED, Event, State
@@ -18,7 +18,8 @@ from joblane.state.retention import Retention
 
 if TYPE_CHECKING:  # most functions restart no job
     from joblane.service.group.restart import GroupRestart
-    from joblane.service.key.admission import KeyAdmission
+    from joblane.service.job.present_code import PresentCode
+    from joblane.service.key.admission import KeyAdmission, Renewed
 
 T = TypeVar("T")
 
@@ -28,6 +29,15 @@ BUSY = "the job is being changed by other requests; try again"
 
 class Gone(Failure):
     """The job was deleted meanwhile."""
+
+
+class DoesNotFit(NotAllowed):
+    """The present version of its type does not take a job; the text says what to do instead."""
+
+    def __init__(self, text: str, errors: tuple[FieldProblem, ...]) -> None:
+        super().__init__(text)
+        self.errors = errors
+        """Every wrong field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +59,8 @@ class Operations:
     """Admits jobs with a key that are restarted; None where no job is restarted."""
     groups: "Callable[[], GroupRestart] | None" = None
     """Returns what retries members of groups; None where they are not retried."""
+    present: "Callable[[], PresentCode] | None" = None
+    """Returns what finds the present versions of types; None where no typed job is restarted."""
 
     def move(self, head: Head, event: Event, why: str, now_ms: int, to: Head | None = None) -> Head:
         """Make one transition; `to` is `head` with what else changes.
@@ -141,9 +153,19 @@ class Operations:
         return CancelResult(head, note)
 
     def restart(
-        self, head: Head, event: Event, why: str, now_ms: int, *, exact: bool = False
+        self,
+        head: Head,
+        event: Event,
+        why: str,
+        now_ms: int,
+        *,
+        exact: bool = False,
+        same_version: bool = False,
     ) -> Head:
         """Retry or replay an ended job: the row first, then its message.
+
+        A typed job takes the present version of its type (`PresentCode`), or with `same_version`
+        stays as it is.
 
         In this order, because an agent deletes the message of an ended job. A row without a
         message is due in the index `wake`, and the requeue function sends one:
@@ -159,7 +181,8 @@ class Operations:
 
         A member of a group is retried together with its group (`GroupRestart.one`).
 
-        Raises what `decide` raises, and TryAgain if the key or the group changed on every try.
+        Raises what `decide` raises, TryAgain if the key or the group changed on every try, and
+        DoesNotFit if the present version of its type does not take the job.
         """
         if head.member_of is not None and event is Event.RETRY:
             if self.groups is None:
@@ -167,17 +190,29 @@ class Operations:
             return self.groups().one(head, why, now_ms, exact=exact)
 
         def once(seen: Head) -> Head:
-            if seen.key is None:
-                return self.move(seen, event, why, now_ms)
+            plan(seen, event, now_ms, why)  # before its type is read
+            renewed = None if same_version else self._renew(seen, now_ms)
+            to = seen if renewed is None else renewed.head
+            if seen.key is None and to.key is None:
+                step = plan_restart(seen, to, event, now_ms, why)
+                return unless_gone(lambda: self.jobs.move(seen, event, step, to=to))
             if self.keyed is None:
                 raise ValueError("jobs with a key are not restarted here")
             admit = self.keyed.restart
-            return unless_gone(lambda: admit(seen, event, why, now_ms))
+            return unless_gone(lambda: admit(seen, event, why, now_ms, renewed))
 
         back = repeat_on_change(once, head, exact=exact)
         if back.state is State.PENDING:
             self.send(back, now_ms)
         return back
+
+    def _renew(self, head: Head, now_ms: int) -> "Renewed | None":
+        """A typed job with the present version of its type; None for all others."""
+        if head.type_version is None:
+            return None
+        if self.present is None:
+            raise ValueError("jobs of types are not restarted here")
+        return self.present().of(head, now_ms)
 
     def send(self, head: Head, now_ms: int) -> bool:
         """Send a waiting job's message, and note on the row that it is sent. Safe to repeat.

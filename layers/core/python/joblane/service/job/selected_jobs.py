@@ -10,10 +10,9 @@ left out:
     cancel if pending, 0  --->   refused: it is none of `state=pending` any more
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from joblane.contract.problems import TryAgain
@@ -21,18 +20,14 @@ from joblane.contract.queries import SelectJobs
 from joblane.errors import Unavailable
 from joblane.job.head import Head
 from joblane.job.moves import NotAllowed
-from joblane.service.group.cancel import AT_ONCE
-from joblane.service.job.bulk import BulkResult, not_now, why_not
+from joblane.service.job.bulk import BulkResult, Change, change_jobs, not_now
 from joblane.service.job.operations import Gone, Operations
 from joblane.service.job.search import JobSearch
-from joblane.state.lifecycle import OPEN, RETRIABLE, Event, State
+from joblane.state.lifecycle import OPEN, RETRIABLE, Event
 
 if TYPE_CHECKING:
     from joblane.service.group.cancel import Swept
     from joblane.service.group.groups import Groups
-
-Change = Callable[[Head], object]
-"""Changes one job. Raises NotAllowed, TryAgain, Refused and Gone."""
 
 PageChange = Callable[[Head, int | None], "Swept"]
 """Changes a page of members of a group. Raises NotAllowed, TryAgain and Gone."""
@@ -65,10 +60,17 @@ class SelectedJobs:
         def members(head: Head, page: int | None) -> "Swept":
             return self.groups().cancel.cancel(head, why, now_ms, page=page)
 
-        return self._page(tenant, _in_states(query, OPEN), after, one, members)
+        return self._page(tenant, query.within(OPEN), after, one, members)
 
     def retry(
-        self, tenant: str, query: SelectJobs, why: str, now_ms: int, after: str | None
+        self,
+        tenant: str,
+        query: SelectJobs,
+        why: str,
+        now_ms: int,
+        after: str | None,
+        *,
+        same_version: bool = False,
     ) -> BulkResult:
         """Retry a page of jobs, counters reset. Without states: those that can be retried.
 
@@ -76,12 +78,14 @@ class SelectedJobs:
         """
 
         def one(head: Head) -> object:
-            return self.operations.restart(head, Event.RETRY, why, now_ms, exact=True)
+            return self.operations.restart(
+                head, Event.RETRY, why, now_ms, exact=True, same_version=same_version
+            )
 
         def members(head: Head, page: int | None) -> "Swept":
-            return self.groups().retry(head, why, now_ms, page=page)
+            return self.groups().retry(head, why, now_ms, page=page, same_version=same_version)
 
-        return self._page(tenant, _in_states(query, RETRIABLE), after, one, members)
+        return self._page(tenant, query.within(RETRIABLE), after, one, members)
 
     def _page(
         self,
@@ -101,9 +105,9 @@ class SelectedJobs:
         heads, following = self.search.page(tenant, query, before or None, consistent=True)
         number_of_group = next((n for n, head in enumerate(heads) if head.group is not None), None)
         if number_of_group is None:
-            return self._change_jobs(heads, one, following)
+            return change_jobs(heads, one, following, self.pool)
         group = heads[number_of_group]
-        jobs = self._change_jobs(heads[:number_of_group], one, following)
+        jobs = change_jobs(heads[:number_of_group], one, following, self.pool)
         rest = following if group is heads[-1] else group.job_id
         swept = _change_group(group, None, members, rest)
         return BulkResult(
@@ -112,24 +116,6 @@ class SelectedJobs:
             {**jobs.refused, **swept.refused},
             swept.following,
         )
-
-    def _change_jobs(self, heads: Sequence[Head], one: Change, following: str | None) -> BulkResult:
-        """Change jobs side by side; those with a key one by one, as several may have the same."""
-        free = [head for head in heads if head.key is None]
-        keyed = [head for head in heads if head.key is not None]
-        with self.pool(AT_ONCE) as pool:
-            results = [*pool.map(lambda head: why_not(partial(one, head)), free)]
-        results += [why_not(partial(one, head)) for head in keyed]
-        told = zip((*free, *keyed), results, strict=True)
-        refused = {head.job_id: why for head, why in told if why}
-        done = results.count(None)
-        return BulkResult(len(heads), done, refused, following)
-
-
-def _in_states(query: SelectJobs, states: frozenset[State]) -> SelectJobs:
-    """The query, with these states if it has none."""
-    chosen = query.state or tuple(state for state in State if state in states)
-    return query.model_copy(update={"state": chosen})
 
 
 def _change_group(

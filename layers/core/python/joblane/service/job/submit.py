@@ -1,4 +1,4 @@
-"""Submit jobs: one, many, or an ended one again.
+"""Submit jobs: one, or many; `joblane.service.job.resubmit` submits ended ones again.
 
 The wake-up message is sent first and the job stored second, so a job in the table always has a
 message, and no sweeper has to look for jobs without one:
@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING
 
 from joblane.aws.job.idempotency import IdempotencyStore
 from joblane.aws.job.jobs import JobStore, Refused
-from joblane.aws.job.payload_store import PayloadLost, PayloadStore
+from joblane.aws.job.payload_store import PayloadStore
 from joblane.aws.queue.lanes import Lanes
 from joblane.contract.principal import Principal
 from joblane.contract.problems import Conflict, KeyReused, Problem, TryAgain, parse_model, wrong
@@ -53,14 +53,12 @@ from joblane.formats.ids import block_of_ids, nth_id
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.job.idempotency import Claim, IdempotencyKey
-from joblane.job.moves import NotAllowed
-from joblane.job.offers import check_resubmission
 from joblane.job.spec import Batch, Submission, is_broadcast
 from joblane.queue.gone import refusal_of_new
+from joblane.service.decide_again import decide_again
 from joblane.service.deployment.limit_check import LimitCheck
 from joblane.service.fleet.serving_check import ServingCheck
 from joblane.service.job.admit import Admission
-from joblane.service.job.operations import Gone
 from joblane.service.job.wake_up import message_delay_s, send_wake_up, send_wake_ups
 from joblane.service.key.admission import KeyAdmission, SubmissionOutcome, is_admitted_now
 from joblane.state.lifecycle import State
@@ -104,11 +102,12 @@ class Submitter:
         spec: Submission,
         key: IdempotencyKey | None,
         trace: TraceContext | None = None,
-        resubmit_of: str | None = None,
+        repeats: Head | None = None,
     ) -> tuple[SubmissionOutcome, bool]:
         """Accept one job; returns it, and whether it had been accepted before.
 
-        `trace` is the trace context of the request, for a submission without one of its own.
+        `trace` is the trace context of the request, for a submission without one of its own;
+        `repeats` the job whose submission it is.
 
         A request that has made a group and was interrupted goes on with it when it is repeated.
 
@@ -122,8 +121,8 @@ class Submitter:
         ):
             raise closed
         self.serving.look()
-        first_id = self._ids(now_ms)
-        head = self._make_head(by, spec, first_id, now_ms, trace, resubmit_of=resubmit_of)
+        first_id = self.new_ids(now_ms)
+        head = self.make_head(by, spec, first_id, now_ms, trace, repeats=repeats)
         claim = self._claim(key, head.job_id)
         if key is not None and claim.repeated:
             known = self._read_known(key, claim, [claim.first_id])
@@ -131,41 +130,30 @@ class Submitter:
                 if isinstance(found, Problem):
                     raise found
                 return self._warn(self._continue(found)), True
-        _check_deadline(head, now_ms)
+        check_deadline(head, now_ms)
         head = replace(head, job_id=claim.first_id, idempotency_row=key.row if key else None)
+        return self._warn(self.accept(head, key, now_ms)), claim.repeated
+
+    def accept(
+        self, head: Head, key: IdempotencyKey | None, now_ms: int, original: Head | None = None
+    ) -> SubmissionOutcome:
+        """Accept a new job: its message, then its row; or its group, or what its key decides.
+
+        `original` is the job that it resubmits as it was read, of a bulk operation. Raises what
+        `submit` raises, and Refused if that is deleted or not as it was read.
+        """
         if _is_group_now(head):
-            return SubmissionOutcome(self._broadcast(head, now_ms)), claim.repeated
-        self.limits.require(by.tenant)
+            return SubmissionOutcome(self._broadcast(head, now_ms, original))
+        self.limits.require(head.tenant)
         if is_admitted_now(head):
-            return self._warn(self._admit(head, key, now_ms)), claim.repeated
+            return self._admit(head, key, now_ms, original)
         (head,) = self._assign([head], now_ms)
         head = self.payloads.keep(head)
         if (delay_s := message_delay_s(head, now_ms)) is not None and not send_wake_up(
             self.lanes, head, delay_s
         ):
             raise wrong("queue", refusal_of_new(head.queue))
-        return self._warn(SubmissionOutcome(self._put(head))), claim.repeated
-
-    def resubmit(
-        self, by: Principal, head: Head, key: IdempotencyKey | None
-    ) -> tuple[SubmissionOutcome, bool]:
-        """Submit an ended job again under a new id, in the same trace; as `submit`.
-
-        Of a group it makes another one, whose agents are chosen now.
-
-        Raises NotAllowed for a job that has not ended, whose deadline has passed, or that is a
-        member of a group, and Gone.
-        """
-        check_resubmission(head, self.now_ms())
-        try:
-            spec = self.payloads.read_whole(head).spec
-        except PayloadLost as lost:
-            raise NotAllowed(f"the job's submission is lost: {lost}") from None
-        try:
-            trace = head.trace.under(head.span_id)
-            return self.submit(by, spec, key, trace, head.job_id)
-        except Refused as refusal:
-            raise Gone from refusal
+        return SubmissionOutcome(self._put(head, original))
 
     def submit_batch(
         self,
@@ -186,7 +174,7 @@ class Submitter:
         any job; if it leaves room for some, these are the first ones.
         """
         now_ms = self.now_ms()
-        claim = self._claim(key, self._ids(now_ms))
+        claim = self._claim(key, self.new_ids(now_ms))
         ids = [nth_id(claim.first_id, number) for number in range(len(batch.jobs))]
         known = self._read_known(key, claim, ids) if key and claim.repeated else {}
         if (closed := self.limits.explain_closed(by.tenant)) is not None and not known:
@@ -262,7 +250,7 @@ class Submitter:
         made = {job_id: SubmissionOutcome(head) for job_id, head in heads.items()}
         return {**dict.fromkeys(deleted, gone), **coalesced, **made}
 
-    def _make_head(
+    def make_head(
         self,
         by: Principal,
         spec: Submission,
@@ -270,9 +258,10 @@ class Submitter:
         now_ms: int,
         trace: TraceContext | None,
         *,
-        resubmit_of: str | None = None,
+        repeats: Head | None = None,
     ) -> Head:
-        head = self.admission.head(by, spec, job_id, now_ms, trace, resubmit_of=resubmit_of)
+        """Make the job of a submission. Raises Invalid, and LimitReached as `TypedAdmission`."""
+        head = self.admission.head(by, spec, job_id, now_ms, trace, repeats=repeats)
         return self.keyed.name_key(head)
 
     def _assign(self, heads: list[Head], now_ms: int) -> list[Head]:
@@ -281,12 +270,13 @@ class Submitter:
             return heads
         return self.targets().assign(heads, now_ms)
 
-    def _put(self, head: Head) -> Head:
+    def _put(self, head: Head, original: Head | None) -> Head:
         """Store one new job."""
-        again = head.resubmit_of is not None
-        return self.jobs.put_resubmitted(head) if again else self.jobs.put_new(head)
+        if head.resubmit_of is None:
+            return self.jobs.put_new(head)
+        return decide_again(lambda: self.jobs.put_resubmitted(head, original), passes=Refused)
 
-    def _broadcast(self, head: Head, now_ms: int) -> Head:
+    def _broadcast(self, head: Head, now_ms: int, original: Head | None) -> Head:
         """Make the group of a broadcast: its roster, then its job, then its members."""
         targets = self.targets()
         try:
@@ -296,11 +286,10 @@ class Submitter:
         self.limits.require(head.tenant, max(1, len(choice.agents)))
         head = self.payloads.keep(head)
         if not choice.agents:
-            return self._put(
-                targets.skip(targets.make_empty_group(head, now_ms), choice.reason, now_ms)
-            )
+            empty = targets.make_empty_group(head, now_ms)
+            return self._put(targets.skip(empty, choice.reason, now_ms), original)
         head = targets.processing(targets.group(head, choice.agents, now_ms), now_ms)
-        stored = self._put(head)
+        stored = self._put(head, original)
         # Of concurrent requests with the same Idempotency-Key the first puts its group, and all go
         # on with that one.
         return targets.expand(stored, fresh=stored is head)
@@ -318,8 +307,8 @@ class Submitter:
             spec = parse_model(Submission, json.dumps(job))
             if is_broadcast(spec.target):
                 raise wrong("target", "must name one agent in a batch; submit a group by itself")
-            head = self._make_head(by, spec, job_id, now_ms, trace)
-            _check_deadline(head, now_ms)
+            head = self.make_head(by, spec, job_id, now_ms, trace)
+            check_deadline(head, now_ms)
         except Problem as problem:
             return problem
         return head
@@ -362,9 +351,15 @@ class Submitter:
                 for head, stored in zip(heads, pool.map(put, heads), strict=True)
             }
 
-    def _admit(self, head: Head, key: IdempotencyKey | None, now_ms: int) -> SubmissionOutcome:
+    def _admit(
+        self,
+        head: Head,
+        key: IdempotencyKey | None,
+        now_ms: int,
+        original: Head | None = None,
+    ) -> SubmissionOutcome:
         """Admit a job with a key. What stands for it is remembered for a repeated request."""
-        result = self.keyed.submit(head, now_ms, self.payloads.keep)
+        result = self.keyed.submit(head, now_ms, self.payloads.keep, original)
         if key is not None and result.admission == "coalesced":
             self.keys.note_coalesced(key, head.job_id, result.head.job_id, now_ms // 1000)
         return result
@@ -389,7 +384,7 @@ class Submitter:
             done = pool.map(lambda group: [(h.job_id, admit(h)) for h in group], by_key.values())
             return {job_id: answer for group in done for job_id, answer in group}
 
-    def _ids(self, now_ms: int) -> str:
+    def new_ids(self, now_ms: int) -> str:
         """Make the first of a block of consecutive ids, one for each job of a batch.
 
         It holds the time of the submission, equal to the job's `created_at`: the audit trail
@@ -398,7 +393,7 @@ class Submitter:
         return block_of_ids(now_ms, self.random_bits(80))
 
 
-def _check_deadline(head: Head, now_ms: int) -> None:
+def check_deadline(head: Head, now_ms: int) -> None:
     """Refuse a new job that would expire at once; not before a repeated request is answered."""
     if head.deadline_ms is not None and head.deadline_ms <= now_ms:
         raise wrong("deadline", f"must be in the future; it is {rfc3339(now_ms)} now")

@@ -10,7 +10,8 @@ as if sequel had come first, and those that get its slot go.
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from functools import partial
+from typing import Literal, NamedTuple, TypeVar
 
 from joblane.aws.job.jobs import Refused
 from joblane.aws.key.keyed_jobs import KeyedJobs, KeyWrite, Skip
@@ -18,11 +19,12 @@ from joblane.aws.key.keys import StoredKey
 from joblane.contract.problems import TryAgain, wrong
 from joblane.errors import Changed, Unavailable
 from joblane.job.head import Head, waits_in_lane
-from joblane.job.moves import NotAllowed, apply, plan
+from joblane.job.moves import NotAllowed, apply, plan, plan_restart
 from joblane.key import decide
-from joblane.key.decide import Coalesced, Granted, Looked, Queued, Rejected, Replaced
+from joblane.key.decide import Coalesced, End, Granted, Looked, Queued, Rejected, Replaced
 from joblane.key.policy import KeyLimits
 from joblane.key.request import KeyRequest
+from joblane.key.segments import KeyName
 from joblane.key.state import Grant, KeyState
 from joblane.queue.gone import refusal_of_new
 from joblane.service.decide_again import decide_again
@@ -63,6 +65,24 @@ class SubmissionOutcome:
     """Why no live agent can serve it now; None if one can, or it is not known."""
 
 
+class Renewed(NamedTuple):
+    """A job that is started again with the present version of its type."""
+
+    head: Head
+    """The job as it is to be, but for its state."""
+    key: KeyRequest | None
+    """What it asks of its key; None without one."""
+
+
+class _Left(NamedTuple):
+    """What follows in the key that a job leaves."""
+
+    writes: tuple[KeyWrite, ...] = ()
+    """That key without the job; none if it does not list it."""
+    granted: tuple[Grant, ...] = ()
+    """Jobs that get its slot."""
+
+
 @dataclass(frozen=True)
 class KeyAdmission:
     """Admits jobs that have a key."""
@@ -83,15 +103,18 @@ class KeyAdmission:
         request = self.rules.of_new(head)
         return head if request is None or head.ended else replace(head, key=request.name)
 
-    def submit(self, head: Head, now_ms: int, keep: Callable[[Head], Head]) -> SubmissionOutcome:
+    def submit(
+        self, head: Head, now_ms: int, keep: Callable[[Head], Head], original: Head | None = None
+    ) -> SubmissionOutcome:
         """Accept a new job, or answer what stands in its way.
 
         `keep` stores a large submission; it is called once, and only if the key has room. If that
         is taken before the job is written, what was stored stays until it expires: a concurrent
-        request with the same Idempotency-Key may need it.
+        request with the same Idempotency-Key may need it. `original` is the job that it resubmits,
+        of a bulk operation.
 
         Raises Conflict if the key is full, TryAgain if it changes on every try, Invalid if the
-        queue is gone, and Refused if the job that it resubmits is deleted.
+        queue is gone, and Refused if the job that it resubmits is deleted, or not as it was read.
         """
         request = self.rules.of_stored(head)
         kept: Head | None = None
@@ -105,12 +128,13 @@ class KeyAdmission:
                 there = self.jobs.get(head.job_id)
                 if there is not None:  # written by a concurrent request with the same key
                     return SubmissionOutcome(there)
-            looked = self._look(seen.state, request.limits, doubted)
+            looked = self._look(seen, request.limits, doubted)
             decision = decide.admit(looked.state, head.job_id, request.limits, looked.started)
             if isinstance(decision, Rejected):
                 raise refusal(request, decision)
             if isinstance(decision, Coalesced):
-                return SubmissionOutcome(self._standing(decision, doubted), "coalesced")
+                there = self._standing(request.name, decision, doubted)
+                return SubmissionOutcome(there, "coalesced")
             kept = kept or keep(head)
             new = _place(kept, decision, request)
             if new.state is State.PENDING and not sent:
@@ -118,8 +142,9 @@ class KeyAdmission:
                     raise wrong("queue", refusal_of_new(new.queue))
                 sent = True
             skip = self._skip(decision, head.job_id, request, now_ms)
-            stored = self.jobs.put_keyed(new, KeyWrite(seen, decision.state, now_ms), skip)
-            self._let_go(request, decision.state, looked.granted, now_ms)
+            write = KeyWrite(seen, decision.state, now_ms)
+            stored = self.jobs.put_keyed(new, write, skip, original)
+            self._let_go(request.name, decision.state, looked.granted, now_ms)
             if skip is None:
                 return SubmissionOutcome(stored)
             return SubmissionOutcome(stored, "replaced", skip.job_id)
@@ -139,10 +164,10 @@ class KeyAdmission:
         def once() -> Head:
             seen = self._read(head, known, now_ms)
             request = self.rules.with_latest(known, seen)
-            looked = self._look(seen.state, request.limits, doubted)
+            looked = self._look(seen, request.limits, doubted)
             decision = decide.admit(looked.state, head.job_id, request.limits, looked.started)
             if isinstance(decision, Coalesced):
-                self._standing(decision, doubted)
+                self._standing(request.name, decision, doubted)
             if isinstance(decision, Coalesced | Rejected):
                 step = plan(head, Event.SKIP, now_ms, skipped_when_due(request, decision))
                 expires_at = self.retention.expires_at(step.state, now_ms)
@@ -155,14 +180,21 @@ class KeyAdmission:
                 why = f"{due}{waits_for_slot(request, decision.state, head.job_id)}"
                 after = _move(head, Event.QUEUE, why, decision, now_ms)
             skip = self._skip(decision, head.job_id, request, now_ms)
-            self.jobs.move_keyed(head, after, KeyWrite(seen, decision.state, now_ms), skip)
-            self._let_go(request, decision.state, looked.granted, now_ms)
+            write = KeyWrite(seen, decision.state, now_ms)
+            self.jobs.move_keyed(head, after, write, skip=skip)
+            self._let_go(request.name, decision.state, looked.granted, now_ms)
             return after
 
         return _decided(known, once)
 
-    def restart(self, head: Head, event: Event, why: str, now_ms: int) -> Head:
+    def restart(
+        self, head: Head, event: Event, why: str, now_ms: int, renewed: Renewed | None = None
+    ) -> Head:
         """Admit an ended job again that is retried or replayed: to pending or waiting.
+
+        `renewed` is the job as it is to be, if it takes the present version of its type. With that
+        it may leave its key, get another one, or its first one: one transaction writes the job and
+        both keys (`joblane.aws.key.keyed_jobs`).
 
             API                          keys, jobs                 requeue
             transaction  ------------>   slot 8; pending, due
@@ -173,27 +205,50 @@ class KeyAdmission:
         the key is full, TryAgain if it changes on every try, and NotAllowed and Refused as moves
         do.
         """
-        plan(head, event, now_ms, why)
-        known = self._of_stored(head)
+        to = head if renewed is None else renewed.head
+        plan_restart(head, to, event, now_ms, why)
+        known = self._of_stored(head) if renewed is None else renewed.key
 
         def once() -> Head:
-            seen = self._read(head, known, now_ms)
-            request = self.rules.with_latest(known, seen)
-            looked = self._look_again(seen.state, head.job_id, request.limits)
-            decision = decide.readmit(looked.state, head.job_id, request.limits, looked.started)
-            if isinstance(decision, Rejected):
-                raise NotAllowed(full(request, decision.state))
-            if isinstance(decision, Granted):
-                after = _move(head, event, why, decision, now_ms)
+            left = self._leave(head, to, now_ms)
+            if known is None:
+                after = _restarted(head, to, event, why, None, now_ms)
+                self.jobs.move_keyed(head, after, *left.writes)
             else:
-                waits = waits_for_slot(request, decision.state, head.job_id)
-                after = _move(head, _QUEUED[event], f"{why}; {waits}", decision, now_ms)
-                after = replace(after, queued_after=decision.state.grants)
-            self.jobs.move_keyed(head, after, KeyWrite(seen, decision.state, now_ms))
-            self._let_go(request, decision.state, looked.granted, now_ms)
+                seen = self._read(head, known, now_ms)
+                # The limits of the present version are the latest ones.
+                request = known if renewed else self.rules.with_latest(known, seen)
+                looked = self._look_again(seen, head.job_id, request.limits)
+                decision = decide.readmit(looked.state, head.job_id, request.limits, looked.started)
+                if isinstance(decision, Rejected):
+                    raise NotAllowed(full(request, decision.state))
+                if isinstance(decision, Granted):
+                    after = _restarted(head, to, event, why, decision, now_ms)
+                else:
+                    waits = waits_for_slot(request, decision.state, head.job_id)
+                    told = f"{why}; {waits}"
+                    after = _restarted(head, to, _QUEUED[event], told, decision, now_ms)
+                    after = replace(after, queued_after=decision.state.grants)
+                write = KeyWrite(seen, decision.state, now_ms)
+                self.jobs.move_keyed(head, after, write, *left.writes)
+                self._let_go(request.name, decision.state, looked.granted, now_ms)
+            for before in left.writes:
+                self._let_go(before.seen.name, before.state, left.granted, now_ms)
             return after
 
-        return _decided(known, once)
+        return _decided(known or head.key, once)
+
+    def _leave(self, head: Head, to: Head, now_ms: int) -> _Left:
+        """Take a job out of the key that it leaves, if that lists it, and pass its slot on."""
+        if head.key is None or head.key == to.key:
+            return _Left()
+        seen = self.jobs.keys.get(head.tenant, head.key, now_ms)
+        listed = {**dict.fromkeys(seen.state.queued), **seen.state.active}
+        if head.job_id not in listed:
+            return _Left()
+        released = decide.release(seen.state, [End(head.job_id, listed[head.job_id])])
+        state = released.state or seen.state
+        return _Left((KeyWrite(seen, state, now_ms),), released.granted)
 
     def _read(self, head: Head, request: KeyRequest, now_ms: int) -> StoredKey:
         """Read a key; its segments are those of the job, if they are known."""
@@ -207,29 +262,30 @@ class KeyAdmission:
             raise ValueError(f"job {head.job_id} has no key")
         return self.rules.of_stored(head)
 
-    def _standing(self, decision: Coalesced, doubted: set[str]) -> Head:
+    def _standing(self, name: KeyName, decision: Coalesced, doubted: set[str]) -> Head:
         """The job that stands for a new one. Raises Changed if that is over, which is `doubted`."""
         there = self.jobs.get(decision.job_id)
-        if there is None or there.ended:
+        if there is None or there.ended or there.key != name:
             doubted.add(decision.job_id)
             raise Changed("the job that would stand for this one is over")
         return there
 
-    def _look(self, state: KeyState, limits: KeyLimits, doubted: Collection[str] = ()) -> Looked:
+    def _look(self, seen: StoredKey, limits: KeyLimits, doubted: Collection[str] = ()) -> Looked:
         """Look at the jobs of a key. Raises Changed if they are not as the key says."""
-        looked = decide.look(state, limits, self.jobs.read_seen, doubted)
+        read = partial(self.jobs.read_seen, seen.name)
+        looked = decide.look(seen.state, limits, read, doubted)
         if looked is None:
             raise Changed("the jobs of the key have changed since it was read")
         return looked
 
-    def _look_again(self, state: KeyState, job_id: str, limits: KeyLimits) -> Looked:
+    def _look_again(self, seen: StoredKey, job_id: str, limits: KeyLimits) -> Looked:
         """The same for a job that is retried: one whose end was not handled has its slot."""
-        if job_id in state.active:
-            return Looked(state, {})
-        return self._look(state, limits.model_copy(update={"when_full": "reject"}))
+        if job_id in seen.state.active:
+            return Looked(seen.state, {})
+        return self._look(seen, limits.model_copy(update={"when_full": "reject"}))
 
     def _let_go(
-        self, request: KeyRequest, state: KeyState, granted: Sequence[Grant], now_ms: int
+        self, name: KeyName, state: KeyState, granted: Sequence[Grant], now_ms: int
     ) -> None:
         """Let jobs go that have got a slot with this write; one may have been replaced by it.
 
@@ -241,12 +297,12 @@ class KeyAdmission:
             if grant.job_id not in state.active:
                 continue
             try:
-                self.releases.let_go(request.name, grant, now_ms)
+                self.releases.let_go(name, grant, now_ms)
             except Unavailable:
                 self.releases.log.exception(
                     "a job that got a slot could not be let go; it is when its key is looked at",
                     job_id=grant.job_id,
-                    key=request.name.encode(),
+                    key=name.encode(),
                 )
 
     def _skip(
@@ -263,9 +319,10 @@ def is_admitted_now(head: Head) -> bool:
     return head.key is not None and head.state is State.PENDING
 
 
-def _decided(request: KeyRequest, once: Callable[[], T]) -> T:
+def _decided(request: KeyRequest | KeyName | None, once: Callable[[], T]) -> T:
     """Decide until the key does not change before the write."""
-    text = f"key {request.text} is being changed by many requests; try again in a moment"
+    named = request.text if isinstance(request, KeyRequest) else "of the job"
+    text = f"key {named} is being changed by many requests; try again in a moment"
     busy = TryAgain(text, retry_after_s=1)
     return decide_again(once, tries=TRIES, busy=busy, passes=Refused)
 
@@ -282,6 +339,15 @@ def _place(head: Head, decision: Accepted, request: KeyRequest) -> Head:
     why = waits_for_slot(request, decision.state, head.job_id)
     waiting = replace(step, state=State.WAITING, reason=why)
     return replace(head, state=State.WAITING, timeline=(waiting,))
+
+
+def _restarted(
+    head: Head, to: Head, event: Event, why: str, decision: Granted | Queued | None, now_ms: int
+) -> Head:
+    """The job after a restart as `to`; without a decision it has no key."""
+    after = apply(to, event, plan_restart(head, to, event, now_ms, why))
+    slot = None if decision is None else _slot(decision)
+    return replace(after, slot=slot, queued_after=None)
 
 
 def _move(head: Head, event: Event, why: str, decision: Accepted, now_ms: int) -> Head:

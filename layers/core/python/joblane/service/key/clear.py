@@ -55,9 +55,9 @@ class KeyClear:
         page = state.queued[:PAGE]
         slots = dict.fromkeys(page) | dict(state.active)
         # Read after the key: a job that is in it and has no row was deleted.
-        ends = ends_of(slots, self.jobs.read_seen(slots))
+        ends = ends_of(slots, self.jobs.read_seen(key, slots))
         found = self.jobs.heads(page, consistent=True)
-        cancelled = tuple(h.job_id for h in found if self._cancel(h, why, now_ms))
+        cancelled = tuple(h.job_id for h in found if h.key == key and self._cancel(h, why, now_ms))
         ends += [End(job_id, None) for job_id in cancelled]
         if ends:
             self.releases.release(tenant, key, ends)

@@ -22,6 +22,8 @@ _BEFORE_SLOT = ENDED | {State.WAITING, State.SCHEDULED}
 
 _DELETED = "deleted"
 
+_MOVED = "started again under another key"
+
 
 @dataclass(frozen=True)
 class KeyReader:
@@ -57,7 +59,8 @@ class KeyReader:
         state = key.state
         shown = state.queued[:SHOWN_QUEUED]
         # A waiting job that is let go meanwhile is shown as it is now.
-        heads = {head.job_id: head for head in self.jobs.heads([*state.holders, *shown])}
+        found = self.jobs.heads([*state.holders, *shown])
+        heads = {head.job_id: head if head.key == name else None for head in found}
         return KeyDetail(
             **dict(_view(key)),
             queued_total=state.queued_total,
@@ -87,27 +90,34 @@ def _view(key: StoredKey) -> KeyView:
     )
 
 
-def _holder(job_id: str, slot: int, heads: Mapping[str, Head]) -> KeyHolder:
+def _holder(job_id: str, slot: int, heads: Mapping[str, Head | None]) -> KeyHolder:
     head = heads.get(job_id)
     return KeyHolder(
         id=job_id,
         slot=slot,
         state=None if head is None else head.state,
         since_at=None if head is None else rfc3339(_slot_ms(head)),
-        reason=_DELETED if head is None else head.reason,
+        reason=_reason(job_id, heads),
         agent=None if head is None else head.agent,
     )
 
 
-def _waiter(job_id: str, position: int, heads: Mapping[str, Head]) -> KeyWaiter:
+def _waiter(job_id: str, position: int, heads: Mapping[str, Head | None]) -> KeyWaiter:
     head = heads.get(job_id)
     return KeyWaiter(
         id=job_id,
         position=position,
         state=None if head is None else head.state,
         since_at=None if head is None else rfc3339(head.timeline[-1].at_ms),
-        reason=_DELETED if head is None else head.reason,
+        reason=_reason(job_id, heads),
     )
+
+
+def _reason(job_id: str, heads: Mapping[str, Head | None]) -> str:
+    head = heads.get(job_id)
+    if head is not None:
+        return head.reason
+    return _MOVED if job_id in heads else _DELETED
 
 
 def _slot_ms(head: Head) -> int:

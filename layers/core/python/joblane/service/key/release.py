@@ -113,7 +113,7 @@ class KeyRelease:
             head = self.jobs.grant(grant.job_id, key, grant.slot, step)
         except Refused as refusal:
             # It has ended, so that its own end frees the slot; or this was done before.
-            if refusal.head is None or not _is_unclaimed(refusal.head, grant):
+            if refusal.head is None or not _is_unclaimed(refusal.head, key, grant):
                 return None
             head, moved = refusal.head, False
         send_wake_up(self.lanes, head)
@@ -137,7 +137,8 @@ class KeyRelease:
         for head in self.jobs.heads(sorted(by_job), consistent=True):
             grant = by_job[head.job_id]
             recent = head.timeline[-1].at_ms >= since_ms
-            if head.state is State.WAITING or (recent and _is_unclaimed(head, grant)):
+            waits = head.key == key and head.state is State.WAITING
+            if waits or (recent and _is_unclaimed(head, key, grant)):
                 gone.append(self.let_go(key, grant, now_ms))
         return gone
 
@@ -153,10 +154,12 @@ def _handovers(ends: Iterable[End], gone: Iterable[tuple[Head, int] | None]) -> 
     ]
 
 
-def _is_unclaimed(head: Head, grant: Grant) -> bool:
+def _is_unclaimed(head: Head, key: KeyName, grant: Grant) -> bool:
     """Whether a job has only been let go since it got its slot: its message may be missing.
 
-    A second one does no harm: who receives it finds the job claimed or ended.
+    Not one that was started again under another key. A second one does no harm: who receives it
+    finds the job claimed or ended.
     """
     waited = len(head.timeline) > 1 and head.timeline[-2].state is State.WAITING
-    return waited and head.state is State.PENDING and head.slot == grant.slot
+    is_there = head.state is State.PENDING and head.slot == grant.slot
+    return waited and is_there and head.key == key

@@ -63,7 +63,7 @@ class KeyWatch:
     def _one(self, seen: StoredKey, now_ms: int) -> int:
         """Look at one key. Returns how many of its jobs had ended without leaving it."""
         slots = dict.fromkeys(seen.state.queued[:JOBS]) | dict(seen.state.active)
-        ends = ends_of(slots, self.jobs.read_seen(slots))
+        ends = ends_of(slots, self.jobs.read_seen(seen.name, slots))
         lately_ms = now_ms - 2 * LOOK_MS
         self.releases.release(seen.tenant, seen.name, ends, again_since_ms=lately_ms)
         if ends:

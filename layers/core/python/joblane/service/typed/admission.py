@@ -2,7 +2,7 @@
 
 Imported when the first typed job is submitted (`joblane.http.json_schema` says why).
 
-A job is pinned to the version that is current when it is submitted:
+A job is pinned to the version that is current when it is submitted, or started again by hand:
 
     submission                   types                      operator
     version of sync?  -------->  3
@@ -24,6 +24,7 @@ from joblane.service.typed.schemas import Compile, Schema
 from joblane.service.typed.validation_time import ValidationTime
 from joblane.typed.built_in import built_in_types
 from joblane.typed.definition import TypeContract, TypeKey
+from joblane.typed.given import given_fields, only_given
 
 MAX_KEPT: Final = 200
 """Versions whose definitions and compiled schemas a function keeps, the latest used ones."""
@@ -40,6 +41,17 @@ class TypedSubmission:
     contract: TypeContract
     version: int | None
     """None for a built-in type."""
+    given: tuple[str, ...] = ()
+    """The fields that the submitter gave, of those that a type may fill in."""
+
+
+class Pinned(NamedTuple):
+    """What the row of a typed job says of its type."""
+
+    type: str | None
+    version: int | None
+    """None for a built-in type, whose jobs have only what their submitters gave."""
+    given: tuple[str, ...]
 
 
 class _Kept(NamedTuple):
@@ -59,13 +71,13 @@ class TypedAdmission:
         self._numbers: dict[tuple[str, str], int | None] = {}
 
     def admit(
-        self, tenant: str, spec: Submission, now_ms: int, *, again: bool = False
+        self, tenant: str, spec: Submission, now_ms: int, *, again: Pinned | None = None
     ) -> TypedSubmission:
-        """Apply a type to a submission.
+        """Apply the current version of a type to a submission.
 
         `now_ms` is the time of the request: its submissions have the same version of a type, which
-        is read once. With `again` the submission is that of a job, so it has its defaults, and its
-        items are counted anew.
+        is read once. With `again` the submission is the stored one of a job: what its submitter did
+        not give is filled in anew, and its items are counted anew.
 
         Raises Invalid naming each wrong field, LimitReached if validating the tenant's params takes
         too long, and Unavailable.
@@ -85,15 +97,41 @@ class TypedAdmission:
         command = () if built_in is None else built_in.argv(spec.params)
         if spec.command not in ((), command):  # a job that is read back has it
             raise wrong("command", "must be left out when type is set")
+        if again is None:
+            given = given_fields(spec)
+        else:
+            given = again.given
+            spec = self._as_given(tenant, spec, again, contract)
+        params = spec.params or {}
         changes: dict[str, Any] = {"command": command} if command else {}
-        if not again:
-            changes |= with_defaults(spec, contract)
-        counted = _count(contract, spec.params)
+        changes |= with_defaults(spec, contract)
+        counted = _count(contract, params)
         if counted is not None:
-            if not again and "items" in spec.model_fields_set and spec.items != counted:
+            if again is None and "items" in spec.model_fields_set and spec.items != counted:
                 raise wrong("items", f"must be left out: the type counts them in {contract.items}")
             changes["items"] = counted
-        return TypedSubmission(_change(spec, changes), contract, number)
+            given = tuple(name for name in given if name != "items")
+        return TypedSubmission(_change(spec, changes), contract, number, given)
+
+    def _as_given(
+        self, tenant: str, spec: Submission, job: Pinned, contract: TypeContract
+    ) -> Submission:
+        """The submission of a job without what its type filled in.
+
+        Its queue stays unless its own version named it and the current one names another: one that
+        was chosen by a filter is not chosen again (docs/decisions/1402).
+        """
+        if job.version is None:
+            return spec
+        if spec.queue is None:  # it was removed: the type or a filter chooses
+            return only_given(spec, job.given)
+        bare, queue = only_given(spec, job.given), contract.defaults.queue
+        may_follow = "queue" not in job.given and job.type == spec.type
+        if may_follow and queue not in (None, spec.queue):
+            earlier = self._contract(tenant, str(spec.type), job.version).contract
+            if earlier.defaults.queue == spec.queue:
+                return bare
+        return bare.model_copy(update={"queue": spec.queue})
 
     def key(self, tenant: str, name: str, version: int) -> TypeKey | None:
         """Return the key of a version of a type; None for a type without one.

@@ -13,7 +13,7 @@ from joblane.client.cli import exit_codes
 from joblane.client.cli.group import text as group_text
 from joblane.client.cli.text import tables, terminal
 from joblane.client.cli.text.status_line import StatusLine
-from joblane.client.errors import InputError, ServerError
+from joblane.client.errors import InputError, JoblaneError, ServerError
 
 if TYPE_CHECKING:
     from joblane.client.clients import Client
@@ -56,26 +56,39 @@ def job_of(client: "Client", group_id: str, agent: str) -> str:
 
 
 def run_pages(pages: Iterator[dict[str, Any]], name: str, *, as_json: bool) -> None:
-    """Run all pages and print the sums; exits with 64 if a job was refused."""
-    examined, done = 0, 0
-    refused: list[dict[str, Any]] = []
+    """Run all pages and print the sums; exits with 64 if a job was refused.
+
+    If a page fails, says what was done until then.
+    """
+    sums: dict[str, Any] = {"examined": 0, name: 0, "refused": []}
     line = StatusLine()
     try:
         for page in pages:
-            examined += page.get("examined", 0)
-            done += page.get(name, 0)
-            refused += page.get("refused", [])
-            line.show(f"{name} {done} of {examined} jobs examined so far")
+            for field, value in page.items():
+                if isinstance(value, int | list):
+                    sums[field] = sums.get(field, type(value)()) + value
+            line.show(f"{_describe(sums, name)} so far")
+    except JoblaneError:
+        line.clear()
+        terminal.note(f"{_describe(sums, name)} before this error")
+        raise
     finally:
         line.clear()
     if as_json:
-        terminal.document({"examined": examined, name: done, "refused": refused})
+        terminal.document(sums)
     else:
-        terminal.text(f"{name} {done} of {examined} jobs examined")
-        for entry in refused:
+        terminal.text(_describe(sums, name))
+        for entry in sums["refused"]:
             terminal.note(f"{entry.get('id')}: {entry.get('detail')}")
-    if refused:
+    if sums["refused"]:
         raise typer.Exit(exit_codes.REFUSED)
+
+
+def _describe(sums: dict[str, Any], name: str) -> str:
+    """What pages have done: `resubmitted 3 of 5 jobs examined, 2 were resubmitted before`."""
+    already = sums.get("already", 0)
+    before = f", {already} {'was' if already == 1 else 'were'} {name} before" if already else ""
+    return f"{name} {sums[name]} of {sums['examined']} jobs examined{before}"
 
 
 def delete(client: "Client", job_id: str, reason: str | None) -> None:

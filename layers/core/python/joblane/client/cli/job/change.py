@@ -9,7 +9,12 @@ from joblane.client.answers import is_group
 from joblane.client.cli import completion
 from joblane.client.cli.group import groups
 from joblane.client.cli.job import text as job_text
-from joblane.client.cli.job.filter_options import BulkOptions, change_selected
+from joblane.client.cli.job.filter_options import (
+    BulkOptions,
+    DeadOptions,
+    ResubmitOptions,
+    change_selected,
+)
 from joblane.client.cli.job.warning import note_warning
 from joblane.client.cli.options import (
     IdempotencyKey,
@@ -35,6 +40,13 @@ Queue = Annotated[
         metavar="QUEUE",
         help="Queue, or _all for all queues.",
         autocompletion=completion.queues,
+    ),
+]
+SameVersion = Annotated[
+    bool,
+    typer.Option(
+        "--same-version",
+        help="Leave jobs of a type as they are: no present version, no new defaults.",
     ),
 ]
 JobType = Annotated[
@@ -77,38 +89,58 @@ def cancel(
 @commands.command()
 @with_fields(BulkOptions)
 def retry(
-    ctx: typer.Context, options: BulkOptions, *, reason: Reason = None, json: Json = False
+    ctx: typer.Context,
+    options: BulkOptions,
+    *,
+    same_version: SameVersion = False,
+    reason: Reason = None,
+    json: Json = False,
 ) -> None:
     """Restart a failed or dead job, or all that filters select: same ids, attempts reset.
 
-    Of a group, the jobs that failed. With filters, of which all must match, the command counts the
-    jobs and asks.
+    Of a group, the jobs that failed. Jobs of a type run with its present version; those that it
+    does not take are listed, and stay as they are. With filters, of which all must match, the
+    command counts the jobs and asks.
     """
     job_id = options.one
     client = connect(ctx)
     if job_id is None:
-        change_selected(client, "retry", options, reason, as_json=json)
+        change_selected(client, "retry", options, reason, as_json=json, same_version=same_version)
         return
     job_id = full_id(client, job_id)
     if is_group(client.get(job_id).data):
-        groups.run_pages(client.groups.retry(job_id, reason=reason), "retried", as_json=json)
+        pages = client.groups.retry(job_id, same_version=same_version, reason=reason)
+        groups.run_pages(pages, "retried", as_json=json)
         return
-    _print_job(client.retry(job_id, reason=reason), as_json=json)
+    job = client.retry(job_id, same_version=same_version, reason=reason)
+    _print_job(job, as_json=json)
 
 
 @commands.command()
+@with_fields(ResubmitOptions)
 def resubmit(
     ctx: typer.Context,
-    job_id: JobId,
+    options: ResubmitOptions,
     *,
     idempotency_key: IdempotencyKey = None,
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Submit a job that has ended again; prints the new id."""
+    """Submit a job that has ended again and print the new id, or all jobs that filters select.
+
+    --set changes fields of the submission, which is checked as a new one. With filters, of which
+    all must match, the command counts the jobs and asks. Those that have been resubmitted before
+    are left out then, so it can be repeated after an interruption.
+    """
+    job_id, changes = options.one, options.changes
+    if job_id is None and idempotency_key is not None:
+        raise typer.BadParameter("--idempotency-key is for one job; with filters none is needed")
     client = connect(ctx)
+    if job_id is None:
+        change_selected(client, "resubmit", options, reason, as_json=json, changes=changes)
+        return
     job_id = full_id(client, job_id)
-    job = client.resubmit(job_id, idempotency_key=idempotency_key, reason=reason)
+    job = client.resubmit(job_id, changes=changes, idempotency_key=idempotency_key, reason=reason)
     note_warning(job)
     terminal.show(job.data, lambda: job.id, as_json=json)
 
@@ -169,13 +201,17 @@ def restart_failed(
     queue: Queue,
     *,
     type_: JobType = None,
+    same_version: SameVersion = False,
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Restart all failed and dead jobs: same ids, attempts reset."""
-    groups.run_pages(
-        connect(ctx).restart_failed(queue, type_, reason=reason), "restarted", as_json=json
-    )
+    """Restart all failed and dead jobs: same ids, attempts reset.
+
+    Jobs of a type run with its present version; those that it does not take are listed, and stay as
+    they are.
+    """
+    pages = connect(ctx).restart_failed(queue, type_, same_version=same_version, reason=reason)
+    groups.run_pages(pages, "restarted", as_json=json)
 
 
 @dead_letters.command("ls")
@@ -196,20 +232,42 @@ def dlq_ls(
 
 
 @dead_letters.command("replay")
+@with_fields(DeadOptions)
 def dlq_replay(
-    ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False
+    ctx: typer.Context,
+    options: DeadOptions,
+    *,
+    same_version: SameVersion = False,
+    reason: Reason = None,
+    json: Json = False,
 ) -> None:
-    """Restart a dead job: same id, attempts reset."""
-    client = connect(ctx)
-    _print_job(client.replay(full_id(client, job_id, "dead"), reason=reason), as_json=json)
+    """Restart a dead job, or all that filters select: same ids, attempts reset.
+
+    Jobs of a type run with its present version; those that it does not take are listed, and stay as
+    they are. With filters, of which all must match, the command counts the jobs and asks.
+    """
+    job_id, client = options.one, connect(ctx)
+    if job_id is None:
+        change_selected(client, "replay", options, reason, as_json=json, same_version=same_version)
+        return
+    job_id = full_id(client, job_id, "dead")
+    job = client.replay(job_id, same_version=same_version, reason=reason)
+    _print_job(job, as_json=json)
 
 
 @dead_letters.command("dismiss")
+@with_fields(DeadOptions)
 def dlq_dismiss(
-    ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False
+    ctx: typer.Context, options: DeadOptions, *, reason: Reason = None, json: Json = False
 ) -> None:
-    """Remove a dead job from the list of dead jobs."""
-    client = connect(ctx)
+    """Remove a dead job, or all that filters select, from the list of dead jobs.
+
+    With filters, of which all must match, the command counts the jobs and asks.
+    """
+    job_id, client = options.one, connect(ctx)
+    if job_id is None:
+        change_selected(client, "dismiss", options, reason, as_json=json)
+        return
     _print_job(client.dismiss(full_id(client, job_id, "dead"), reason=reason), as_json=json)
 
 

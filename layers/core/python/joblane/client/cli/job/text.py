@@ -80,18 +80,19 @@ def job_details(
     ]
     timeline = data.get("timeline")
     if isinstance(timeline, list) and timeline:
-        lines += [
-            "",
-            "timeline",
-            *(_step(step, show) for step in timeline if isinstance(step, dict)),
-        ]
+        steps = [step for step in timeline if isinstance(step, dict)]
+        versions = {step.get("version") for step in steps} - {None}
+        lines += ["", "timeline", *(_step(step, show, len(versions) > 1) for step in steps)]
     return "\n".join(lines)
 
 
-def _step(step: Mapping[str, Any], show: Callable[[object], str]) -> str:
+def _step(step: Mapping[str, Any], show: Callable[[object], str], versions: bool) -> str:  # noqa: FBT001
+    """A line of the timeline; with `versions` an attempt names that of its type."""
     agent = step.get("agent")
     words = [plain(step.get("at")), "", f"{plain(step.get('state')):<9}"]
     words += [f"on {agent}:"] if agent else []
+    if versions and step.get("state") == "active":
+        words.append(f"version {step.get('version')},")
     words += [str(step["reason"])] if step.get("reason") else []
     return "  " + show(" ".join(words))
 

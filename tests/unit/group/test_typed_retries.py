@@ -1,0 +1,118 @@
+"""Groups of a type that are retried: the group takes the present version, its members that."""
+
+from typing import Any
+
+import pytest
+
+from joblane.state.lifecycle import State
+from tests.support.aws import DESCRIPTOR, Cloud
+from tests.support.broadcast import Broadcast
+from tests.support.types import store_type
+
+LOOSE: dict[str, Any] = {"type": "object"}
+SIZES = [10, 10_000, 200_000]
+
+
+def broadcast(size: int = 10, **fields: Any) -> Broadcast:
+    """A group of three of which the second and the third have failed by version 1."""
+
+    def prepare(aws: Cloud) -> None:
+        defaults = {"env": {"MODE": "1"}}
+        store_type(aws, params_schema=LOOSE, items=None, defaults=defaults)
+
+    params = {"a": "x" * size}
+    env = {"OWN": "y" * (100_000 if size > 100_000 else 1)}
+    at = Broadcast(3, prepare, type="sync-tickets", params=params, env=env, **fields)
+    at.end(0)
+    at.end(1, State.FAILED)
+    at.end(2, State.FAILED)
+    at.deliver()
+    return at
+
+
+def push(at: Broadcast, mode: str, **members: Any) -> None:
+    """Push another version, before the next request."""
+    at.now += 1
+    store_type(
+        at.aws,
+        **{"params_schema": LOOSE, "items": None, "defaults": {"env": {"MODE": mode}}, **members},
+    )
+
+
+def whole(at: Broadcast, index: int) -> tuple[int | None, str]:
+    """The version of a member, and the variable that its type sets."""
+    _, job = at.api("GET", f"/v1/jobs/{at.member(index).job_id}")
+    return job["type_version"], job["env"]["MODE"]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_retried_group_takes_the_present_version(size: int):
+    """Inline, in its DATA item, and in S3. What has completed keeps what it ran by."""
+    at = broadcast(size)
+    push(at, "2")
+    assert [2] == [answer["retried"] for answer in at.sweep("retry")]
+    assert [(1, "1"), (2, "2"), (2, "2")] == [whole(at, index) for index in range(3)]
+    assert (2, 1) == (at.head.type_version, at.head.edit)
+    at.end(1)
+    at.end(2, State.DEAD)
+    at.deliver()
+    push(at, "3")
+    at.sweep("retry")
+    assert [(1, "1"), (2, "2"), (3, "3")] == [whole(at, index) for index in range(3)]
+    at.end(2)
+    at.deliver()
+    assert State.COMPLETED is at.head.state
+    answer = at.api.raw("DELETE", f"/v1/jobs/{at.id}")
+    assert 204 == answer["statusCode"], answer
+    rows = at.aws.clients.make("dynamodb").scan(TableName=DESCRIPTOR.jobs_table)["Items"]
+    assert [] == [row["sk"] for row in rows if row["job_id"]["S"] == at.id]
+
+
+@pytest.mark.parametrize("size", SIZES[:2])
+def test_a_member_alone_takes_the_version_of_its_group(size: int):
+    at = broadcast(size)
+    push(at, "2")
+    path = f"/v1/jobs/{at.member(1).job_id}/retry"
+    status, job = at.api("POST", path)
+    assert (202, 1) == (status, job["type_version"])
+    at.end(1, State.FAILED)
+    at.deliver()
+    push(at, "3")
+    _, answer = at.api("POST", f"{at.path}/retry")
+    assert 2 == answer["retried"]
+    at.end(1, State.FAILED)
+    push(at, "4")
+    status, job = at.api("POST", path)
+    assert (202, 3) == (status, job["type_version"])
+    assert (3, "3") == whole(at, 1)
+
+
+def test_same_version_leaves_a_group_as_it_is():
+    at = broadcast()
+    push(at, "2", params_schema={**LOOSE, "required": ["b"]})
+    status, problem = at.api("POST", f"{at.path}/retry")
+    assert (409, "params.b") == (status, problem["errors"][0]["field"])
+    assert [State.FAILED] * 2 == [at.member(1).state, at.member(2).state]
+    _, answer = at.api("POST", f"{at.path}/retry", {"same_version": True})
+    assert 2 == answer["retried"]
+    assert [(1, "1")] * 3 == [whole(at, index) for index in range(3)]
+
+
+@pytest.mark.parametrize("size", SIZES[:2])
+def test_in_a_group_with_a_limit_all_that_begins_takes_the_new_version(size: int):
+    def prepare(aws: Cloud) -> None:
+        store_type(aws, params_schema=LOOSE, items=None, defaults={"env": {"MODE": "1"}})
+
+    params = {"a": "x" * size}
+    at = Broadcast(
+        3, prepare, type="sync-tickets", params=params, max_concurrency=1, max_failures=0
+    )
+    at.end(0, State.FAILED)
+    at.deliver()
+    assert State.FAILED is at.head.state
+    push(at, "2")
+    at.sweep("retry")
+    assert (2, "2") == whole(at, 0)
+    at.end(0)
+    at.deliver()
+    assert (2, "2") == whole(at, 1)
