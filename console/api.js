@@ -49,7 +49,7 @@ export function path(texts, ...values) {
 /**
  * Send a request. Raises ApiError, and AbortError when `signal` aborts.
  * @template [T=any]
- * @param {'GET' | 'POST' | 'PUT' | 'DELETE'} method
+ * @param {'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'} method
  * @param {string} where  Such as `v1/jobs`.
  * @param {Options} [options]
  * @returns {Promise<T>}  The body of the answer; null if it has none.
@@ -61,7 +61,7 @@ export async function call(method, where, options = {}) {
 /**
  * As `call`, with the answer's ETag.
  * @template [T=any]
- * @param {'GET' | 'POST' | 'PUT' | 'DELETE'} method
+ * @param {'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'} method
  * @param {string} where
  * @param {Options} [options]
  * @returns {Promise<{ body: T, etag: string | null }>}

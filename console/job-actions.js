@@ -3,13 +3,16 @@
 /** @typedef {import('./types').Job} Job */
 /** @typedef {import('./session.js').Scope} Scope */
 
-/** @typedef {'cancel' | 'retry' | 'replay' | 'dismiss' | 'resubmit' | 'again' | 'hide' | 'unhide' | 'delete'} Action */
+/** @typedef {'edit' | 'cancel' | 'retry' | 'replay' | 'dismiss' | 'resubmit' | 'again' | 'hide' | 'unhide' | 'delete'} Action */
 
 /** States in which a job has ended. */
 export const ENDED = ['completed', 'failed', 'dead', 'cancelled', 'expired', 'skipped', 'stale', 'dismissed', 'partial_failure'];
 
 /** States from which `cancel` leads on. */
 export const CANCELLABLE = ['scheduled', 'waiting', 'pending', 'active', 'retry', 'blocked', 'processing'];
+
+/** States in which a job waits, and may be edited. */
+export const EDITABLE = ['scheduled', 'waiting', 'pending', 'retry', 'blocked'];
 
 /** States from which `retry` leads on. */
 export const RETRIABLE = ['failed', 'dead'];
@@ -57,6 +60,7 @@ export function actionsOf(job, can) {
   const member = job.group !== null;
   /** @type {[Action, Scope, boolean][]} */
   const table = [
+    ['edit', 'jobs.submit', EDITABLE.includes(job.state) && !member],
     ['cancel', 'jobs.cancel', CANCELLABLE.includes(job.state) && job.cancel_requested === null],
     ['retry', 'jobs.submit', (RETRIABLE.includes(job.state) || job.state === 'partial_failure') && restarts(job)],
     ['replay', 'admin.mutate', job.state === 'dead' && !member && restarts(job)],

@@ -1,5 +1,6 @@
 /** The form of a submission: its fields as texts, and the request that they make. */
 
+import { linesOf, numberOf, pairsOf, timeOf } from './form-values.js';
 import { resolved } from './schema.js';
 
 /** @typedef {import('./submission.js').Fields} Fields */
@@ -114,11 +115,6 @@ function isShell(words) {
   return words.length === 3 && words[0] === 'sh' && words[1] === '-c';
 }
 
-/** @param {Record<string, string> | undefined} values */
-function linesOf(values) {
-  return Object.entries(values ?? {}).map(([key, value]) => `${key}=${value}`).join('\n');
-}
-
 /**
  * The submission that a form makes, without what is empty; and what cannot be one.
  * @param {Form} form
@@ -139,23 +135,8 @@ export function fieldsOf(form, inUtc) {
     }
     return {};
   };
-  const number = (/** @type {keyof Form} */ field) => {
-    const text = form[field].trim();
-    const value = Number(text);
-    if (text && !Number.isFinite(value)) wrong.push({ field, problem: 'must be a number' });
-    return text && Number.isFinite(value) ? value : undefined;
-  };
-  const pairs = (/** @type {'env' | 'labels'} */ field) => {
-    /** @type {Record<string, string>} */
-    const values = {};
-    form[field].split('\n').forEach((line, n) => {
-      if (!line.trim()) return;
-      const at = line.indexOf('=');
-      if (at < 1) wrong.push({ field, problem: `line ${n + 1} must be ${field === 'env' ? 'NAME=value' : 'key=value'}` });
-      else values[line.slice(0, at).trim()] = field === 'env' ? line.slice(at + 1) : line.slice(at + 1).trim();
-    });
-    return values;
-  };
+  const wrongIn = (/** @type {keyof Form} */ field) => (/** @type {string} */ problem) => void wrong.push({ field, problem });
+  const number = (/** @type {keyof Form} */ field) => numberOf(form[field], wrongIn(field));
 
   /** @type {Fields} */
   const fields = {};
@@ -172,8 +153,8 @@ export function fieldsOf(form, inUtc) {
   if (form.priority !== 'default') put('priority', form.priority);
   if (form.network !== 'none') put('network', form.network);
   put('resources', { ...other.resources, ...Object.fromEntries(RESOURCES.flatMap((name) => (number(name) === undefined ? [] : [[name, number(name)]]))) });
-  put('env', pairs('env'));
-  put('labels', pairs('labels'));
+  put('env', Object.fromEntries(pairsOf(form.env, 'NAME=value', wrongIn('env'))));
+  put('labels', Object.fromEntries(pairsOf(form.labels, 'key=value', wrongIn('labels')).map(([key, value]) => [key, value.trim()])));
   put('timeout_s', number('timeout_s'));
   const backoff = form.backoff_s.split(',').map((each) => each.trim()).filter(Boolean).map(Number);
   if (backoff.some((each) => !Number.isFinite(each))) wrong.push({ field: 'backoff_s', problem: 'must be numbers of seconds with commas between them' });
@@ -183,11 +164,7 @@ export function fieldsOf(form, inUtc) {
   const events = form.notify_on.split(',').map((each) => each.trim()).filter(Boolean);
   if (events.length && !to) wrong.push({ field: 'notify', problem: 'is needed for these events' });
   if (to) fields.notify = { ...(to === 'eventbridge' ? { eventbridge: true } : to.startsWith('arn:') ? { sns: to } : { url: to }), ...(events.length ? { on: events } : {}) };
-  if (form.run_at) {
-    const at = new Date(inUtc ? `${form.run_at}Z` : form.run_at);
-    if (Number.isNaN(at.getTime())) wrong.push({ field: 'run_at', problem: 'must be a time' });
-    else fields.run_at = at.toISOString();
-  }
+  if (form.run_at) put('run_at', timeOf(form.run_at, inUtc, wrongIn('run_at')));
   for (const [name, value] of Object.entries(other)) if (!(name in fields)) fields[name] = value;
   const unique = wrong.filter((one, n) => wrong.findIndex((each) => each.field === one.field && each.problem === one.problem) === n);
   return { fields, wrong: unique };

@@ -120,7 +120,7 @@ class DataStack(JoblaneStack):
             PAYLOADS: retention.payload_days,
             RESULTS: retention.payload_days,
             OUTPUT: retention.logs_days,
-            FILES: retention.files_days,
+            FILES: retention.stored_files_days,
             OUTPUTS: retention.payload_days,
         }
         self._bucket("Payloads", self.resources.bucket(), days, accesses)

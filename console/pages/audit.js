@@ -26,6 +26,7 @@ const ACTIONS = {
   'resubmit-jobs': 'jobs of a list submitted again',
   dismiss: 'dead job dismissed',
   drain: 'agent drained',
+  edit: 'job edited',
   hide: 'job hidden',
   'push-type': 'job type pushed',
   'remove-type': 'job type removed',

@@ -6,7 +6,8 @@ import { actionsOf, isGroup } from '../job-actions.js';
 import { useKeys } from '../keys.js';
 import { go, href } from '../router.js';
 import { can } from '../session.js';
-import { html } from '../view.js';
+import { html, useState } from '../view.js';
+import { EditJob } from './job-edit.js';
 
 /** @typedef {import('../types').Job} Job */
 /** @typedef {import('../job-actions.js').Action} Action */
@@ -20,7 +21,7 @@ import { html } from '../view.js';
  * @property {boolean} [danger]
  */
 
-/** @type {Record<Exclude<Action, 'again'>, Doing>} */
+/** @type {Record<Exclude<Action, 'again' | 'edit'>, Doing>} */
 const DOING = {
   cancel: { label: 'Cancel', title: 'Cancel the job?', text: 'If it runs, its agent stops it: SIGTERM first, SIGKILL after the grace period.', done: 'Cancellation requested', danger: true },
   retry: { label: 'Retry', title: 'Retry the job?', text: 'It starts again under the same id, with its attempts counted from zero.', done: 'The job starts again' },
@@ -34,7 +35,7 @@ const DOING = {
 
 /**
  * Send the request of an action.
- * @param {Exclude<Action, 'again'>} action
+ * @param {Exclude<Action, 'again' | 'edit'>} action
  * @param {Job} job
  * @param {string | null} reason
  * @param {{ key: string, sameVersion: boolean }} how  The Idempotency-Key of a resubmission; whether a typed job stays as it is.
@@ -77,7 +78,8 @@ function restart(action, job) {
 /** @param {{ job: Job, refresh: () => void }} props */
 export function Actions({ job, refresh }) {
   const allowed = actionsOf(job, can);
-  /** @param {Exclude<Action, 'again'>} action */
+  const [editing, setEditing] = useState(false);
+  /** @param {Exclude<Action, 'again' | 'edit'>} action */
   const act = async (action) => {
     const doing = DOING[action];
     const text = isGroup(job) && action !== 'resubmit' ? `${doing.text} This holds for its members.` : doing.text;
@@ -96,9 +98,11 @@ export function Actions({ job, refresh }) {
     { keys: 'r', what: 'Retry the job', run: () => allowed.includes(first) && void act(first) },
     { keys: 'e', what: 'Submit it again with changes', run: () => allowed.includes('again') && go(href(['submit'], { from: job.id })) },
   ]);
-  return allowed.map((action) => {
+  const buttons = allowed.map((action) => {
     if (action === 'again') return html`<a class="button" key="again" href=${href(['submit'], { from: job.id })}>Submit again with changes</a>`;
+    if (action === 'edit') return html`<button type="button" key="edit" onClick=${() => setEditing(true)}>Edit</button>`;
     const doing = DOING[action];
     return html`<button type="button" key=${action} class=${doing.danger ? 'danger' : ''} onClick=${() => act(action)}>${doing.label}</button>`;
   });
+  return html`${buttons}${editing && html`<${EditJob} job=${job} close=${() => setEditing(false)} refresh=${refresh} />`}`;
 }

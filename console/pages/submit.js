@@ -4,6 +4,7 @@ import { ApiError, call, path } from '../api.js';
 import { say } from '../dialogs.js';
 import { valueOf } from '../fields.js';
 import { hasEnded } from '../job-actions.js';
+import { Area, Pick, Text } from '../form-controls.js';
 import { Copy, Failure, Head, Loading, Section } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { go, href } from '../router.js';
@@ -14,10 +15,9 @@ import { utc, zone } from '../time.js';
 import { html, useEffect, useMemo, useRef, useState, useStore } from '../view.js';
 
 /** @typedef {import('../submit-form.js').Form} Form */
-/** @typedef {import('../submit-form.js').Wrong} Wrong */
 /** @typedef {import('../types').Job} Job */
 
-/** What a field needs. @typedef {{ form: Form, set: (change: Partial<Form>) => void, wrong: readonly Wrong[] }} Editing */
+/** @typedef {import('../form-controls.js').Editing<Form>} Editing */
 
 /** @param {{ route: import('../router.js').Route }} props */
 export default function Page({ route }) {
@@ -145,40 +145,6 @@ function What(props) {
     ${form.kind === 'shell' && html`<${Area} ...${props} field="shell" label="Line for a shell; runs as sh -c" rows=${3} hint="echo hello" />`}
     ${form.kind === 'arguments' && html`<${Area} ...${props} field="arguments" label="The program, then one argument a line; no shell" rows=${4} hint=${'python3\nreport.py'} />`}
     ${form.kind === 'type' && html`<${Text} ...${props} field="type" label="Type" /><${Area} ...${props} field="params" label="Params, as JSON" rows=${4} hint="{}" />`}`;
-}
-
-/**
- * A control with its label and what is wrong with it.
- * @param {{ field: keyof Form, label: string, wrong: readonly Wrong[], children?: any }} props
- */
-function Field({ field, label, wrong, children }) {
-  const mine = wrong.filter((each) => each.field === field);
-  return html`<div class="field"><label for=${`f-${field}`}>${label}</label>${children}
-    ${mine.length > 0 && html`<p class="problem" id=${`p-${field}`}>${mine.map((each) => each.problem).join('; ')}</p>`}</div>`;
-}
-
-/** Attributes of a field's control. @param {Editing & { field: keyof Form }} props */
-function attributes({ field, form, set, wrong }) {
-  const bad = wrong.some((each) => each.field === field);
-  return {
-    id: `f-${field}`, value: form[field], onInput: (/** @type {Event} */ event) => set({ [field]: valueOf(event) }),
-    ...(bad ? { 'aria-invalid': 'true', 'aria-describedby': `p-${field}` } : {}),
-  };
-}
-
-/** @param {Editing & { field: keyof Form, label: string, hint?: string, type?: string }} props */
-function Text(props) {
-  return html`<${Field} ...${props}><input type=${props.type ?? 'text'} placeholder=${props.hint ?? ''} autocomplete="off" spellcheck=${false} ...${attributes(props)} /><//>`;
-}
-
-/** @param {Editing & { field: keyof Form, label: string, rows: number, hint?: string }} props */
-function Area(props) {
-  return html`<${Field} ...${props}><textarea rows=${props.rows} placeholder=${props.hint ?? ''} spellcheck=${false} ...${attributes(props)}></textarea><//>`;
-}
-
-/** @param {Editing & { field: keyof Form, label: string, options: readonly string[] }} props */
-function Pick(props) {
-  return html`<${Field} ...${props}><select ...${attributes(props)}>${props.options.map((option) => html`<option value=${option} selected=${option === props.form[props.field]}>${option}</option>`)}</select><//>`;
 }
 
 /** Which queue would take it; nothing is submitted. @param {{ body: string, unfit: boolean }} props */

@@ -60,6 +60,47 @@ def test_submit_a_job_watch_its_output_and_cancel_it(as_role: Open, api: Api):
     assert "seen enough" == reasons(api, job_id)["cancel"]
 
 
+def test_edit_a_job_that_waits(as_role: Open, api: Api):
+    """The queue bulk is paused by the seeds."""
+    job_id = api.submit("true", queue="bulk", name="late", labels={"team": "web", "a": "b"})
+    reader = as_role("reader", f"jobs/{job_id}").page
+    expect(reader.get_by_text("queue bulk is paused")).to_be_visible()
+    expect(reader.get_by_role("button", name="Edit", exact=True)).to_have_count(0)
+
+    tab = as_role("developer", f"jobs/{job_id}")
+    page = tab.page
+    page.get_by_role("button", name="Edit", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Edit the job")
+    save = dialog.get_by_role("button", name="Save")
+    expect(save).to_be_disabled()  # nothing has changed
+    dialog.get_by_label("Queue").select_option("default")
+    dialog.get_by_label("Priority").select_option("high")
+    dialog.get_by_label("Deadline").fill("2020-01-01T00:00:00")
+    dialog.get_by_label("Time limit").fill("77")
+    dialog.get_by_label("Labels").fill("team=data")
+    dialog.get_by_label("Reason").fill("bulk is paused")
+    with tab.watch.expecting("status of 400"):
+        save.click()
+        beside = dialog.locator(".field").filter(has=page.get_by_label("Deadline"))
+        expect(beside).to_contain_text("deadline must be in the future; it is ")
+    dialog.get_by_label("Deadline").fill("")
+    expect(beside.locator(".problem")).to_have_count(0)
+    save.click()
+    expect(dialog).to_have_count(0)
+    expect(page.get_by_text("Job edited")).to_be_visible()
+    wait_for_state(api, job_id, "completed")  # an agent serves the queue default
+    expect(page.get_by_text("queue bulk -> default, priority default -> high")).to_be_visible()
+    expect(page.get_by_role("button", name="Edit", exact=True)).to_have_count(0)
+    job = api("GET", f"/v1/jobs/{job_id}")
+    assert ({"team": "data"}, 77, 1) == (job["labels"], job["timeout_s"], job["edit"])
+    assert "bulk is paused" == reasons(api, job_id)["edit"]
+    auditor = as_role("operator", "audit").page
+    row = (
+        auditor.get_by_role("row").filter(has_text="bulk is paused").first
+    )  # the one before was refused
+    expect(row).to_contain_text("job edited")
+
+
 def test_take_home_what_a_job_left(as_role: Open, api: Api):
     makes = "mkdir out; echo '<b>1</b>' > 'out/<b>1.html'; ln -s /etc/passwd out/link"
     job_id = api.submit("sh", "-c", makes, outputs=["out", "logs/*"])

@@ -195,7 +195,7 @@ def test_submissions_outlive_their_jobs_and_output_stays_as_configured(
         bucket, accesses = buckets(deployment)
         logs_days = deployment.config.retention.logs_days
         rules = bucket["LifecycleConfiguration"]["Rules"]
-        files_days = deployment.config.retention.files_days
+        files_days = deployment.config.retention.files_days + 14
         assert {
             "payloads/": days,
             "results/": days,

@@ -8,7 +8,7 @@ import pytest
 from infra.projection import MAX_AGE_S, patterns
 from infra.sequel import patterns as patterns_of_ends
 from joblane.aws.job.ends import read_end
-from joblane.aws.notify.stream import read_change
+from joblane.aws.notify.stream import read_changes
 from joblane.notify.event_names import EVENT_NAMES, name_event
 from joblane.queue.usage import OPEN_MINUTES
 from joblane.state.lifecycle import ENDED, TABLE, State
@@ -168,7 +168,7 @@ def test_what_a_job_notifies_about_passes_the_filter() -> None:
                     image |= {"tells": {"S": "notify"}, "notify": {"S": on}}
                 passing = any(lets_pass(p, each) for p in patterns_of_ends(notifies=True))
                 assert passing == (sk == "JOB" and after is not None), (before, after, sk)
-                told = read_change(each)
+                told = read_changes(each)
                 name = None if after is None else name_event(before, after, claimed=False)
-                assert (told is not None) == (passing and name is not None), (before, after)
+                assert bool(told) == (passing and name is not None), (before, after)
                 assert not any(lets_pass(p, each) for p in patterns_of_ends(notifies=False))

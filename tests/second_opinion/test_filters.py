@@ -16,7 +16,7 @@ import pytest
 from joblane.aws.job.ends import read_end
 from joblane.aws.job.items import HEAD, TELLS
 from joblane.aws.job.stream import read_record
-from joblane.aws.notify.stream import read_change
+from joblane.aws.notify.stream import read_changes
 from joblane.aws.table import decode
 from joblane.contract.job_events import DETAIL_TYPE, SOURCE, job_event
 from joblane.group.record import MemberOf
@@ -96,7 +96,7 @@ def has_sequel(record: Record) -> bool:
     """
     new = decode(record["dynamodb"].get("NewImage", {}))
     tells = new.get("sk") == HEAD and TELLS in new
-    assert tells or read_change(record) is None
+    assert tells or not read_changes(record)
     return tells or read_end(record) is not None
 
 

@@ -120,7 +120,7 @@ def send_again(clients: Clients, job_ids: Iterable[str], queue: str = "default")
     sqs = clients.make("sqs")
     url = sqs.get_queue_url(QueueName=lane_name(DEPLOYMENT, queue, "default"))["QueueUrl"]
     for job_id in job_ids:
-        LaneQueue(sqs, url).send(Message(job_id=job_id, tenant=TENANT, lane="default/default"))
+        LaneQueue(sqs, url).send(Message(job_id=job_id, tenant=TENANT, lane=f"{queue}/default"))
 
 
 def empty_lanes(clients: Clients) -> None:

@@ -74,7 +74,9 @@ class Calendar:
     def expire(self) -> None:
         """Delete what AWS deletes: objects by the rules of the bucket, items by their TTL."""
         retention = DESCRIPTOR.retention
-        self.memory.s3.expire({FILES: retention.files_days, PAYLOADS: retention.payload_days})
+        self.memory.s3.expire(
+            {FILES: retention.stored_files_days, PAYLOADS: retention.payload_days}
+        )
         jobs = self.memory.tables.rows[DESCRIPTOR.jobs_table]
         for key, item in list(jobs.items()):
             if "expires_at" in item and int(item["expires_at"]["N"]) <= self.clock.now:

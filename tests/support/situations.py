@@ -53,7 +53,9 @@ PAUSED = replace(
 def job(state: State, *, ago_s: float = 5, attempt: int = 0, **spec: Any) -> Head:
     head = make_head(JOB, "acme", submission(**spec), EARLY)
     step = Step(state, NOW - round(ago_s * 1000), attempt, "because")
-    return replace(head, state=state, attempt=attempt, timeline=(*head.timeline, step))
+    before = replace(head.timeline[0], state=State.SCHEDULED)  # a line of the same state is an edit
+    first = before if state is State.PENDING else head.timeline[0]
+    return replace(head, state=state, attempt=attempt, timeline=(first, step))
 
 
 def waits(*agents: Heartbeat, head: Head | None = None, **known: Any) -> Situation:

@@ -28,7 +28,8 @@ const job = (state, more = {}) => ({
 const all = () => true;
 
 test('only what the state allows is offered', () => {
-  assert.deepEqual(actionsOf(job('pending'), all), ['cancel', 'again']);
+  assert.deepEqual(actionsOf(job('pending'), all), ['edit', 'cancel', 'again']);
+  assert.deepEqual(actionsOf(job('blocked', { group: 'g' }), all), ['cancel', 'again']);
   assert.deepEqual(actionsOf(job('active'), all), ['cancel', 'again']);
   assert.deepEqual(actionsOf(job('active', { cancel_requested: 'x' }), all), ['again']);
   assert.deepEqual(actionsOf(job('dead'), all), ['retry', 'replay', 'dismiss', 'resubmit', 'again', 'hide', 'delete']);
@@ -43,6 +44,7 @@ test('only what the state allows is offered', () => {
 
 test('only what the scopes allow is offered', () => {
   assert.deepEqual(actionsOf(job('dead'), (scope) => scope === 'jobs.read'), []);
+  assert.deepEqual(actionsOf(job('pending'), (scope) => scope === 'jobs.cancel'), ['cancel']);
   assert.deepEqual(actionsOf(job('dead'), (scope) => scope === 'jobs.submit'), ['retry', 'resubmit', 'again']);
   assert.deepEqual(actionsOf(job('dead'), (scope) => scope === 'admin.mutate'), ['replay', 'dismiss']);
 });

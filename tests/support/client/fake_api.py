@@ -263,6 +263,9 @@ class _Handler(Quiet, BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         self.do_POST()
 
+    def do_PATCH(self) -> None:
+        self.do_POST()
+
     def do_DELETE(self) -> None:
         self.do_POST()
 

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from httpx_retries import Retry
 
 from joblane import Client, InputError
 from joblane.client.cli import exit_codes
 from tests.support.client.command import Joblane, Spawn
-from tests.support.client.fake_api import CUT, FakeApi, Fault, gateway, problem
+from tests.support.client.fake_api import CUT, FakeApi, Fault, gateway, ok, problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,6 +118,27 @@ def test_an_api_that_stays_ill_names_the_request(api: FakeApi, joblane: Joblane)
     assert ran.code == 69
     assert one_line(ran.said) == "500 Internal Server Error: see the log (request req-7)"
     assert len(api.requests) == 5
+
+
+@pytest.mark.parametrize(
+    ("method", "call"),
+    [
+        ("POST", lambda client: client.cancel("01J")),
+        ("PUT", lambda client: client.declare("app:billing", "up")),
+        ("PATCH", lambda client: client.edit("01J", priority="high")),
+        ("DELETE", lambda client: client.delete("01J")),
+    ],
+)
+def test_what_no_api_has_seen_is_sent_again(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch, method: str, call: "Callable[[Client], object]"
+) -> None:
+    """Whatever it changes: no connection could be made. The API comes during the first pause."""
+    api.more = lambda _request: ok({"id": "01J", "state": "pending"})
+    api.down()
+    monkeypatch.setattr(Retry, "sleep", lambda *_: api.up())
+    with Client(api.url) as client:
+        call(client)
+    assert [method] == [request.method for request in api.requests]
 
 
 def test_an_api_that_is_not_there(api: FakeApi, joblane: Joblane) -> None:

@@ -9,7 +9,9 @@ import pytest
 import joblane
 from joblane import InputError
 from joblane.client import fields
+from joblane.contract.edits import EditJob
 from joblane.job import spec
+from joblane.job.edit import EDITABLE_FIELDS
 from joblane.key.policy import Concurrency
 from joblane.notify.request import Notify
 from tests.support.client.fake_api import FakeApi, ok
@@ -31,6 +33,11 @@ PARIS = timezone(timedelta(hours=1))
 def test_the_types_have_the_fields_of_the_specification(typed: Any, model: Any):
     assert set(typed.__annotations__) == set(model.model_fields)
     assert fields.Concurrency.__required_keys__ == {"key"}
+
+
+def test_an_edit_has_the_fields_that_may_change():
+    assert set(joblane.EditFields.__annotations__) == set(EDITABLE_FIELDS)
+    assert {*EDITABLE_FIELDS, "reason"} == set(EditJob.model_fields)
 
 
 def test_a_submission_of_a_command_has_no_type():

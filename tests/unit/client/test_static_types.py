@@ -9,7 +9,7 @@ from tests.support.programs import MYPY_CACHE
 PROGRAM = """
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import assert_type
+from typing import Any, assert_type
 
 from pydantic import BaseModel
 
@@ -60,6 +60,8 @@ def right(client: Client) -> None:
     now = datetime.now(UTC)
     client.submit(["true"], run_at=now, deadline="2026-11-21T02:00:00Z", timeout_s=timedelta(1))
     client.submit_batch([{"command": ["true"]}, {"type": "sync", "params": {}}])
+    client.edit("01J", queue="slow", labels={"a": None}, deadline=None, resources={"cpus": None})
+    assert_type(ref.edit(timeout_s=timedelta(1), reason="it is long"), JobRef[Any])
     for job in client.list(labels={"team": "web"}, since=now - timedelta(days=1)):
         assert_type(job.wait(timedelta(hours=1)).exit_code, int | None)
 

@@ -19,7 +19,7 @@ from tests.support.jobs import JOB, submission
 
 ROOT = Path(__file__).parents[3]
 NOW = time.time_ns() // 1_000_000
-NAMES = ("cancel", "dismiss", "replay", "resubmit", "retry")
+NAMES = ("cancel", "dismiss", "edit", "replay", "resubmit", "retry")
 
 SCRIPT = """
 import { actionsOf } from %s;

@@ -227,11 +227,20 @@ def test_a_batch_accepts_what_has_its_files(aws: Cloud, jobs: Api):
     assert "inputs.0.sha256" == second["errors"][0]["field"]
 
 
-def test_a_file_must_be_there_when_a_scheduled_job_starts(aws: Cloud, jobs: Api):
+def test_a_file_whose_days_are_over_is_refused_and_a_scheduled_job_keeps_its_own(aws: Cloud):
+    """S3 deletes it some days later: by then requeue has looked at what a job needs."""
     put_file(aws)
-    late = rfc3339(int((time.time() + 31 * DAY) * 1000))
-    found = submit_refused(jobs, inputs=files(DIGEST), run_at=late)
-    assert "before run_at; files are kept for 30 days" in found["inputs.0.sha256"]
+    late = rfc3339(int((time.time() + 90 * DAY) * 1000))
+
+    def after(days: float) -> Api:
+        clients, clock = aws.clients, lambda: time.time() + days * DAY
+        return Api(submission.build(settings(submission), clients, clock))
+
+    body = {"command": ["cat"], "inputs": files(DIGEST), "run_at": late}
+    assert 202 == after(29.9)("POST", "/v1/jobs", body)[0]
+    found = submit_refused(after(30.1), inputs=files(DIGEST))
+    assert "uploaded more than 30 days ago" in found["inputs.0.sha256"]
+    assert "POST /v1/files" in found["inputs.0.sha256"]
 
 
 def test_inputs_must_fit_into_the_work_directory(aws: Cloud, jobs: Api):

@@ -33,6 +33,7 @@ from tests.support.types import store_type
 REQUEST_BYTES = len("request") + len(REQUEST_ID)
 """What the head has of the request; in API Gateway an id has 16 characters."""
 
+LONG = {"env": {"LONG": "x" * 900}}
 RunOne = Callable[[dict[str, object]], str]
 
 
@@ -143,6 +144,25 @@ def test_a_typed_job_costs_as_many_write_units_as_a_command(
     assert (4, 0, 3) == (meter.write_units, meter.reads, sqs_requests(meter))
     head = aws.job(job_id)
     assert ("completed", 2) == (head.state, head.spec.items)
+
+
+@pytest.mark.parametrize(
+    ("fields", "writes", "reads"), [({}, 6, 1), (LONG, 11, 2)], ids=["in its row", "beside it"]
+)
+def test_an_edit_costs_six_write_units_a_read_and_a_message(
+    meter: Meter, api: Api, fields: dict[str, object], writes: int, reads: int
+):
+    """The row twice, with its entry in `wake`, and the audit trail.
+
+    A submission beside the row is written anew, in a transaction.
+    """
+    _, job = api("POST", "/v1/jobs", {"command": ["true"], **fields})
+    meter.reset()
+    assert 200 == api("PATCH", f"/v1/jobs/{job['id']}", {"priority": "high"})[0]
+    assert (writes, reads, 1) == (meter.write_units, meter.reads, meter.calls["sqs.SendMessage"])
+    meter.reset()
+    assert 200 == api("PATCH", f"/v1/jobs/{job['id']}", {"priority": "high"})[0]
+    assert 2 == meter.write_units  # the audit trail alone: nothing was changed
 
 
 def test_submitting_a_typed_job_costs_one_read_more_than_a_command(

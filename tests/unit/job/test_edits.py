@@ -82,7 +82,9 @@ def test_all_that_may_change(aws: Cloud, api: Api):
     assert {"a": "1", "c": "3"} == job["labels"]
     assert (1024, None, 9) == tuple(job["resources"][n] for n in ("memory_mb", "cpus", "pids"))
     assert (None, 30) == (job["deadline"], job["timeout_s"])
-    told = "b no longer 2, c 3, cpus no longer 2.0, memory_mb 256 -> 1024, pids 9, timeout_s"
+    told = (
+        "b no longer 2, c 3, cpus no longer 2, memory_mb 256 -> 1024, pids 9, timeout_s 600 -> 30"
+    )
     assert told in job["timeline"][-1]["reason"]
     (message,) = sent(aws)
     assert (1024, 1) == (message.memory_mb, message.edit)
@@ -96,6 +98,16 @@ def test_an_edit_that_changes_nothing_writes_nothing(aws: Cloud, api: Api):
     status, job = edit(api, priority="low")
     assert (200, 0, 1) == (status, job["edit"], len(job["timeline"]))
     assert [] == sent(aws, lane="low")
+
+
+def test_an_edit_is_answered_again_when_its_answer_was_lost(aws: Cloud, api: Api):
+    """Also if the job has been started meanwhile: the edit is what it was started with."""
+    put(aws)
+    first, _ = edit(api, priority="low")
+    assert 1 == aws.jobs.claim(named(JOB, "default/low", 1), "agent-1", NOW_MS).epoch
+    again, job = edit(api, priority="low")
+    assert (200, 200, "active", 1) == (first, again, job["state"], job["edit"])
+    assert 409 == edit(api, priority="high")[0]
 
 
 def test_the_earlier_message_starts_nothing(aws: Cloud, api: Api):

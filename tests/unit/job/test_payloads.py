@@ -16,7 +16,6 @@ from ec2_agent.sandbox.launcher import Launcher
 from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
 from joblane.aws.job.payload_store import MAX_DATA_BYTES
-from joblane.formats.times import rfc3339
 from joblane.job.fields import MAX_ARGUMENT_BYTES, MAX_ENV_NAME, MAX_ENV_VALUE_BYTES
 from joblane.job.head import Head
 from joblane.job.spec import LISTED_CHARS, MAX_BODY_BYTES, MAX_EXEC_BYTES, exec_bytes
@@ -89,7 +88,6 @@ def test_linux_starts_what_is_accepted_and_refuses_what_is_not_much_longer():
         ("command", {"command": fill_command(MAX_EXEC_BYTES + 1, {})}),
         ("env.A", {"command": ["a"], "env": {"A": "x" * (MAX_ENV_VALUE_BYTES + 1)}}),
         ("env", {"command": fill_command(MAX_EXEC_BYTES, {}), "env": {"A": ""}}),
-        ("run_at", {"command": BIG, "run_at": rfc3339(int(time.time() + 31 * 86_400) * 1000)}),
     ],
 )
 def test_what_could_not_run_is_refused_by_its_field(

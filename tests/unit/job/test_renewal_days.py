@@ -23,6 +23,7 @@ from joblane.job.renewal import (
     is_due,
     next_due,
 )
+from joblane.state.retention import LOOK_DAYS, Retention
 from tests.support import sqs
 
 BEGIN_MS = 1_800_000_000_000
@@ -111,13 +112,19 @@ def test_a_pass_begins_each_four_days_and_goes_on_until_it_is_over():
 
 
 @pytest.mark.parametrize(
-    ("days", "after"), [(30, 15), (400, 200), (28, 14), (20, 6), (14, 0), (1, 0)]
+    ("days", "after"), [(44, 22), (400, 200), (28, 14), (20, 6), (15, 1), (14, 0)]
 )
-def test_an_object_is_copied_when_half_of_its_days_are_gone(days: int, after: float):
-    """And before that if it would not live until the next look, at most 14 days later."""
+def test_an_object_is_copied_when_half_of_its_days_are_gone(days: int, after: int):
+    """And before that if it would not live until the next look."""
     assert after * DAY_S == copied_after_s(days)
-    if days >= 14:
-        assert copied_after_s(days) + KEPT_S <= days * DAY_S
+
+
+@pytest.mark.parametrize("days", [1, 7, 30, 3650])
+def test_a_file_lives_from_its_last_submission_to_each_look(days: int):
+    stored = Retention(files_days=days).stored_files_days
+    assert KEPT_S == LOOK_DAYS * DAY_S
+    assert stored * DAY_S >= days * DAY_S + KEPT_S
+    assert copied_after_s(stored) + KEPT_S <= stored * DAY_S
 
 
 def test_a_submission_in_the_table_lives_on_before_half_of_its_days_are_gone():

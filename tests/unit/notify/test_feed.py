@@ -13,6 +13,7 @@ from joblane.aws.clients import Clients
 from joblane.aws.job.items import TELLS
 from joblane.aws.job.jobs import JobStore
 from joblane.deployment.names import notify_name
+from joblane.formats.times import rfc3339, unix_ms
 from joblane.job.moves import AttemptFacts
 from joblane.notify.event_names import EVENT_NAMES
 from joblane.notify.scope import EventScope
@@ -306,3 +307,22 @@ def test_an_edit_is_no_event_and_what_a_job_tells_stays(at: Deployed):
     assert [("job.started", labels, REQUEST_ID)] == [
         (event.event, event.labels, event.request_id) for event in asked
     ]
+
+
+def test_a_claim_of_a_scheduled_job_is_two_events(at: Deployed):
+    """Its message was delayed until its time: one write makes it pending and active."""
+    api = api_of(at.aws.clients, "jobs")
+    run_at = rfc3339(NOW_MS + 5_000)
+    job_id = api("POST", "/v1/jobs", {"command": ["true"], "run_at": run_at})[1]["id"]
+    head = at.aws.jobs.claim(named(job_id), "agent-1", NOW_MS + 5_001)
+    at.deliver()
+    found = told_by(at.messages, QUEUE)[1]
+    events = sorted(found, key=lambda event: int(event.sequence))
+    assert [
+        ("job.submitted", None, State.SCHEDULED, 0, 0, None),
+        ("job.released", State.SCHEDULED, State.PENDING, 0, 0, None),
+        ("job.started", State.PENDING, State.ACTIVE, 1, 1, rfc3339(NOW_MS + 5_001)),
+    ] == [(e.event, e.previous_state, e.state, e.epoch, e.attempt, e.started_at) for e in events]
+    assert 3 == len({event.id for event in events})
+    assert "its run_at has come" == events[1].reason
+    assert [head.timeline[-1].at_ms] * 2 == [unix_ms(event.at) for event in events[1:]]

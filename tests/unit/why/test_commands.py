@@ -15,6 +15,7 @@ from functions.status import handler as status
 from functions.submission import handler as submission
 from joblane.aws.queue.settings import SettingsStore
 from joblane.client.answers import is_group
+from joblane.client.cli.job.edit import EditOptions
 from joblane.deployment.names import inbox_name, table_name
 from joblane.formats.ids import nth_id
 from joblane.formats.times import rfc3339
@@ -35,6 +36,7 @@ from tests.support.requests import Api
 
 HOUR_MS = 3_600_000
 CONDITIONS = ("http:https://a.test/", "app:acme/billing")
+TOO_MUCH = {"memory_mb": 8192}
 OF_GROUPS = frozenset({State.PROCESSING, State.PARTIAL_FAILURE})
 
 ROUTES: Mapping[str, tuple[Any, str, str, str]] = {
@@ -103,13 +105,24 @@ class World:
 
     def run(self, command: str) -> tuple[int, Any]:
         """Send the request of a command."""
-        line = shlex.join(shlex.split(command)[1:])
+        _, word, *words = shlex.split(command)
+        if word == "edit":
+            return self._edit(*words)
+        line = shlex.join([word, *words])
         for pattern, (function, who, method, path) in ROUTES.items():
             if (found := re.fullmatch(pattern, line)) is not None:
                 if path in OF_GROUPS_TOO and self._is_group(found[1]):
                     path = path.replace("/jobs/", "/groups/")  # noqa: PLW2901 - of this row
                 return self.ask(function, who, method, path.format(*found.groups()))
         raise AssertionError(f"no request is known for {command!r}")
+
+    def _edit(self, job_id: str, *words: str) -> tuple[int, Any]:
+        options = {
+            name.removeprefix("--").replace("-", "_"): value
+            for name, value in zip(words[::2], words[1::2], strict=True)
+        }
+        given: Any = EditOptions(job_id=job_id, **options)  # type: ignore[arg-type]
+        return self.ask(submission, "acme", "PATCH", f"/v1/jobs/{job_id}", given.changes())
 
     def _is_group(self, job_id: str) -> bool:
         """As the command line finds out."""
@@ -122,7 +135,9 @@ def _draw_job(draw: Callable[[Any], Any], now_ms: int) -> tuple[Head, Head | Non
     fields: dict[str, Any] = {
         "restartable": draw(st.booleans()),
         "deadline": None if deadline_ms is None else rfc3339(deadline_ms),
-        "resources": draw(st.sampled_from([{}, {"memory_mb": 600}, {"memory_mb": 8192}])),
+        "resources": draw(
+            st.sampled_from([{}, {"memory_mb": 600}, TOO_MUCH, {**TOO_MUCH, "cpus": 3}])
+        ),
         "target": {"assigned": "host:web-1", "group": "_all", "broadcast": "_all"}.get(kind),
     }
     spec = make_submission(**{name: value for name, value in fields.items() if value is not None})
@@ -186,6 +201,8 @@ def scenes(draw: Callable[[Any], Any]) -> Scene:
             replace(ready, beat_ms=now_ms - HOUR_MS),
             replace(ready, trouble="takes no jobs: the disk is full"),
             replace(ready, lacks=("memory_mb",)),
+            replace(ready, memory_mb=300),
+            replace(ready, queues=("bulk",)),
             replace(ready, jobs=(JOB,), running=1),
         ]
     )
@@ -214,6 +231,7 @@ def test_the_api_takes_every_command_that_why_prints(scene: Scene) -> None:
 OPERATIONS: Mapping[Offer, str] = {
     "cancel": "joblane cancel {}",
     "dismiss": "joblane dlq dismiss {}",
+    "edit": "joblane edit {} --timeout 77s",
     "replay": "joblane dlq replay {}",
     "resubmit": "joblane resubmit {}",
     "retry": "joblane retry {}",

@@ -98,6 +98,28 @@ def test_a_job_without_agents_says_so(aws: Cloud, api: Api):
     )
 
 
+@pytest.mark.parametrize(
+    ("settings", "run_jobs", "moves"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"JOBLANE_QUEUES": '{"default": [], "bulk": ["other"]}'}, True, False),
+        ({"JOBLANE_RETIRED": '{"bulk": null}'}, True, False),
+        ({"JOBLANE_MAXIMA": '{"bulk": [{"memory_mb": 512}]}'}, True, False),
+    ],
+    ids=["open", "paused", "not the tenant's", "retired", "gives too little"],
+)
+def test_a_queue_that_would_take_the_job_is_named(
+    aws: Cloud, api: Api, settings: dict[str, str], run_jobs: bool, moves: bool
+):
+    job_id = submit(api, resources={"memory_mb": 600})
+    aws.agents.beat(agent("bulk-1", queues=("bulk",)))
+    queue_settings(aws).put("bulk", QueueSettings(run_jobs=run_jobs, version=1), over=0)
+    found = first(why(aws, job_id, **settings))
+    assert "no_agents" == found["code"]
+    assert moves is (f"joblane edit {job_id} --queue bulk" in found["commands"])
+
+
 def test_agents_of_queues_that_other_tenants_have_alone_are_not_counted(aws: Cloud, api: Api):
     job_id = submit(api)
     before = why(aws, job_id, JOBLANE_QUEUES='{"default": [], "bulk": [], "theirs": ["other"]}')

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from joblane.client.fan_out import Mapped
     from joblane.client.fields import (
         Concurrency,
+        EditFields,
         ExitCodes,
         Filters,
         Notify,
@@ -72,6 +73,7 @@ __all__ = [
     "ConfigError",
     "Context",
     "DownloadError",
+    "EditFields",
     "ExitCodes",
     "FileError",
     "Files",
@@ -121,6 +123,7 @@ _MODULES = {
     "Client": "client.clients",
     "Concurrency": "client.fields",
     "Context": "handler.job",
+    "EditFields": "client.fields",
     "ExitCodes": "client.fields",
     "Files": "client.files.calls",
     "Filters": "client.fields",

@@ -48,7 +48,7 @@ class Retries(Enum):
 
     READ = "after a network error, 429 and 5xx"
     UNSENT = "when no connection could be made, so that the API saw nothing"
-    IDEMPOTENT = "like READ, for a POST with an Idempotency-Key or one that changes nothing"
+    IDEMPOTENT = "like READ, for a request that takes effect once, however often it is sent"
     NONE = "never: the call repeats it"
 
 
@@ -190,10 +190,12 @@ def act(
     if_match: str | None = None,
     idempotency_key: str | None = None,
     headers: Mapping[str, str] | None = None,
+    repeatable: bool = False,
 ) -> Call[Any]:
-    """Send a POST, PUT or DELETE; `reason`, for the audit trail, is a field of the body.
+    """Send a POST, PUT, PATCH or DELETE; `reason`, for the audit trail, is a field of the body.
 
-    Raises `InputError` when the body cannot be JSON in UTF-8.
+    `repeatable` says that it may be sent again after a lost answer; with an `idempotency_key` it
+    always may. Raises `InputError` when the body cannot be JSON in UTF-8.
     """
     headers = {**(headers or {}), **_key_header(idempotency_key)}
     if if_match is not None:
@@ -204,7 +206,7 @@ def act(
     if body is not None:
         headers["Content-Type"] = "application/json"
         content = encode_body(body)
-    retries = Retries.IDEMPOTENT if idempotency_key else Retries.UNSENT
+    retries = Retries.IDEMPOTENT if idempotency_key or repeatable else Retries.UNSENT
     return (yield Request(method, path, params, content, headers, retries))
 
 

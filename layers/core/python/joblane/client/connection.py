@@ -2,8 +2,8 @@
 
 Reads are sent again after a network error, 429 and 5xx, for some seconds. After a 429 whose
 Retry-After is longer than that, nothing is. Everything else is sent
-again only when no connection could be made, because then the API saw nothing of it; with an
-Idempotency-Key, which makes it one request, it is retried like a read.
+again only when no connection could be made, because then the API saw nothing of it; what takes
+effect once, such as a request with an Idempotency-Key, is retried like a read.
 """
 
 import asyncio
@@ -47,10 +47,12 @@ def _again_if_soon(response: httpx.Response) -> None:
         raise _Throttled("too many requests")
 
 
-def _retry(method: str, exceptions: list[type[httpx.HTTPError]], total_timeout: float) -> Retry:
+def _retry(
+    methods: list[str], exceptions: list[type[httpx.HTTPError]], total_timeout: float
+) -> Retry:
     return Retry(
         total=4,
-        allowed_methods=[method],
+        allowed_methods=methods,
         status_forcelist=[500, 502, 503, 504],
         validate_response=_again_if_soon,
         retry_on_exceptions=[
@@ -67,11 +69,11 @@ def _retry(method: str, exceptions: list[type[httpx.HTTPError]], total_timeout: 
 
 
 # A read that timed out has already cost 35 s.
-RETRY_READ = _retry("GET", [httpx.ConnectTimeout], total_timeout=10.0)
+RETRY_READ = _retry(["GET"], [httpx.ConnectTimeout], total_timeout=10.0)
 """Waits of about 0.3, 0.6, 1.2 and 2.4 s, or as long as Retry-After says, 10 s at most in all."""
 
-RETRY_IDEMPOTENT = _retry("POST", [httpx.TimeoutException], total_timeout=45.0)
-"""For a request with an Idempotency-Key, which takes effect once."""
+RETRY_IDEMPOTENT = _retry(["POST", "PATCH"], [httpx.TimeoutException], total_timeout=45.0)
+"""For a request that takes effect once, such as one with an Idempotency-Key."""
 
 
 class _RetryUnsent(Retry):
@@ -83,7 +85,7 @@ class _RetryUnsent(Retry):
 
 RETRY_UNSENT = _RetryUnsent(
     total=4,
-    allowed_methods=["POST", "DELETE"],
+    allowed_methods=["POST", "PUT", "DELETE"],
     retry_on_exceptions=[httpx.ConnectError],
     backoff_factor=0.2,
     backoff_jitter=0.5,

@@ -182,6 +182,26 @@ class SubmissionFields(TypedDict, total=False):
     """What comes with `traceparent`."""
 
 
+class EditFields(TypedDict, total=False):
+    """Fields of a job that waits, to be changed; what is left out stays as it is.
+
+    A test compares the names with `joblane.contract.edits`, whose model validates them.
+    """
+
+    queue: str
+    """The queue that the job is to wait in."""
+    priority: Literal["high", "default", "low"]
+    """The lane of the queue."""
+    deadline: Moment | None
+    """Latest end time; None removes it."""
+    labels: Mapping[str, str | None] | None
+    """Labels to add or change; one that is None is removed, and None removes all."""
+    resources: Resources | None
+    """Limits to change; one that is None is the default again, and None makes all so."""
+    timeout_s: Seconds
+    """Time limit of one attempt."""
+
+
 class Submission(SubmissionFields, total=False):
     """A job: `command`, or `type` with `params`, and the other fields of a submission."""
 
@@ -249,23 +269,33 @@ def seconds(name: str, duration: object) -> float:
     )
 
 
+def encode_edit(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an edit as the API takes them; None stays, as it removes something.
+
+    Raises `InputError` for a time or a duration that is none.
+    """
+    return {**changes, **_encode_times(changes)}
+
+
 def encode_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a submission that are not None, as the API takes them.
 
     Raises `InputError` for a time or a duration that is none.
     """
     given = {name: value for name, value in fields.items() if value is not None}
-    for name in MOMENTS:
-        if name in given:
-            given[name] = rfc3339(name, given[name])
-    for name in DURATIONS:
-        if name in given:
-            given[name] = seconds(name, given[name])
+    given |= _encode_times(given)
     retry = given.get("retry")
     if isinstance(retry, Mapping) and isinstance(backoff := retry.get("backoff_s"), list | tuple):
         name = "retry.backoff_s"
         given["retry"] = {**retry, "backoff_s": [seconds(name, each) for each in backoff]}
     return given
+
+
+def _encode_times(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the times and durations among the fields that are not None, as the API takes them."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    times = {name: rfc3339(name, given[name]) for name in MOMENTS if name in given}
+    return times | {name: seconds(name, given[name]) for name in DURATIONS if name in given}
 
 
 def encode_filters(filters: Mapping[str, Any]) -> dict[str, str | Sequence[str]]:

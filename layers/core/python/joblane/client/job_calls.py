@@ -28,10 +28,12 @@ from joblane.client.calls import (
 from joblane.client.errors import InputError, WaitTimeoutError
 from joblane.client.fields import (
     DeadFilters,
+    EditFields,
     Filters,
     Seconds,
     Submission,
     SubmissionFields,
+    encode_edit,
     encode_fields,
     encode_filters,
     job_fields,
@@ -178,10 +180,25 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         """Restart a failed or dead job with its attempts reset.
 
         A typed job takes the present version of its type, and its defaults for what was not given,
-        unless `same_version`. Raises `RequestError` (409); `fields` are those that this version does
-        not take.
+        unless `same_version`. Raises `RequestError` (409); `fields` are those that this version
+        does not take.
         """
         return self._action(f"{job_path(job_id)}/retry", reason, restart_body(same_version))
+
+    @ApiCall
+    def edit(
+        self, job_id: str, *, reason: str | None = None, **changes: Unpack[EditFields]
+    ) -> Call[J]:
+        """Change a job that waits: its queue, priority, deadline, labels, resources or time limit.
+
+        What is left out stays, and None removes: `client.edit(id, priority="high",
+        labels={"team": None}, deadline=None)`. `warning` of what is returned says why no live agent
+        can serve the job now. Raises `RequestError` (400, 409). It is sent again after a failure:
+        an edit that changes nothing writes nothing.
+        """
+        body = encode_edit(changes)
+        answer = yield from act("PATCH", job_path(job_id), body, reason=reason, repeatable=True)
+        return self._handle(job_json(answer))
 
     @ApiStream
     def cancel_jobs(

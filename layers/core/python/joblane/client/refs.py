@@ -6,13 +6,13 @@ returns a SyncResult. Of any other job, `wait()` returns the handle itself.
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Generic, cast
+from typing import TYPE_CHECKING, Any, Generic, Unpack, cast
 
 from joblane.client.answers import JobJson, LogRecord, is_group
 from joblane.client.calls import ApiCall, ApiStream, C, Call, Caller, Stream
 from joblane.client.connection import AsyncConnection, Connection
 from joblane.client.errors import JobFailedError, ResultError
-from joblane.client.fields import Seconds
+from joblane.client.fields import EditFields, Seconds
 from joblane.client.files.calls import FileCalls
 from joblane.client.job_calls import JobCalls
 from joblane.client.log_calls import LogCalls
@@ -66,8 +66,8 @@ class JobValues(Caller[C], Generic[C, J, T]):
         self.replaced = data.get("replaced")
         """Id of the job that was skipped for it when it was submitted."""
         self.warning = data.get("warning")
-        """Why no live agent could serve it when it was submitted, in a sentence; None if one could,
-        and of a job that was read."""
+        """Why no live agent could serve it when it was submitted or edited, in a sentence; None if
+        one could, and of a job that was read."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {self.state}>"
@@ -102,6 +102,13 @@ class JobValues(Caller[C], Generic[C, J, T]):
         """Read the job again. Returns itself."""
         read: Any = yield from JobCalls.get(self._client, self.id)
         self.data = read.data
+        return cast("J", self)
+
+    @ApiCall
+    def edit(self, *, reason: str | None = None, **changes: Unpack[EditFields]) -> Call[J]:
+        """Change the job while it waits, see `Client.edit`. Returns itself."""
+        edited: Any = yield from JobCalls.edit(self._client, self.id, reason=reason, **changes)
+        self.data, self.warning = edited.data, edited.warning
         return cast("J", self)
 
     @ApiCall

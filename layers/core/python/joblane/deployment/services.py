@@ -26,6 +26,7 @@ OPERATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "events": ("PutEvents",),
     "lambda": ("Invoke",),
     "s3": (
+        "CopyObject",
         "DeleteObject",
         "DeleteObjects",
         "GetObject",

@@ -91,9 +91,15 @@ def _shown(spec: Submission, name: str) -> object:
 
 
 def _change(name: str, old: object, new: object) -> str:
+    before, after = _text(old), _text(new)
     if new is None:
-        return f"{name} {_FREED} {old}"
-    return f"{name} {new}" if old is None else f"{name} {old} -> {new}"
+        return f"{name} {_FREED} {before}"
+    return f"{name} {after}" if old is None else f"{name} {before} -> {after}"
+
+
+def _text(value: object) -> str:
+    """Show a value as people write it: 30, not 30.0."""
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def plan_edit(head: Head, spec: Submission, now_ms: int, why: str) -> Head:

@@ -5,14 +5,16 @@ refused. What only the tables know (a key without room, a queue that is no longe
 judged here.
 """
 
+from collections.abc import Callable
 from typing import Final, Literal
 
+from joblane.job.edit import check_editable
 from joblane.job.head import Head
 from joblane.job.moves import NotAllowed, plan
 from joblane.state.lifecycle import RETRIABLE, Event, State
 
-Offer = Literal["cancel", "dismiss", "replay", "resubmit", "retry"]
-"""An operation, by the last word of its route."""
+Offer = Literal["cancel", "dismiss", "edit", "replay", "resubmit", "retry"]
+"""An operation, by the word of the command line for it."""
 
 _EVENTS: Final[tuple[tuple[Offer, Event], ...]] = (
     ("cancel", Event.CANCEL),
@@ -25,11 +27,19 @@ _EVENTS: Final[tuple[tuple[Offer, Event], ...]] = (
 def offers(head: Head, now_ms: int) -> frozenset[Offer]:
     """Return the operations that the API would take at that time, in Unix milliseconds."""
     found: set[Offer] = {name for name, event in _EVENTS if _takes(head, event, now_ms)}
+    if _passes(lambda: check_editable(head)):
+        found.add("edit")
+    if _passes(lambda: check_resubmission(head, now_ms)):
+        found.add("resubmit")
+    return frozenset(found)
+
+
+def _passes(check: Callable[[], object]) -> bool:
     try:
-        check_resubmission(head, now_ms)
+        check()
     except NotAllowed:
-        return frozenset(found)
-    return frozenset({*found, "resubmit"})
+        return False
+    return True
 
 
 def _takes(head: Head, event: Event, now_ms: int) -> bool:
@@ -37,11 +47,7 @@ def _takes(head: Head, event: Event, now_ms: int) -> bool:
         return _group_takes(head, event, now_ms)
     if event is Event.CANCEL and head.state is State.ACTIVE:
         return head.cancel_requested is None
-    try:
-        plan(head, event, now_ms, "")
-    except NotAllowed:
-        return False
-    return True
+    return _passes(lambda: plan(head, event, now_ms, ""))
 
 
 def _group_takes(head: Head, event: Event, now_ms: int) -> bool:

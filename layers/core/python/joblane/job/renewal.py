@@ -25,6 +25,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from joblane.formats.ids import first_id, submitted_ms
+from joblane.state.retention import LOOK_DAYS
 
 DAY_S: Final = 86_400
 
@@ -39,9 +40,6 @@ PASS_EVERY_S: Final = 4 * DAY_S
 
 SPARE_S: Final = KEPT_S - REPLACE_AFTER_S - PASS_EVERY_S
 """A day: how late a pass may be, and how long it may take."""
-
-LOOK_EVERY_S: Final = KEPT_S
-"""Most seconds between two looks of passes at a job."""
 
 FIRST_TENANT: Final = ""
 """Before the name of every tenant."""
@@ -80,12 +78,11 @@ def is_data_due(job_id: str, since_ms: int, now_ms: int, days: int) -> bool:
 
 
 def copied_after_s(days: int) -> int:
-    """Age from which an object that lives for so many days is copied onto itself.
+    """Age from which an object that lives for so many days, 14 or more, is copied onto itself.
 
-    When half of its days are gone; before that if it would not live until the next look. One that
-    lives for less than 28 days may be gone by then.
+    When half of its days are gone; before that if it would not live until the next look.
     """
-    return max(0, min(days * DAY_S // 2, days * DAY_S - LOOK_EVERY_S))
+    return min(days * DAY_S // 2, (days - LOOK_DAYS) * DAY_S)
 
 
 @dataclass(frozen=True, slots=True)

@@ -285,8 +285,9 @@ class JobFields(Input):
     max_failures: Annotated[int, Field(ge=0, le=1000)] | None = None
     """Of a group with `max_concurrency`: no further jobs start after more failures than this."""
     notify: NotifyField | None = None
-    """Whom to notify when the job ends or blocks; without it, whom joblane.toml names for its
-    queue. Of a group, the group itself is what they are notified about."""
+    """Whom to notify when the job ends or blocks, or of the events that `on` names; without it,
+    whom joblane.toml names for its queue. Of a group, the group itself is what they are notified
+    about."""
     traceparent: str | None = None
     """W3C trace context that the job belongs to: `00-<trace-id>-<parent-id>-<flags>`. Without it
     that of the request's header, and without that one is made; so also if it is invalid."""

@@ -96,6 +96,13 @@ DEFAULT: Final[tuple[EventName, ...]] = tuple(
 by an operator."""
 
 
+PASSED: Final[Mapping[tuple[State, State], State]] = {
+    (State.SCHEDULED, State.ACTIVE): State.PENDING,
+}
+"""The state that a job passes where one write makes two transitions: an agent claims a scheduled
+job whose delayed message has come (`joblane.aws.job.claims`)."""
+
+
 def name_event(before: State | None, after: State, *, claimed: bool) -> EventName | None:
     """Name what happened to a job between two images of its row; None if it is no transition.
 

@@ -42,7 +42,16 @@ from joblane.state.lease import Heartbeat
 from joblane.state.lifecycle import State
 from joblane.why.capacity import QueueCapacity
 from joblane.why.explain import explain, summary
-from joblane.why.situation import Agents, Counted, Fleet, Key, Members, Messages, Queue, Situation
+from joblane.why.situation import (
+    Agents,
+    Counted,
+    Fleet,
+    Key,
+    Members,
+    Messages,
+    Queue,
+    Situation,
+)
 from joblane.why.situation import TenantLimit as RunningLimit
 
 if TYPE_CHECKING:
@@ -131,7 +140,8 @@ class WhyReader:
             return Situation(head, now_ms, queue=self._queue(head, UNSET))
         with self.pool(_AT_ONCE) as pool:
             fleets = pool.submit(self._fleets, head.queue)
-            settings = pool.submit(self.settings.get_for_agent, [head.queue])
+            queues = {head.queue: None} | dict.fromkeys(self.rules.open_to(head.tenant))
+            settings = pool.submit(self.settings.get_for_agent, queues)
             served = LANES[: LANES.index(head.lane) + 1]
             lengths = {lane: pool.submit(self._messages, head.queue, lane) for lane in served}
             rows, more = self.agents.sample(PER_SHARD, pool)
@@ -140,8 +150,7 @@ class WhyReader:
         queue = self._queue(head, found[head.queue])
         limits = self._limit(head, shares)
         # How many agents other tenants have is theirs to know.
-        open_here = {head.queue, *self.rules.open_to(head.tenant)}
-        rows = [row for row in rows if not open_here.isdisjoint(row.queues)]
+        rows = [row for row in rows if not queues.keys().isdisjoint(row.queues)]
         agents = Agents(tuple(rows), more=more)
         capacity = QueueCapacity(head.tenant, queue, agents, limits)
         stopped = [row for row in rows if head.queue in row.queues and capacity.counts_jobs(row)]
@@ -149,10 +158,20 @@ class WhyReader:
             head,
             now_ms,
             queue=queue,
+            others=tuple(name for name in queues if self._takes(name, found[name], head)),
             agents=replace(agents, counted=self._count(head, stopped, now_ms)),
             lanes={lane: known for lane, known in lanes.items() if known is not None} or None,
             limits=limits,
             fleets=fleets.result(),
+        )
+
+    def _takes(self, queue: str, settings: QueueSettings, head: Head) -> bool:
+        """Whether the job could wait in another queue, and would not be held up by a pause."""
+        return (
+            queue != head.queue
+            and queue not in self.rules.retired
+            and settings.run_jobs
+            and self.rules.why_not(head.tenant, queue, head.spec) is None
         )
 
     def _fleets(self, queue: str) -> tuple[Fleet, ...] | None:

@@ -12,8 +12,9 @@ LogDays = Literal[1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731,
 """The retention periods that CloudWatch Logs accepts: they apply to the logs of functions too."""
 
 
-PAYLOAD_START_DAYS = 30
-"""Latest `run_at` of a job whose submission lies in S3, in days from its submission."""
+LOOK_DAYS = 14
+"""Most days from a job's submission to the first look of requeue at what it needs, and from one
+look to the next (`joblane.job.renewal`)."""
 
 PAYLOAD_SLACK_DAYS = 60
 """How much longer a payload stays in S3 than its job stays readable. It is copied onto itself when
@@ -38,8 +39,8 @@ class Retention(BaseModel):
     audit_days: Days = 400
     """Entries of the audit trail."""
     files_days: Days = 30
-    """Uploaded input files, from their upload, and with 28 days or more until the jobs that name
-    them have ended. Output files stay as long as results do."""
+    """Uploaded input files, from their upload: for so many days a submission may name them, and
+    then they stay until its job has ended. Output files stay as long as results do."""
 
     def expires_at(self, state: State, now_ms: int, *, member: bool = False) -> int:
         """When the row of a job that ends in `state` now expires, in Unix seconds.
@@ -56,6 +57,15 @@ class Retention(BaseModel):
         if member:
             days = max(days, self.completed_days, self.failed_days, self.other_days)
         return now_ms // 1000 + days * 86_400
+
+    @property
+    def stored_files_days(self) -> int:
+        """Days after which S3 expires an input file, counted from the day it was written or copied.
+
+        A submission may name it until `files_days` are over. It is there at the next look of
+        requeue at the job then, which copies it onto itself.
+        """
+        return self.files_days + LOOK_DAYS
 
     @property
     def payload_days(self) -> int:

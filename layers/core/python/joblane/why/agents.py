@@ -1,7 +1,7 @@
 """Why no agent starts a job that waits in a lane, as far as the agents' heartbeats say it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from joblane.fleet.serving import Capabilities
 from joblane.formats.times import rfc3339
@@ -9,6 +9,7 @@ from joblane.job.assigned import SILENT_MS
 from joblane.job.lacking import lacking_agents
 from joblane.state.lease import Heartbeat
 from joblane.why.capacity import Obstacle, QueueCapacity
+from joblane.why.edits import in_queue_of, within_memory_of
 from joblane.why.reason import Fact, Reason
 from joblane.why.situation import Agents, Queue, Situation
 from joblane.why.words import at, some, span, without_ids
@@ -35,7 +36,7 @@ class Readiness:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The agents of the queue, sorted by how they are."""
+    """Agents, sorted by how they are."""
 
     alive: list[Heartbeat]
     unavailable: list[Heartbeat]
@@ -49,7 +50,7 @@ class _Seen:
 
 def readiness(s: Situation, queue: Queue, agents: Agents) -> Readiness:
     """Say whether the agents of the queue can start the job, and why not."""
-    seen = _sort(s, agents)
+    seen = _sort(s, [row for row in agents.rows if s.head.queue in row.queues])
     facts: dict[str, Fact] = {
         "alive": len(seen.alive),
         "more": agents.more,
@@ -59,7 +60,9 @@ def readiness(s: Situation, queue: Queue, agents: Agents) -> Readiness:
         return Readiness((_nobody(s, agents, facts),), 0, facts)
     found = _unready(s, seen, facts)
     if not seen.ready:
-        return Readiness(tuple(found), 0, facts)
+        first, *rest = found
+        first = replace(first, commands=(*first.commands, *elsewhere(s)))
+        return Readiness((first, *rest), 0, facts)
     capacity = QueueCapacity(s.head.tenant, queue, agents, s.limits)
     free = sum(map(capacity.room, seen.ready))
     if free:
@@ -69,10 +72,14 @@ def readiness(s: Situation, queue: Queue, agents: Agents) -> Readiness:
     return Readiness((*_full(s, capacity, seen.ready, facts), *found), 0, facts)
 
 
-def _sort(s: Situation, agents: Agents) -> _Seen:
+def elsewhere(s: Situation) -> tuple[str, ...]:
+    """Commands that let the job wait in another queue, whose agents could start it."""
+    return () if s.agents is None else in_queue_of(s, _sort(s, s.agents.rows).ready)
+
+
+def _sort(s: Situation, rows: Iterable[Heartbeat]) -> _Seen:
     now_ms = s.now_ms
-    serving = [row for row in agents.rows if s.head.queue in row.queues]
-    alive = [row for row in serving if row.alive(now_ms)]
+    alive = [row for row in rows if row.alive(now_ms)]
     lacking = [row for row in alive if _missing(s, row)]  # however they are: they never run it
     able = [row for row in alive if row not in lacking]
     unavailable = [row for row in able if row.mode is not None]
@@ -135,7 +142,7 @@ def _nobody(s: Situation, agents: Agents, facts: dict[str, Fact]) -> Reason:
             "others_alive": others,
             **facts,
         },
-        (LIST_AGENTS,),
+        (LIST_AGENTS, *elsewhere(s)),
     )
 
 
@@ -222,6 +229,7 @@ def _lacking(s: Situation, seen: _Seen, facts: dict[str, Fact]) -> Reason:
     what = " and ".join(missing)
     heartbeat = bool(Capabilities.of(row).missing(s.head.spec))
     says = f"{row.name} lacks {what}" if heartbeat else f"{row.name} says: {what}"
+    mends = within_memory_of(s, seen.lacking) if some_ == all_ else ()
     if some_ == all_:
         text = (
             f"no live agent of queue {queue} can give it what it asks for; {says}: start an agent "
@@ -242,7 +250,7 @@ def _lacking(s: Situation, seen: _Seen, facts: dict[str, Fact]) -> Reason:
             "lacks": ", ".join(missing),
             **facts,
         },
-        (f"joblane agents get {row.name}",),
+        (f"joblane agents get {row.name}", *mends),
     )
 
 

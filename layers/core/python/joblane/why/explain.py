@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from joblane.formats.times import rfc3339
 from joblane.state.lifecycle import ENDED, State
+from joblane.state.timeline import waits_since
 from joblane.why.ended import explain_ended
 from joblane.why.pending import explain_pending, explain_retry, explain_scheduled
 from joblane.why.reason import Reason
@@ -33,7 +34,9 @@ def explain(situation: Situation) -> tuple[Reason, ...]:
 
 def _repeat_reason(s: Situation) -> Reason:
     """What the job itself says, if nothing else is known."""
-    return Reason("recorded", s.head.reason, {"since_at": rfc3339(s.head.timeline[-1].at_ms)})
+    return Reason(
+        "recorded", s.head.reason, {"since_at": rfc3339(waits_since(s.head.timeline).at_ms)}
+    )
 
 
 def summary(situation: Situation, reasons: tuple[Reason, ...]) -> str:
@@ -41,6 +44,6 @@ def summary(situation: Situation, reasons: tuple[Reason, ...]) -> str:
     head, first = situation.head, reasons[0]
     if head.ended:
         return first.text
-    since_ms = head.timeline[-1].began_ms
+    since_ms = waits_since(head.timeline).began_ms
     seconds = (situation.now_ms - since_ms) / 1000
     return f"{head.state} for {span(seconds)}, since {clock(since_ms)}: {first.text}"

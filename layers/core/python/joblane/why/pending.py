@@ -10,7 +10,15 @@ from joblane.queue.maxima import excess, read_wanted
 from joblane.queue.settings import READ_EVERY_S
 from joblane.state.lifecycle import State
 from joblane.why import fleets
-from joblane.why.agents import LIST_AGENTS, Readiness, is_silent, readiness, takes_none
+from joblane.why.agents import (
+    LIST_AGENTS,
+    Readiness,
+    elsewhere,
+    is_silent,
+    readiness,
+    takes_none,
+)
+from joblane.why.edits import in_first_lane, within_fleets, without_deadline
 from joblane.why.queue import explain_gone, explain_retired, is_gone
 from joblane.why.reason import Fact, Reason
 from joblane.why.situation import Queue, Situation
@@ -98,6 +106,7 @@ def explain_passed_deadline(s: Situation) -> Iterator[Reason]:
             "deadline",
             f"its deadline passed at {at(due_ms, s.now_ms)}: it expires within a minute",
             _deadline(due_ms, s.now_ms),
+            without_deadline(s),
         )
 
 
@@ -109,6 +118,7 @@ def explain_deadline(s: Situation) -> Iterator[Reason]:
             "deadline",
             f"it expires if it has not started by its deadline, {at(due_ms, s.now_ms)}",
             _deadline(due_ms, s.now_ms),
+            without_deadline(s),
         )
 
 
@@ -169,13 +179,15 @@ def _too_large(s: Situation, queue: Queue) -> Iterator[Reason]:
     if (found := excess(resources, queue.maxima)) is None:
         return
     field, most = found
-    asked = read_wanted(resources, field)
+    asked, may = read_wanted(resources, field), offers(s.head, s.now_ms)
+    todo = "edit it" if "edit" in may else "cancel it, and submit it"
+    cancel = (f"joblane cancel {s.head.job_id}",) if "cancel" in may else ()
     yield Reason(
         "too_large",
         f"no fleet of queue {s.head.queue} gives a job more than {most:g} of {field}, and it asks "
-        f"for {asked:g}: cancel it, and submit it with less or to another queue",
+        f"for {asked:g}: {todo} with less or to another queue",
         {"queue": s.head.queue, "field": field, "asked": asked, "most": most},
-        (f"joblane cancel {s.head.job_id}",) if "cancel" in offers(s.head, s.now_ms) else (),
+        (*within_fleets(s), *elsewhere(s), *cancel),
     )
 
 
@@ -260,7 +272,7 @@ def _ahead(s: Situation, able: Readiness) -> Iterator[Reason]:
             "in_higher_lanes": higher,
             "free": able.free,
         },
-        (f"joblane queues show {queue}",),
+        (f"joblane queues show {queue}", *in_first_lane(s)),
     )
 
 

@@ -127,6 +127,9 @@ class Situation:
     head: Head
     now_ms: int
     queue: Queue | None = None
+    others: tuple[str, ...] = ()
+    """Other queues that take the job and are not paused, in the order of joblane.toml; none if they
+    were not read."""
     agents: Agents | None = None
     lanes: Mapping[Lane, Messages] | None = None
     """The job's lane and those that are served before it."""

@@ -7,6 +7,7 @@ from joblane.formats.times import rfc3339
 from joblane.group.record import Group
 from joblane.job.blocked import waiting_job
 from joblane.state.lifecycle import State
+from joblane.state.timeline import waits_since
 from joblane.why.pending import SOON_S, explain_deadline, explain_passed_deadline, last_attempt
 from joblane.why.queue import explain_gone, explain_retired
 from joblane.why.reason import Reason
@@ -36,7 +37,7 @@ def _by_key(s: Situation, key: Key) -> Iterator[Reason]:
     scope, digits = ("", "") if name is None else (name.scope, name.hash)
     commands = (key.command,) if key.command else ()
     if head.job_id in state.active or head.job_id not in state.queued:
-        waits_s = max(0.0, (s.now_ms - head.timeline[-1].at_ms) / 1000)
+        waits_s = max(0.0, (s.now_ms - waits_since(head.timeline).at_ms) / 1000)
         has = "has" if head.job_id in state.active else "does not wait for"
         late = waits_s >= SOON_S
         yield Reason(
@@ -58,7 +59,7 @@ def _by_key(s: Situation, key: Key) -> Iterator[Reason]:
     text += "taken"
     if first is not None:
         others = f" and {some(active - 1, 'other')}" if active > 1 else ""
-        since = clock(first.timeline[-1].at_ms)
+        since = clock(waits_since(first.timeline).at_ms)
         text += f", by job {first.job_id}{others}, which is {first.state} since {since}"
         if first.state is not State.ACTIVE:
             text += f" ({first.reason})"

@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from joblane.deployment.names import inbox_name
-from joblane.job.renewal import KEPT_S as MESSAGE_KEPT_S
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
 
-KEPT_S = MESSAGE_KEPT_S - 60
+KEPT_S = 1_209_540
 """Retention of messages in an inbox: 14 days, SQS's maximum, less a minute. Among them are those of
 jobs that run here, which must last as long as a lane's. No other queue of Joblane has this
 retention, so it also tells what is an inbox."""

@@ -54,8 +54,9 @@ class GroupStore(JobStore):
     def keep_data(self, head: Head, expires_at: int) -> None:
         """Let the submission of a job, and the roster of a group, live on until `expires_at`.
 
-        In Unix seconds. What is not there, as a submission that is in the head, is no error: a
-        write unit. Raises Unavailable.
+        In Unix seconds. What lives for longer, as that of a job that starts in years, is left as
+        it is. What is not there, as a submission in the head, is no error: a write unit. Raises
+        Unavailable.
         """
         keys = [key(head.job_id, data_sk(head.edit))]
         if head.group is not None:
@@ -64,9 +65,7 @@ class GroupStore(JobStore):
             keys += [roster_key(head.group, page) for page in range(head.group.pages)]
         for each in keys:
             with suppress(ConditionFailed):
-                self._table.update(
-                    each, "SET expires_at = :at", "attribute_exists(job_id)", at=expires_at
-                )
+                self._table.update(each, "SET expires_at = :at", "expires_at < :at", at=expires_at)
 
     def put_member(self, head: Head) -> bool:
         """Store the job of a member; False if it is there already. One write unit.

@@ -7,6 +7,7 @@ from joblane.client.errors import InputError
 
 _GET = "joblane get ID"
 _CANCEL = "joblane cancel ID"
+_EDIT = "joblane edit ID --priority high"
 _DELETE = "joblane delete ID"
 _RUN = "joblane run -- CMD"
 _SUBMIT = "joblane submit -- CMD"
@@ -30,6 +31,8 @@ COMMANDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("log", "tail", "follow", "attach", "output"), _LOGS),
     **dict.fromkeys(("rerun", "restart", "resume", "replay"), "joblane retry ID"),
     **dict.fromkeys(("clone", "copy"), "joblane resubmit ID"),
+    **dict.fromkeys(("update", "modify", "change", "set", "patch", "reprioritize"), _EDIT),
+    **dict.fromkeys(("scontrol", "qalter", "qmove", "bmod", "bswitch", "renice"), _EDIT),
     **dict.fromkeys(("nodes", "node", "hosts", "workers", "worker", "instances"), _AGENTS),
     **dict.fromkeys(("sinfo", "instance", "clients"), _AGENTS),
     **dict.fromkeys(("queue", "lanes"), "joblane queues ls"),

@@ -11,7 +11,6 @@ from typing import Final
 from joblane.aws.files.store import FileStore, StoredFile
 from joblane.contract.problems import FieldProblem, Invalid, wrong
 from joblane.deployment.limits import Limits
-from joblane.formats.times import rfc3339, unix_ms
 from joblane.job.spec import Resources, Submission
 from joblane.service.files.stored import find_all
 
@@ -32,7 +31,7 @@ class _Request:
 
 @dataclass(frozen=True)
 class InputCheck:
-    """Checks input files; `days` is how long S3 keeps them."""
+    """Checks input files; `days` is how long after its upload a submission may name one."""
 
     store: FileStore
     limits: Limits
@@ -53,7 +52,7 @@ class InputCheck:
         problems = [
             FieldProblem(field=name, problem=problem)
             for name, digest in fields.items()
-            if (problem := self._problem(found[digest], spec.run_at)) is not None
+            if (problem := self._problem(found[digest], now_ms)) is not None
         ]
         sizes = {
             digest: stored.size
@@ -84,14 +83,13 @@ class InputCheck:
             known |= find_all(self.store, tenant, new, self.pool)
         return known
 
-    def _problem(self, stored: StoredFile | None, run_at: str | None) -> str | None:
+    def _problem(self, stored: StoredFile | None, now_ms: int) -> str | None:
         if stored is None:
             return "no file with this SHA-256 has been uploaded; see POST /v1/files"
-        until_ms = int((stored.uploaded_at + self.days * 86_400) * 1000)
-        if run_at is not None and unix_ms(run_at) > until_ms:
+        if stored.uploaded_at + self.days * 86_400 <= now_ms / 1000:
             return (
-                f"the file is deleted at {rfc3339(until_ms)}, before run_at; files are kept for "
-                f"{self.days} days"
+                f"the file was uploaded more than {self.days} days ago, and may be deleted before "
+                "the job starts; upload it again, see POST /v1/files"
             )
         return None
 

@@ -49,7 +49,7 @@ class FileKeeper:
         """
         if head.payload is not None:
             yield head.payload.object, PAYLOAD_SLACK_DAYS * DAY_S // 2
-        after_s = copied_after_s(self.retention.files_days)
+        after_s = copied_after_s(self.retention.stored_files_days)
         for digest in dict.fromkeys(_digests(self._whole(head))):
             yield file_key(head.tenant, digest), after_s
 

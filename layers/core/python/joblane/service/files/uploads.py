@@ -14,7 +14,7 @@ from joblane.service.files.upload_meter import UploadMeter
 
 @dataclass(frozen=True)
 class FileUploads:
-    """Prepares uploads of a tenant's files; `days` is how long S3 keeps them."""
+    """Prepares uploads of a tenant's files; for `days` submissions may name one."""
 
     store: FileStore
     meter: UploadMeter

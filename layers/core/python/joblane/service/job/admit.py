@@ -4,14 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from joblane.aws.job.payload_store import MAX_DATA_BYTES, is_large
 from joblane.contract.principal import Principal
 from joblane.contract.problems import FieldProblem, Invalid, wrong
 from joblane.contract.queues import QueueChoice
 from joblane.job.head import Head, make_head
 from joblane.job.spec import Submission, is_broadcast
 from joblane.service.queue.router import QueueRouter
-from joblane.state.retention import PAYLOAD_START_DAYS
 from joblane.state.secret_names import describe_allowed, parse
 from joblane.state.trace import TraceContext
 
@@ -62,7 +60,7 @@ class Admission:
         spec = self._add_notify(by.tenant, spec)
         if is_broadcast(spec.target) and not _sets_retry(spec, typed, repeats):
             spec = _tried_once(spec)
-        head = replace(
+        return replace(
             make_head(job_id, by.tenant, spec, now_ms, by.who, caller_trace=caller_trace),
             resubmit_of=None if repeats is None else repeats.job_id,
             request_id=by.request_id,
@@ -70,11 +68,6 @@ class Admission:
             type_version=None if typed is None else typed.version,
             given=() if typed is None or typed.version is None else typed.given,
         )
-        latest_ms = now_ms + PAYLOAD_START_DAYS * 86_400_000
-        if head.next_at_ms is not None and head.next_at_ms > latest_ms and is_large(spec):
-            problem = f"must be within {PAYLOAD_START_DAYS} days for a job that is stored in S3, "
-            raise wrong("run_at", f"{problem}one of more than {MAX_DATA_BYTES} bytes")
-        return head
 
     def renew(self, head: Head, now_ms: int) -> Head:
         """Return a stored job with the current version of its type, as it would be accepted now.

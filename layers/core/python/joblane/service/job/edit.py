@@ -50,7 +50,8 @@ class Edits:
         """Change a submission by a merge patch of `EDITABLE_FIELDS`; `why` says who does it.
 
         Of two edits that race the second is made on what the first has left. If both change a
-        field, it is refused, and told which. A patch that changes nothing writes nothing.
+        field, it is refused, and told which. A patch that changes nothing writes nothing, in any
+        state: a client sends an edit again whose answer it has lost, when the job may run already.
 
         `exact` makes it on `head` or not at all. Raises Invalid for what the deployment does not
         allow, NotAllowed for a job that does not wait, Conflict, TryAgain if it changes on every
@@ -58,11 +59,11 @@ class Edits:
         """
 
         def once(seen: Head) -> Head:
-            check_editable(seen)
-            _check_fields(head.spec, seen.spec, patch)
             spec = _patch(seen.spec, patch)
             if spec == seen.spec:
                 return seen
+            check_editable(seen)
+            _check_fields(head.spec, seen.spec, patch)
             self._admit(seen, spec, now_ms)
             after = plan_edit(seen, spec, now_ms, why)
             after = replace(after, given=_given_after(seen, patch))

@@ -56,6 +56,7 @@ KEYS_S = 10.0
 
 RENEWAL_S = 20.0
 """Seconds of one run that renewal may take."""
+
 MOVES_S = 10.0
 """Seconds of one run that moves of jobs from retired queues may take."""
 

@@ -131,12 +131,12 @@ class Sequel:
         told: list[Told] = []
         outdated: Counter[str] = Counter()
         try:
-            found: Iterator[Told | Outdated] = self.aside.read(records, notifications.event)
-            for event in found:
-                if isinstance(event, Outdated):
-                    outdated[event.queue] += 1
+            found: Iterator[list[Told] | Outdated] = self.aside.read(records, notifications.events)
+            for events in found:
+                if isinstance(events, Outdated):
+                    outdated[events.queue] += 1
                 else:
-                    told.append(event)
+                    told += events
             notifications.send(told)
         except Failure as error:
             self.log.exception("notifications not sent, which will be handled again")

@@ -13,6 +13,7 @@ from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.key.segments import KeyName
 from joblane.state.lifecycle import ENDED, State
+from joblane.state.timeline import waits_since
 
 EXAMINED_MAX = 500
 """Rows that one request for a list examines. Idle keys have a row for a day, and are not listed."""
@@ -108,7 +109,7 @@ def _waiter(job_id: str, position: int, heads: Mapping[str, Head | None]) -> Key
         id=job_id,
         position=position,
         state=None if head is None else head.state,
-        since_at=None if head is None else rfc3339(head.timeline[-1].at_ms),
+        since_at=None if head is None else rfc3339(waits_since(head.timeline).at_ms),
         reason=_reason(job_id, heads),
     )
 

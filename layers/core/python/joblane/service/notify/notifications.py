@@ -17,18 +17,19 @@ quarter of an hour: those may have come while there was no mapping.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from joblane.aws.job.items import from_row
 from joblane.aws.job.table import JobTable
 from joblane.aws.notify.event_bus import PUT_MOST
 from joblane.aws.notify.queue import NotifyQueue
-from joblane.aws.notify.stream import ToldChange, read_change
+from joblane.aws.notify.stream import ToldChange, read_changes
 from joblane.contract.job_events import Delivery, JobEvent, job_event
 from joblane.job.head import Head
 from joblane.notify.event_names import DEFAULT
 from joblane.notify.request import Notify
+from joblane.state.lifecycle import State
 
 _SOME_SPEC = {"spec": '{"command":["-"]}'}
 """Stands for a submission that was deleted: the event has no name, type and labels then."""
@@ -73,18 +74,21 @@ class Notifications:
     mapping_since: Callable[[], float | None]
     """Returns when the mapping was made, in Unix seconds; None while that is not written."""
 
-    def event(self, record: Mapping[str, Any]) -> Told | Outdated | None:
-        """The event of a record; None if it is none, or nobody wants to know of it.
+    def events(self, record: Mapping[str, Any]) -> list[Told] | Outdated | None:
+        """The events of a record; None if it has none that somebody wants to know of.
 
         Reads the submission if it is not in the row. Raises KeyError, ValueError and TypeError for
         a record that cannot be read, and Unavailable.
         """
-        change = read_change(record)
-        if change is None:
+        changes = read_changes(record)
+        if not changes:
             return None
-        head = self._head(change)
+        head = self._head(changes[0])
         if self._is_outdated(head.timeline[-1].at_ms / 1000):
             return Outdated(head.queue)
+        return [self._told(_as_of(head, change.passed), change) for change in changes]
+
+    def _told(self, head: Head, change: ToldChange) -> Told:
         event = job_event(
             head, change.event, change.before, change.sequence, self.deployment, self.api_url
         )
@@ -116,6 +120,15 @@ class Notifications:
         if head is not None:
             return head
         return from_row(change.row, _SOME_SPEC)
+
+
+def _as_of(head: Head, passed: State | None) -> Head:
+    """The job before its last transition, a claim, if it has passed such a state by it."""
+    if passed is None:
+        return head
+    timeline = head.timeline[:-1]
+    attempt, epoch = timeline[-1].attempt, head.epoch - 1
+    return replace(head, state=passed, timeline=timeline, attempt=attempt, epoch=epoch, agent=None)
 
 
 def _group(event: JobEvent) -> str:

@@ -11,6 +11,16 @@ import typer
 
 from joblane.client.cli import completion, times
 from joblane.client.cli.files.options import FileOptions
+from joblane.client.cli.job.changeable import (
+    DEADLINE,
+    RESOURCES,
+    Label,
+    Priority,
+    Timeout,
+    TimeoutS,
+    option_of,
+    pairs,
+)
 from joblane.client.cli.job.environment import variables
 from joblane.client.cli.job.notify_option import notify_field
 from joblane.client.cli.options import IdempotencyKey
@@ -22,8 +32,6 @@ if TYPE_CHECKING:
     from joblane.client.clients import Client
     from joblane.client.refs import JobRef
 
-
-RESOURCES = ("cpus", "memory_mb", "pids", "cores", "io_bps", "tmp_mb", "disk_mb")
 
 LIMITS = ("max_active", "max_queued", "when_full", "stale_policy")
 
@@ -65,31 +73,14 @@ class JobOptions(FileOptions):
             autocompletion=completion.queues,
         ),
     ] = None
-    priority: Annotated[
-        Literal["high", "default", "low"] | None,
-        typer.Option(help="Priority, which selects the lane of the queue."),
-    ] = None
-    cpus: Annotated[float | None, typer.Option(help="CPU limit in cores, such as 0.5.")] = None
-    memory_mb: Annotated[
-        int | None, typer.Option(help="Memory limit in MiB; the job is killed above it.")
-    ] = None
-    pids: Annotated[int | None, typer.Option(help="Maximum number of processes and threads.")] = (
-        None
-    )
-    cores: Annotated[str | None, typer.Option(help="CPU cores to run on, such as 0-2,5.")] = None
-    io_bps: Annotated[
-        int | None, typer.Option(help="Disk bandwidth limit in bytes per second.")
-    ] = None
-    tmp_mb: Annotated[
-        int | None,
-        typer.Option(help="Size of /tmp and of the work directory together, in MiB of memory."),
-    ] = None
-    disk_mb: Annotated[
-        int | None,
-        typer.Option(
-            help="Size of the work directory in MiB, on the instance's disk (default: in memory)."
-        ),
-    ] = None
+    priority: Priority = None
+    cpus: Annotated[float | None, typer.Option(help=RESOURCES["cpus"])] = None
+    memory_mb: Annotated[int | None, typer.Option(help=RESOURCES["memory_mb"])] = None
+    pids: Annotated[int | None, typer.Option(help=RESOURCES["pids"])] = None
+    cores: Annotated[str | None, typer.Option(help=RESOURCES["cores"])] = None
+    io_bps: Annotated[int | None, typer.Option(help=RESOURCES["io_bps"])] = None
+    tmp_mb: Annotated[int | None, typer.Option(help=RESOURCES["tmp_mb"])] = None
+    disk_mb: Annotated[int | None, typer.Option(help=RESOURCES["disk_mb"])] = None
     network: Annotated[
         Literal["none", "egress", "host"] | None,
         typer.Option(
@@ -129,13 +120,8 @@ class JobOptions(FileOptions):
             "--merge-stderr", help="Make standard error a part of standard output, in exact order."
         ),
     ] = False
-    timeout: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Timeout of each attempt, such as 90s, 5m or 1h30m."),
-    ] = None
-    timeout_s: Annotated[float | None, typer.Option(help="Timeout of each attempt in seconds.")] = (
-        None
-    )
+    timeout: Timeout = None
+    timeout_s: TimeoutS = None
     heartbeat_timeout_s: Annotated[
         float | None,
         typer.Option(
@@ -179,19 +165,8 @@ class JobOptions(FileOptions):
         str | None,
         typer.Option(metavar="TIME", help="Earliest start time, such as +5m or 'tomorrow 9:00'."),
     ] = None
-    deadline: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Latest end time, such as +2h; then the job expires or is stopped.",
-        ),
-    ] = None
-    label: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="K=V", help="Label; can be repeated.", autocompletion=completion.labels
-        ),
-    ] = None
+    deadline: Annotated[str | None, typer.Option(metavar="TIME", help=DEADLINE)] = None
+    label: Label = None
     concurrency: Annotated[
         str | None,
         typer.Option(
@@ -339,7 +314,7 @@ class JobOptions(FileOptions):
         if self.target is None:
             for name in OF_TARGETS:
                 if getattr(self, name) is not None:
-                    raise typer.BadParameter(f"{_option(name)} needs --target")
+                    raise typer.BadParameter(f"{option_of(name)} needs --target")
             return None
         from joblane.target.match import parse_target  # pydantic takes 0.2 s
 
@@ -371,10 +346,10 @@ class JobOptions(FileOptions):
             "retry": _drop_none(retry) or None,
             "exit_codes": _drop_none(exit_codes) or None,
             "env": variables(self.env, own.pop("env_file")),
-            "secret_env": _pairs("--secret-env", self.secret_env),
+            "secret_env": pairs("--secret-env", self.secret_env),
             "mask_secrets": None if self.mask_secrets else False,
             "merge_stderr": self.merge_stderr or None,
-            "labels": _pairs("--label", own.pop("label")),
+            "labels": pairs("--label", own.pop("label")),
             "restartable": None if own.pop("restart") else False,
             "target": self._target(),
             "notify": notify_field(self.notify, own.pop("notify_on")),
@@ -409,7 +384,7 @@ def _concurrency(
     """The key of the job: the name of a policy, or its segments with their limits."""
     if not key:
         if limits:
-            raise typer.BadParameter(f"{_option(next(iter(limits)))} needs --key")
+            raise typer.BadParameter(f"{option_of(next(iter(limits)))} needs --key")
         return policy
     if policy is not None:
         raise typer.BadParameter("--concurrency and --key exclude each other")
@@ -419,19 +394,3 @@ def _concurrency(
         return {"key": [from_argument(text) for text in key], **limits}
     except ValueError as error:
         raise typer.BadParameter(f"--key {error}") from error
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-def _pairs(option: str, texts: Sequence[str] | None) -> dict[str, str] | None:
-    if not texts:
-        return None
-    found: dict[str, str] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise typer.BadParameter(f"{option} must be KEY=VALUE")
-        found[key] = value
-    return found

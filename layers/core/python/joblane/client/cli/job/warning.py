@@ -1,4 +1,4 @@
-"""What is said on stderr of a job that was accepted, and that no live agent can serve now."""
+"""What is said on stderr of a job, accepted or edited, that no live agent can serve now."""
 
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,6 @@ if TYPE_CHECKING:
 
 
 def note_warning(job: "JobRef") -> None:
-    """Print the warning of a submission, if it has one."""
+    """Print the warning of a submission or an edit, if it has one."""
     if job.warning:
         terminal.note(str(job.warning))

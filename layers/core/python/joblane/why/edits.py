@@ -1,0 +1,92 @@
+"""Edits that let a job start sooner, as commands. Pure.
+
+Only what the API would take is named (`joblane.service.job.edit.Edits`); what no edit can mend has
+no command here.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from joblane.deployment.names import LANES
+from joblane.fleet.serving import Capabilities
+from joblane.job.edit import patched
+from joblane.job.offers import offers
+from joblane.job.spec import Submission
+from joblane.queue.maxima import excess
+from joblane.state.lease import Heartbeat
+from joblane.why.situation import Situation
+
+MOST_QUEUES: Final = 3
+"""Queues that are named at most."""
+
+
+def in_first_lane(s: Situation) -> tuple[str, ...]:
+    """Let the job wait in the lane that agents serve first."""
+    first = LANES[0]
+    return () if s.head.lane == first else _edit(s, f"--priority {first}")
+
+
+def without_deadline(s: Situation) -> tuple[str, ...]:
+    """Let the job wait for as long as it takes."""
+    return _edit(s, "--deadline none")
+
+
+def in_queue_of(s: Situation, ready: Iterable[Heartbeat]) -> tuple[str, ...]:
+    """Let the job wait in a queue of agents that could start it."""
+    if s.head.assigned is not None:
+        return ()
+    served = {queue for row in ready for queue in row.queues}
+    fitting = [name for name in s.others if name in served]
+    return tuple(
+        command for name in fitting[:MOST_QUEUES] for command in _edit(s, f"--queue {name}")
+    )
+
+
+def within_fleets(s: Situation) -> tuple[str, ...]:
+    """Let the job ask for no more than a fleet of its queue gives."""
+    spec: Submission | None = s.head.spec
+    options: list[str] = []
+    maxima = () if s.queue is None else s.queue.maxima
+    while spec is not None and (found := excess(spec.resources, maxima)) is not None:
+        field, most = found
+        value = None if field == "cores" else most  # which ones it may have instead is not known
+        options.append(f"--{field.replace('_', '-')} {'none' if value is None else value}")
+        spec = _with_limit(spec, field, value)
+    if spec is None or not options or _depends_on_fleets(spec):
+        return ()
+    return _edit(s, " ".join(options))
+
+
+def within_memory_of(s: Situation, agents: Iterable[Heartbeat]) -> tuple[str, ...]:
+    """Let the job ask for no more memory than one of these agents gives, if it lacks only that."""
+    given = [row.memory_mb for row in agents if _gives_all_but_memory(s, row)]
+    most = max((memory_mb for memory_mb in given if memory_mb is not None), default=None)
+    return () if most is None else _edit(s, f"--memory-mb {most}")
+
+
+def _gives_all_but_memory(s: Situation, row: Heartbeat) -> bool:
+    if row.memory_mb is None or _depends_on_fleets(s.head.spec):
+        return False
+    spec = _with_limit(s.head.spec, "memory_mb", row.memory_mb)
+    if spec is None or Capabilities.of(row).missing(spec):
+        return False
+    return s.queue is None or excess(spec.resources, s.queue.maxima) is None
+
+
+def _with_limit(spec: Submission, field: str, value: float | None) -> Submission | None:
+    """The submission with another limit; None if no job may have it."""
+    try:
+        return patched(spec, {"resources": {field: value}})
+    except ValueError:
+        return None
+
+
+def _edit(s: Situation, options: str) -> tuple[str, ...]:
+    if "edit" not in offers(s.head, s.now_ms):
+        return ()
+    return (f"joblane edit {s.head.job_id} {options}",)
+
+
+def _depends_on_fleets(spec: Submission) -> bool:
+    """Whether only some fleets allow its network; which ones is not known here."""
+    return spec.network == "host"
