@@ -9,8 +9,8 @@ from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.fleet.facts import FactStore
 from joblane.aws.job.jobs import JobStore
 from joblane.aws.queue.lanes import Lanes
+from joblane.contract.agents import AgentDetail, AgentJob, AgentView, DiskView
 from joblane.contract.problems import Conflict, NotFound
-from joblane.contract.views import AgentDetail, AgentJob, AgentView, DiskView
 from joblane.deployment.names import AGENT_NAME_PATTERN
 from joblane.formats.times import rfc3339
 from joblane.job.message import Command
