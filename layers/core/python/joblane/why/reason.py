@@ -139,7 +139,8 @@ KINDS: Mapping[Code, Kind] = {
         ("queue", "troubled", "agent", "trouble", *_AGENTS),
     ),
     "agents_lack": Kind(
-        "Agents of the queue cannot give the job what it asks for: a limit, or network egress.",
+        "Agents of the queue cannot give the job what it asks for: a limit, more memory or disk "
+        "than they have for a job, or network egress.",
         ("queue", "lacking", "agent", "lacks", *_AGENTS),
     ),
     "disk_full": Kind(
