@@ -113,8 +113,8 @@ function Submit({ first, again }) {
           <${Pick} ...${editing} field="network" label="Network" options=${['none', 'egress', 'host']} />
         </div><//>
         <${Section} title="Notifications"><div class="fields">
-          <${Text} ...${editing} field="notify" label="Notify a URL, an SNS topic or EventBridge" hint="https://example.com/hook, an ARN, or eventbridge" />
-          <${Text} ...${editing} field="notify_on" label="Of these events, with commas between them" hint="started, completed, failed; empty: ends and blocked" />
+          <${Text} ...${editing} field="notify" label="Notify a URL, an SNS topic or EventBridge" hint="URL, ARN or eventbridge" />
+          <${Text} ...${editing} field="notify_on" label="Of these events" hint="started, completed" />
         </div><//>
         <${Section} title="Environment and labels"><div class="fields wide-fields">
           <${Area} ...${editing} field="env" label="Environment, NAME=value, one a line" rows=${3} />
