@@ -12,11 +12,11 @@ import { html, Store, useEffect, useRef, useState, useStore } from './view.js';
  * @property {string} action  Label of the button that does it.
  * @property {boolean} [danger]  Whether it cannot be undone.
  * @property {boolean} [reason]  Whether to ask why, for the audit trail.
- * @property {string} [choice]  Label of a box to tick, off at first.
+ * @property {string} [choice]  Label of a box to tick.
  * @property {(answer: Answer | null) => void} answer
  */
 
-/** @typedef {{ reason: string | null, chosen: boolean }} Answer  `chosen`: whether the box is ticked. */
+/** @typedef {{ reason: string | null, chosen: boolean }} Answer */
 
 /** @type {Store<Question | null>} */
 const question = new Store(/** @type {Question | null} */ (null));
