@@ -14,9 +14,6 @@ import { members } from './job-buttons.js';
 /** @typedef {import('../types').Job} Job */
 /** @typedef {import('../job-filters.js').Filters} Filters */
 
-/** What else an action needs, in a sentence that has named states. */
-const REST = { cancel: '', retry: ', before their deadline, and unless they are not restartable', resubmit: ', before their deadline, and unless they were resubmitted before' };
-
 /** Jobs that are counted before an action on all that match. */
 const COUNTED = 1000;
 
@@ -29,13 +26,14 @@ const COUNTED = 1000;
  * @property {string} label
  * @property {'cancelled' | 'retried' | 'resubmitted'} done  Also the field of the API's answer.
  * @property {string} text  What follows from it.
+ * @property {string} [rest]  What else it needs, after the states.
  */
 
 /** @type {readonly Doing[]} */
 const DOINGS = [
   { name: 'cancel', scope: 'jobs.cancel', states: CANCELLABLE, label: 'Cancel', done: 'cancelled', text: 'Agents stop those that run. A cancelled job does not run again by itself.' },
-  { name: 'retry', scope: 'jobs.submit', states: RETRIABLE, label: 'Retry', done: 'retried', text: 'They start again under the same ids, with their attempts counted from zero.' },
-  { name: 'resubmit', scope: 'jobs.submit', states: ENDED, usual: UNSUCCESSFUL, label: 'Resubmit', done: 'resubmitted', text: 'A new job is made of each. What was resubmitted before is left out.' },
+  { name: 'retry', scope: 'jobs.submit', states: RETRIABLE, label: 'Retry', done: 'retried', text: 'They start again under the same ids, with their attempts counted from zero.', rest: ', before their deadline, and unless they are not restartable' },
+  { name: 'resubmit', scope: 'jobs.submit', states: ENDED, usual: UNSUCCESSFUL, label: 'Resubmit', done: 'resubmitted', text: 'A new job is made of each. What was resubmitted before is left out.', rest: ', before their deadline, and once' },
 ];
 
 /** Whether an action is for a job as it is; a job is resubmitted once. @param {Doing} doing @param {Job} job */
@@ -77,7 +75,7 @@ export function Many({ query, filters, jobs, selected, setSelected, refresh }) {
     const count = jobsOf(fit.length);
     const left = chosen.length - fit.length;
     if (!fit.length) {
-      await confirm({ title: `None of them can be ${doing.done}`, text: `Only jobs that are ${doing.states.join(', ')} can be${REST[doing.name]}.`.replaceAll('_', ' '), action: 'Close' });
+      await confirm({ title: `None of them can be ${doing.done}`, text: `Only jobs that are ${doing.states.join(', ')} can be${doing.rest ?? ''}.`.replaceAll('_', ' '), action: 'Close' });
       return;
     }
     const answer = await confirm({
