@@ -1,6 +1,7 @@
 /** The form that edits a job which waits, and the merge patch that it makes. */
 
 import { linesOf, numberOf, pairsOf, timeOf } from './form-values.js';
+import { changesOf } from './submission.js';
 import { clock } from './time.js';
 
 /** @typedef {import('./types').Job} Job */
@@ -64,9 +65,7 @@ export function patchOf(first, form, inUtc) {
 function labelsPatch(first, text, problem) {
   const before = Object.fromEntries(pairsOf(first, 'key=value', () => undefined));
   const after = Object.fromEntries(pairsOf(text, 'key=value', problem).map(([key, value]) => [key, value.trim()]));
-  const gone = Object.keys(before).filter((key) => !(key in after));
-  const changed = Object.entries(after).filter(([key, value]) => before[key] !== value);
-  return Object.fromEntries([...gone.map((key) => [key, null]), ...changed]);
+  return changesOf(before, after);
 }
 
 /**

@@ -14,9 +14,6 @@ import { members } from './job-buttons.js';
 /** @typedef {import('../types').Job} Job */
 /** @typedef {import('../job-filters.js').Filters} Filters */
 
-/** What else an action needs, in a sentence that has named states. */
-const REST = { cancel: '', retry: ', before their deadline, and unless they are not restartable', resubmit: ', before their deadline, and unless they were resubmitted before' };
-
 /** Jobs that are counted before an action on all that match. */
 const COUNTED = 1000;
 
@@ -38,9 +35,9 @@ const DOINGS = [
   { name: 'resubmit', scope: 'jobs.submit', states: ENDED, usual: UNSUCCESSFUL, label: 'Resubmit', done: 'resubmitted', text: 'A new job is made of each. What was resubmitted before is left out.' },
 ];
 
-/** Whether an action is for a job as it is; a job is resubmitted once. @param {Doing} doing @param {Job} job */
-function fits(doing, job) {
-  return actionsOf(job, can).includes(doing.name) && !(doing.name === 'resubmit' && job.resubmitted_as !== null);
+/** Whether a job was resubmitted before: of many, each is once. @param {Doing} doing @param {Job} job */
+function repeated(doing, job) {
+  return doing.name === 'resubmit' && job.resubmitted_as !== null;
 }
 
 /** `1 job`, `37 jobs`. @param {number} count */
@@ -73,11 +70,11 @@ export function Many({ query, filters, jobs, selected, setSelected, refresh }) {
 
   /** @param {Doing} doing @param {readonly Job[]} chosen */
   const each = async (doing, chosen) => {
-    const fit = chosen.filter((job) => fits(doing, job));
+    const fit = chosen.filter((job) => actionsOf(job, can).includes(doing.name) && !repeated(doing, job));
     const count = jobsOf(fit.length);
     const left = chosen.length - fit.length;
     if (!fit.length) {
-      await confirm({ title: `None of them can be ${doing.done}`, text: `Only jobs that are ${doing.states.join(', ')} can be${REST[doing.name]}.`.replaceAll('_', ' '), action: 'Close' });
+      await confirm({ title: `None of them can be ${doing.done}`, text: `Only jobs that are ${doing.states.join(', ')} can be; the page of a job shows what it allows.`.replaceAll('_', ' '), action: 'Close' });
       return;
     }
     const answer = await confirm({
@@ -101,10 +98,10 @@ export function Many({ query, filters, jobs, selected, setSelected, refresh }) {
     setCounting(doing.name);
     const found = await perform('Jobs counted', () => readList('v1/jobs', chosen, COUNTED)).finally(() => setCounting(''));
     if (!found) return;
-    const left = doing.name === 'resubmit' ? found.entries.filter((job) => job.resubmitted_as !== null).length : 0;
-    const count = `${found.next ? 'at least ' : ''}${jobsOf(found.entries.length - left)}`;
+    const of = found.entries.filter((job) => !repeated(doing, job)).length;
+    const count = `${found.next ? 'at least ' : ''}${jobsOf(of)}`;
     const words = wordsOf(query);
-    if (found.entries.length === left && !found.next) {
+    if (!of && !found.next) {
       await confirm({ title: `No job that matches can be ${doing.done}`, text: `Filters: ${words}.`, action: 'Close' });
       return;
     }
@@ -114,7 +111,7 @@ export function Many({ query, filters, jobs, selected, setSelected, refresh }) {
       action: `${doing.label} ${count}`, danger: doing.name === 'cancel', reason: true,
     });
     if (!answer) return;
-    const about = { title: `${doing.label} ${count}`, verb: doing.done, ...(found.next ? {} : { of: found.entries.length - left }) };
+    const about = { title: `${doing.label} ${count}`, verb: doing.done, ...(found.next ? {} : { of }) };
     await sweep.start(about, (report, signal) => sweepPages(
       (next) => call('POST', `v1/jobs/${doing.name}`, { query: { ...chosen, next }, body: { reason: answer.reason }, signal }), doing.done, report, signal));
   };
