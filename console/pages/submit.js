@@ -2,7 +2,6 @@
 
 import { ApiError, call, path } from '../api.js';
 import { say } from '../dialogs.js';
-import { valueOf } from '../fields.js';
 import { hasEnded } from '../job-actions.js';
 import { Area, Pick, Text } from '../form-controls.js';
 import { Copy, Failure, Head, Loading, Section } from '../parts.js';
