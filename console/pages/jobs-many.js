@@ -2,7 +2,7 @@
 
 import { call, path } from '../api.js';
 import { confirm, perform } from '../dialogs.js';
-import { actionsOf, CANCELLABLE, ENDED, isGroup, RETRIABLE } from '../job-actions.js';
+import { actionsOf, CANCELLABLE, ENDED, isGroup, RETRIABLE, UNSUCCESSFUL } from '../job-actions.js';
 import { wordsOf } from '../job-filters.js';
 import { useKeys } from '../keys.js';
 import { readList } from '../lists.js';
@@ -25,6 +25,7 @@ const COUNTED = 1000;
  * @property {'cancel' | 'retry' | 'resubmit'} name
  * @property {'jobs.cancel' | 'jobs.submit'} scope
  * @property {readonly string[]} states  Jobs in these states can be changed so.
+ * @property {readonly string[]} [usual]  Those of them that are meant if no filter names states.
  * @property {string} label
  * @property {'cancelled' | 'retried' | 'resubmitted'} done  Also the field of the API's answer.
  * @property {string} text  What follows from it.
@@ -34,7 +35,7 @@ const COUNTED = 1000;
 const DOINGS = [
   { name: 'cancel', scope: 'jobs.cancel', states: CANCELLABLE, label: 'Cancel', done: 'cancelled', text: 'Agents stop those that run. A cancelled job does not run again by itself.' },
   { name: 'retry', scope: 'jobs.submit', states: RETRIABLE, label: 'Retry', done: 'retried', text: 'They start again under the same ids, with their attempts counted from zero.' },
-  { name: 'resubmit', scope: 'jobs.submit', states: ENDED, label: 'Resubmit', done: 'resubmitted', text: 'A new job is made of each. What was resubmitted before is left out.' },
+  { name: 'resubmit', scope: 'jobs.submit', states: ENDED, usual: UNSUCCESSFUL, label: 'Resubmit', done: 'resubmitted', text: 'A new job is made of each. What was resubmitted before is left out.' },
 ];
 
 /** Whether an action is for a job as it is; a job is resubmitted once. @param {Doing} doing @param {Job} job */
@@ -135,12 +136,12 @@ export function Many({ query, filters, jobs, selected, setSelected, refresh }) {
       ${allowed.map((doing) => html`<button type="button" class=${doing.name === 'cancel' ? 'danger' : ''} onClick=${() => each(doing, chosen)}>${doing.label} selected</button>`)}
       <button type="button" class="quiet" onClick=${() => setSelected(new Set())}>Select none</button>`;
   }
-  return allowed.filter((doing) => words && jobs.some((job) => doing.states.includes(job.state)) && statesOf(doing, filters).length)
+  return allowed.filter((doing) => words && jobs.some((job) => statesOf(doing, filters).includes(job.state)))
     .map((doing) => html`<button type="button" onClick=${() => all(doing)} disabled=${counting !== ''}>${counting === doing.name ? 'Counting…' : `${doing.label} all that match`}</button>`);
 }
 
-/** The states of the filters that can be changed so; all such states if there is no filter by state. @param {Doing} doing @param {Filters} filters */
+/** The states of the filters that can be changed so; the usual ones if there is no filter by state. @param {Doing} doing @param {Filters} filters */
 function statesOf(doing, filters) {
   const chosen = filters.state;
-  return doing.states.filter((state) => !Array.isArray(chosen) || chosen.includes(state));
+  return Array.isArray(chosen) ? doing.states.filter((state) => chosen.includes(state)) : [...(doing.usual ?? doing.states)];
 }

@@ -231,16 +231,9 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
     } == {name: set(variables) for name, variables in environments.items()}
     submission, admin = laptop.declared("submission"), laptop.declared("admin")
     both = {"JOBLANE_ACCESS", "JOBLANE_CONCURRENCY", "JOBLANE_QUEUES", "JOBLANE_RETENTION"}
-    both |= {"JOBLANE_RETIRED"}
-    own = {
-        "DEFAULT_QUEUE",
-        "FILTERS",
-        "FLEET_QUEUES",
-        "LIMITS",
-        "MAXIMA",
-        "NOTIFY",
-        "WITHOUT_HOST_NETWORK",
-    }
+    both |= {"JOBLANE_FLEET_QUEUES", "JOBLANE_MAXIMA", "JOBLANE_RETIRED"}
+    both |= {"JOBLANE_WITHOUT_HOST_NETWORK"}
+    own = {"DEFAULT_QUEUE", "FILTERS", "LIMITS", "NOTIFY"}
     assert both | {f"JOBLANE_{name}" for name in own} == set(submission)
     operators = {"ARCHITECTURES", "LIMITS", "POLICIES", "THREADS"}
     assert both | {f"JOBLANE_{name}" for name in operators} == set(admin)

@@ -65,6 +65,16 @@ class LogPage(View):
     """Whether the output ends with this page."""
 
 
+class DiskView(View):
+    """What a disk of an agent's host has for jobs, in MiB."""
+
+    free_mb: int
+    """For more jobs; what jobs on the agent may still write is not free. Below 0 while one waits
+    for what it has reserved."""
+    most_mb: int
+    """For one job, if all jobs of the agent ended."""
+
+
 class AgentView(View):
     """An agent, as of its last heartbeat."""
 
@@ -92,6 +102,11 @@ class AgentView(View):
     """The most memory that one job may have there, in MiB; null: any."""
     cores: int | None = None
     """Cores that jobs may name: those below it; null: it is not known."""
+    disk: DiskView | None = None
+    """The disk for input files, bundles, output, and work directories of jobs with `disk_mb`; null:
+    it is not known."""
+    work_disk: DiskView | None = None
+    """The disk for work directories, if they have one of their own."""
     state: AgentState
     """`ready`; `cordoning`: cordoned, with jobs that still run; `cordoned`; `draining`; or `gone`:
     no heartbeat for the time of its lease."""
