@@ -69,11 +69,11 @@ function labelsPatch(first, text, problem) {
 }
 
 /**
- * The field of the form that a field of the request comes from; null if there is none.
+ * The field of the form that a field of the request comes from; empty if there is none.
  * @param {string} path  As problem+json names it: `resources.cpus`, `labels.team`.
- * @returns {keyof Form | null}
+ * @returns {keyof Form | ''}
  */
 export function controlOf(path) {
   const [name = '', member = ''] = path.split('.');
-  return FIELDS.find((field) => field === (name === 'resources' ? member : name)) ?? null;
+  return FIELDS.find((field) => field === (name === 'resources' ? member : name)) ?? '';
 }

@@ -3,7 +3,7 @@
 import { ApiError, call, path } from '../api.js';
 import { say } from '../dialogs.js';
 import { hasEnded } from '../job-actions.js';
-import { Area, Pick, Text } from '../form-controls.js';
+import { Area, Pick, Text } from '../fields.js';
 import { Copy, Failure, Head, Loading, Section } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { go, href } from '../router.js';
@@ -16,7 +16,7 @@ import { html, useEffect, useMemo, useRef, useState, useStore } from '../view.js
 /** @typedef {import('../submit-form.js').Form} Form */
 /** @typedef {import('../types').Job} Job */
 
-/** @typedef {import('../form-controls.js').Editing<Form>} Editing */
+/** @typedef {import('../fields.js').Editing<Form>} Editing */
 
 /** @param {{ route: import('../router.js').Route }} props */
 export default function Page({ route }) {
