@@ -1,6 +1,7 @@
 /** Questions before an action, and messages after it. */
 
 import { ApiError } from './api.js';
+import { valueOf } from './fields.js';
 import { html, Store, useEffect, useRef, useState, useStore } from './view.js';
 
 /** @typedef {import('./view.js').Children} Children */
@@ -12,11 +13,11 @@ import { html, Store, useEffect, useRef, useState, useStore } from './view.js';
  * @property {string} action  Label of the button that does it.
  * @property {boolean} [danger]  Whether it cannot be undone.
  * @property {boolean} [reason]  Whether to ask why, for the audit trail.
- * @property {string} [choice]  Label of a box to tick, off at first.
+ * @property {string} [choice]  Label of a box to tick.
  * @property {(answer: Answer | null) => void} answer
  */
 
-/** @typedef {{ reason: string | null, chosen: boolean }} Answer  `chosen`: whether the box is ticked. */
+/** @typedef {{ reason: string | null, chosen: boolean }} Answer */
 
 /** @type {Store<Question | null>} */
 const question = new Store(/** @type {Question | null} */ (null));
@@ -105,6 +106,12 @@ export function useDialog() {
   return dialog;
 }
 
+/** A field for the reason of an action. @param {{ value: string, onValue: (value: string) => void }} props */
+export function Reason({ value, onValue }) {
+  return html`<label>Reason, for the audit trail (optional)
+    <input type="text" maxlength="200" value=${value} onInput=${(/** @type {Event} */ event) => onValue(valueOf(event))} /></label>`;
+}
+
 /** @param {{ asked: Question }} props */
 function Ask({ asked }) {
   const dialog = useDialog();
@@ -125,8 +132,7 @@ function Ask({ asked }) {
       <h2 id="asked">${asked.title}</h2>
       ${asked.text && html`<div>${asked.text}</div>`}
       ${asked.choice && html`<label class="line"><input type="checkbox" checked=${chosen} onChange=${() => setChosen(!chosen)} /> ${asked.choice}</label>`}
-      ${asked.reason && html`<label>Reason, for the audit trail (optional)
-        <input type="text" maxlength="200" value=${reason} onInput=${(/** @type {InputEvent} */ event) => setReason(/** @type {HTMLInputElement} */ (event.target).value)} /></label>`}
+      ${asked.reason && html`<${Reason} value=${reason} onValue=${setReason} />`}
       <div class="actions">
         <button type="button" onClick=${() => close(null)}>Back</button>
         <button type="submit" class=${asked.danger ? 'danger' : 'primary'} autofocus>${asked.action}</button>

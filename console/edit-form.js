@@ -1,6 +1,7 @@
 /** The form that edits a job which waits, and the merge patch that it makes. */
 
 import { linesOf, numberOf, pairsOf, timeOf } from './form-values.js';
+import { changesOf } from './submission.js';
 import { clock } from './time.js';
 
 /** @typedef {import('./types').Job} Job */
@@ -64,17 +65,15 @@ export function patchOf(first, form, inUtc) {
 function labelsPatch(first, text, problem) {
   const before = Object.fromEntries(pairsOf(first, 'key=value', () => undefined));
   const after = Object.fromEntries(pairsOf(text, 'key=value', problem).map(([key, value]) => [key, value.trim()]));
-  const gone = Object.keys(before).filter((key) => !(key in after));
-  const changed = Object.entries(after).filter(([key, value]) => before[key] !== value);
-  return Object.fromEntries([...gone.map((key) => [key, null]), ...changed]);
+  return changesOf(before, after);
 }
 
 /**
- * The field of the form that a field of the request comes from; null if there is none.
+ * The field of the form that a field of the request comes from; empty if there is none.
  * @param {string} path  As problem+json names it: `resources.cpus`, `labels.team`.
- * @returns {keyof Form | null}
+ * @returns {keyof Form | ''}
  */
 export function controlOf(path) {
   const [name = '', member = ''] = path.split('.');
-  return FIELDS.find((field) => field === (name === 'resources' ? member : name)) ?? null;
+  return FIELDS.find((field) => field === (name === 'resources' ? member : name)) ?? '';
 }

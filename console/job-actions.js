@@ -17,6 +17,9 @@ export const EDITABLE = ['scheduled', 'waiting', 'pending', 'retry', 'blocked'];
 /** States from which `retry` leads on. */
 export const RETRIABLE = ['failed', 'dead'];
 
+/** Ends of jobs that may still be wanted, which a resubmission of many takes unless states are chosen. */
+export const UNSUCCESSFUL = ENDED.filter((state) => !['completed', 'dismissed', 'skipped'].includes(state));
+
 /** All states, those that move first. */
 export const STATES = ['active', 'pending', 'retry', 'scheduled', 'waiting', 'blocked', 'processing', 'failed', 'dead', 'stale', 'partial_failure',
   'completed', 'cancelled', 'expired', 'skipped', 'dismissed'];

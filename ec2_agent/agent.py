@@ -82,6 +82,8 @@ class Agent:
         for found in all_found:
             parts.flight.add(found.delivery)
             parts.slots.take(found.delivery)
+            # Until its row is read, all but its work directory may be still to come.
+            parts.slots.disk.note_started(found.delivery, found.delivery.received.disk_mb)
         await parts.lease.announce()
         parts.journal.resume()  # after a heartbeat that lists these jobs as this agent's
         await parts.limits.begin()
@@ -138,6 +140,7 @@ class Agent:
             "memory": memory.keep_small(lambda: parts.desk.busy, self._close_spare),
             "inbox": parts.inbox.run(inbox, self._on_command, partial(self._on_job, inbox.url)),
             "desk": parts.desk.keep(),
+            "disk": parts.slots.disk.keep(parts.host.changed.set),
         }
         if parts.metadata is not None:
             loops["notices"] = watch(parts.metadata, self._on_notice)
@@ -207,6 +210,7 @@ class Agent:
                     parts.flight.abandon(delivery)
                 await parts.adoption.end(found, parts.output)
                 return
+            parts.slots.note_started(head, delivery)
             await parts.runner.adopt(head, found)
         finally:
             parts.roster.drop_found(found)

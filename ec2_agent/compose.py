@@ -35,6 +35,7 @@ from ec2_agent.sandbox.disk.space import DiskSpace
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.scale_in.group import AutoScalingInstance
 from ec2_agent.scale_in.scale_in import ScaleIn
+from ec2_agent.serving.disk import disk_of
 from ec2_agent.settings import AgentSettings
 from ec2_agent.shim.pool import Shims
 from ec2_agent.state.supervisor import StateSupervisor
@@ -82,6 +83,7 @@ class Parts(Core):
             host.launcher.egress_lacks,
             host.launcher.lacks,
             host.launcher.cores,
+            disk=disk_of(host.space, host.launcher.disks, time.monotonic),
             receipts=InboxReceipts(settings.directory / "inbox"),
         )
         super().__init__(settings, around)
@@ -131,6 +133,7 @@ class Parts(Core):
             OutputCollector(aws.output_files, aws.payloads, transfers, descriptor.limits),
             self.flight,
             self.lacking,
+            self.slots.note_started,
         )
         self.runner = AttemptRunner(attempts, self.roster, self.lease)
         self.desk = desk = self.serve_with(self.runner)

@@ -26,6 +26,7 @@ from ec2_agent.presence.standing import Standing
 from ec2_agent.presence.trouble import StateService, describe_trouble
 from ec2_agent.retry import Backoff, aws_backoff
 from ec2_agent.serving.desk import Desk, Runner
+from ec2_agent.serving.disk import Disk
 from ec2_agent.serving.offers import Offers
 from ec2_agent.serving.prefetch import Prefetch
 from ec2_agent.serving.reasons import Reasons
@@ -75,6 +76,8 @@ class Surroundings:
     cores: int | None = None
     """Cores that jobs may name (`Heartbeat.cores`)."""
     backoff: Callable[[], Backoff] = aws_backoff
+    disk: Disk | None = None
+    """The host's disk; None: it is not limited."""
     receipts: InboxReceipts | None = None
     """None: nothing that is held of the inbox survives this process."""
 
@@ -93,7 +96,7 @@ class Core:
         self.recorder = OutcomeRecorder(journal, settings.descriptor.retention, clock, around.rng)
         self.roster = roster = Roster(journal)
         memory = Memory(around.memory_mb, settings.max_memory_mb)
-        self.slots = slots = Slots(memory, changed)
+        self.slots = slots = Slots(memory, changed, around.disk)
         self.capacity = HostCapacity(
             settings.directory,
             settings.threads,
@@ -167,4 +170,5 @@ class Core:
             around.lacks,
             None if most_mb >= UNLIMITED_MB else most_mb,
             around.cores,
+            *self.slots.disk.describe(),
         )

@@ -64,17 +64,6 @@ export async function members(action, id, body, signal) {
   } while (next);
 }
 
-/**
- * What is asked besides, of a typed job that starts again: it takes the present version of its type.
- * @param {Action} action
- * @param {Job} job
- * @returns {{ choice?: string }}
- */
-function restart(action, job) {
-  if (job.type_version === null || !['retry', 'replay'].includes(action)) return {};
-  return { choice: `Stay with version ${job.type_version} of ${job.type}, instead of the present one` };
-}
-
 /** @param {{ job: Job, refresh: () => void }} props */
 export function Actions({ job, refresh }) {
   const allowed = actionsOf(job, can);
@@ -83,7 +72,7 @@ export function Actions({ job, refresh }) {
   const act = async (action) => {
     const doing = DOING[action];
     const text = isGroup(job) && action !== 'resubmit' ? `${doing.text} This holds for its members.` : doing.text;
-    const answer = await confirm({ title: doing.title, text, action: doing.label, danger: doing.danger ?? false, reason: true, ...restart(action, job) });
+    const answer = await confirm({ title: doing.title, text, action: doing.label, danger: doing.danger ?? false, reason: true, choice: job.type_version !== null && /^re(try|play)$/.test(action) ? `Stay with version ${job.type_version}` : '' });
     if (!answer) return;
     const key = action === 'resubmit' ? crypto.randomUUID() : '';
     const result = await perform(doing.done, async () => (await send(action, job, answer.reason, { key, sameVersion: answer.chosen })) ?? {});

@@ -1,10 +1,9 @@
 /** Edit a job that waits: a form in a dialog, which sends what has changed. */
 
 import { ApiError, call, path } from '../api.js';
-import { say, useDialog } from '../dialogs.js';
+import { Reason, say, useDialog } from '../dialogs.js';
 import { controlOf, formOf, patchOf } from '../edit-form.js';
-import { valueOf } from '../fields.js';
-import { Area, Pick, Text } from '../form-controls.js';
+import { Area, Pick, Text } from '../fields.js';
 import { Failure } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { utc, zone } from '../time.js';
@@ -26,11 +25,7 @@ export function EditJob({ job, close, refresh }) {
   const { data: queues } = usePoll(
     (signal) => /** @type {Promise<{ entries: { name: string }[] }>} */ (call('GET', 'v1/queues', { signal })), 0, []);
   const { patch, wrong: unfit } = patchOf(begun.first, form, inUtc);
-  const told = (refused?.errors ?? []).flatMap(({ field, problem }) => {
-    const control = controlOf(field);
-    return control === null || changed.has(control) ? [] : [{ field: control, problem: `${field} ${problem}` }];
-  });
-  const isBeside = refused !== null && refused.errors.length > 0 && refused.errors.every((each) => controlOf(each.field) !== null);
+  const told = (refused?.errors ?? []).map((each) => ({ field: controlOf(each.field), problem: `${each.field} ${each.problem}` }));
   const set = (/** @type {Partial<Form>} */ change) => {
     setForm((before) => ({ ...before, ...change }));
     setChanged((before) => new Set([...before, ...Object.keys(change)]));
@@ -59,14 +54,14 @@ export function EditJob({ job, close, refresh }) {
     }
     refresh();
   };
-  const editing = { form, set, wrong: [...unfit, ...told] };
+  const editing = { form, set, wrong: [...unfit, ...told.filter((each) => !changed.has(each.field))] };
   const names = (queues?.entries ?? []).map((each) => each.name);
   return html`<dialog ref=${dialog} class="wide" aria-labelledby="editing" onCancel=${close}>
     <form onSubmit=${submit} novalidate>
       <h2 id="editing">Edit the job</h2>
       ${begun.edit !== job.edit && html`<div class="notice warn" role="alert"><p>Somebody has edited the job since you began.</p>
         <button type="button" onClick=${begin}>Begin with what it has now</button></div>`}
-      ${refused && !isBeside && html`<${Failure} error=${refused} />`}
+      ${refused && !(told.length && told.every((each) => each.field)) && html`<${Failure} error=${refused} />`}
       <div class="fields">
         <${Pick} ...${editing} field="queue" label="Queue" options=${names.includes(form.queue) ? names : [form.queue, ...names]} />
         <${Pick} ...${editing} field="priority" label="Priority" options=${['high', 'default', 'low']} />
@@ -76,8 +71,7 @@ export function EditJob({ job, close, refresh }) {
         <${Text} ...${editing} field="cpus" label="CPUs" hint="no limit of its own" />
       </div>
       <${Area} ...${editing} field="labels" label="Labels, key=value, one a line" rows=${3} />
-      <label>Reason, for the audit trail (optional)
-        <input type="text" maxlength="200" value=${reason} onInput=${(/** @type {Event} */ event) => setReason(valueOf(event))} /></label>
+      <${Reason} value=${reason} onValue=${setReason} />
       <div class="actions">
         <button type="button" onClick=${close}>Back</button>
         <button type="submit" class="primary" disabled=${busy || nothing || unfit.length > 0}>${busy ? 'Saving…' : 'Save'}</button>

@@ -26,7 +26,6 @@ export function Timeline({ job }) {
   const toMs = Math.max(job.ended_at ? Date.parse(job.ended_at) : nowMs, fromMs + 1);
   const share = (/** @type {number} */ ms) => `${(100 * (ms - fromMs)) / (toMs - fromMs)}%`;
   const steps = job.timeline;
-  const versions = new Set(steps.map((step) => step.version)).size > 1;
   const hidden = whole ? 0 : Math.max(0, steps.length - 2 * FEW);
   return html`<${Section} title="Timeline">
     <div class="bars" aria-hidden="true">
@@ -39,18 +38,18 @@ export function Timeline({ job }) {
     </div>
     <p class="legend bars-legend">${KINDS.filter(([kind]) => sums[kind] > 0).map(([kind, name]) => html`<span><span class=${`bars-key ${kind}`} aria-hidden="true"></span> ${duration(sums[kind])} ${name}</span>`)}</p>
     <ol class="steps" aria-label=${`Transitions, times in ${zone(inUtc)}`}>
-      ${steps.slice(0, hidden ? FEW : undefined).map((step, n) => html`<${Step} step=${step} before=${steps[n - 1]} versions=${versions} />`)}
+      ${steps.slice(0, hidden ? FEW : undefined).map((step, n) => html`<${Step} step=${step} before=${steps[n - 1]} />`)}
       ${hidden > 0 && html`<li><button type="button" onClick=${() => setWhole(true)}>Show ${hidden} more</button></li>
-        ${steps.slice(-FEW).map((step, n, few) => html`<${Step} step=${step} before=${few[n - 1]} versions=${versions} />`)}`}
+        ${steps.slice(-FEW).map((step, n, few) => html`<${Step} step=${step} before=${few[n - 1]} />`)}`}
     </ol>
   <//>`;
 }
 
-/** With `versions`, an attempt names the one of its type. @param {{ step: Transition, before: Transition | undefined, versions: boolean }} props */
-function Step({ step, before, versions }) {
+/** @param {{ step: Transition, before: Transition | undefined }} props */
+function Step({ step, before }) {
   const inUtc = useStore(utc);
   const at = clock(step.at, inUtc);
   const sameDay = clock(before?.at ?? Date.now(), inUtc).slice(0, 10) === at.slice(0, 10);
   return html`<li><time datetime=${step.at} title=${`${clock(step.at, false)} ${zone(false)} · ${clock(step.at, true)} UTC`}>${sameDay ? at.slice(11) : at}</time> <${Badge} state=${step.state} />
-    <span><${Sentence} text=${step.reason} />${step.agent && html` <span class="about">on ${step.agent}${versions && step.state === 'active' && `, version ${step.version}`}</span>`}</span></li>`;
+    <span><${Sentence} text=${step.reason} />${step.agent && html` <span class="about">on ${step.agent}${step.version && `, version ${step.version}`}</span>`}</span></li>`;
 }

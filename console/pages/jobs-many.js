@@ -2,7 +2,7 @@
 
 import { call, path } from '../api.js';
 import { confirm, perform } from '../dialogs.js';
-import { actionsOf, CANCELLABLE, ENDED, isGroup, RETRIABLE } from '../job-actions.js';
+import { actionsOf, CANCELLABLE, ENDED, isGroup, RETRIABLE, UNSUCCESSFUL } from '../job-actions.js';
 import { wordsOf } from '../job-filters.js';
 import { useKeys } from '../keys.js';
 import { readList } from '../lists.js';
@@ -14,9 +14,6 @@ import { members } from './job-buttons.js';
 /** @typedef {import('../types').Job} Job */
 /** @typedef {import('../job-filters.js').Filters} Filters */
 
-/** What else an action needs, in a sentence that has named states. */
-const REST = { cancel: '', retry: ', before their deadline, and unless they are not restartable', resubmit: ', before their deadline, and unless they were resubmitted before' };
-
 /** Jobs that are counted before an action on all that match. */
 const COUNTED = 1000;
 
@@ -25,6 +22,7 @@ const COUNTED = 1000;
  * @property {'cancel' | 'retry' | 'resubmit'} name
  * @property {'jobs.cancel' | 'jobs.submit'} scope
  * @property {readonly string[]} states  Jobs in these states can be changed so.
+ * @property {readonly string[]} [usual]  Those of them that are meant if no filter names states.
  * @property {string} label
  * @property {'cancelled' | 'retried' | 'resubmitted'} done  Also the field of the API's answer.
  * @property {string} text  What follows from it.
@@ -34,12 +32,12 @@ const COUNTED = 1000;
 const DOINGS = [
   { name: 'cancel', scope: 'jobs.cancel', states: CANCELLABLE, label: 'Cancel', done: 'cancelled', text: 'Agents stop those that run. A cancelled job does not run again by itself.' },
   { name: 'retry', scope: 'jobs.submit', states: RETRIABLE, label: 'Retry', done: 'retried', text: 'They start again under the same ids, with their attempts counted from zero.' },
-  { name: 'resubmit', scope: 'jobs.submit', states: ENDED, label: 'Resubmit', done: 'resubmitted', text: 'A new job is made of each. What was resubmitted before is left out.' },
+  { name: 'resubmit', scope: 'jobs.submit', states: ENDED, usual: UNSUCCESSFUL, label: 'Resubmit', done: 'resubmitted', text: 'A new job is made of each. What was resubmitted before is left out.' },
 ];
 
-/** Whether an action is for a job as it is; a job is resubmitted once. @param {Doing} doing @param {Job} job */
-function fits(doing, job) {
-  return actionsOf(job, can).includes(doing.name) && !(doing.name === 'resubmit' && job.resubmitted_as !== null);
+/** Whether a job was resubmitted before: of many, each is once. @param {Doing} doing @param {Job} job */
+function repeated(doing, job) {
+  return doing.name === 'resubmit' && job.resubmitted_as !== null;
 }
 
 /** `1 job`, `37 jobs`. @param {number} count */
@@ -72,11 +70,11 @@ export function Many({ query, filters, jobs, selected, setSelected, refresh }) {
 
   /** @param {Doing} doing @param {readonly Job[]} chosen */
   const each = async (doing, chosen) => {
-    const fit = chosen.filter((job) => fits(doing, job));
+    const fit = chosen.filter((job) => actionsOf(job, can).includes(doing.name) && !repeated(doing, job));
     const count = jobsOf(fit.length);
     const left = chosen.length - fit.length;
     if (!fit.length) {
-      await confirm({ title: `None of them can be ${doing.done}`, text: `Only jobs that are ${doing.states.join(', ')} can be${REST[doing.name]}.`.replaceAll('_', ' '), action: 'Close' });
+      await confirm({ title: `None of them can be ${doing.done}`, text: `Only jobs that are ${doing.states.join(', ')} can be; the page of a job shows what it allows.`.replaceAll('_', ' '), action: 'Close' });
       return;
     }
     const answer = await confirm({
@@ -100,10 +98,10 @@ export function Many({ query, filters, jobs, selected, setSelected, refresh }) {
     setCounting(doing.name);
     const found = await perform('Jobs counted', () => readList('v1/jobs', chosen, COUNTED)).finally(() => setCounting(''));
     if (!found) return;
-    const left = doing.name === 'resubmit' ? found.entries.filter((job) => job.resubmitted_as !== null).length : 0;
-    const count = `${found.next ? 'at least ' : ''}${jobsOf(found.entries.length - left)}`;
+    const of = found.entries.filter((job) => !repeated(doing, job)).length;
+    const count = `${found.next ? 'at least ' : ''}${jobsOf(of)}`;
     const words = wordsOf(query);
-    if (found.entries.length === left && !found.next) {
+    if (!of && !found.next) {
       await confirm({ title: `No job that matches can be ${doing.done}`, text: `Filters: ${words}.`, action: 'Close' });
       return;
     }
@@ -113,7 +111,7 @@ export function Many({ query, filters, jobs, selected, setSelected, refresh }) {
       action: `${doing.label} ${count}`, danger: doing.name === 'cancel', reason: true,
     });
     if (!answer) return;
-    const about = { title: `${doing.label} ${count}`, verb: doing.done, ...(found.next ? {} : { of: found.entries.length - left }) };
+    const about = { title: `${doing.label} ${count}`, verb: doing.done, ...(found.next ? {} : { of }) };
     await sweep.start(about, (report, signal) => sweepPages(
       (next) => call('POST', `v1/jobs/${doing.name}`, { query: { ...chosen, next }, body: { reason: answer.reason }, signal }), doing.done, report, signal));
   };
@@ -135,12 +133,12 @@ export function Many({ query, filters, jobs, selected, setSelected, refresh }) {
       ${allowed.map((doing) => html`<button type="button" class=${doing.name === 'cancel' ? 'danger' : ''} onClick=${() => each(doing, chosen)}>${doing.label} selected</button>`)}
       <button type="button" class="quiet" onClick=${() => setSelected(new Set())}>Select none</button>`;
   }
-  return allowed.filter((doing) => words && jobs.some((job) => doing.states.includes(job.state)) && statesOf(doing, filters).length)
+  return allowed.filter((doing) => words && jobs.some((job) => statesOf(doing, filters).includes(job.state)))
     .map((doing) => html`<button type="button" onClick=${() => all(doing)} disabled=${counting !== ''}>${counting === doing.name ? 'Counting…' : `${doing.label} all that match`}</button>`);
 }
 
-/** The states of the filters that can be changed so; all such states if there is no filter by state. @param {Doing} doing @param {Filters} filters */
+/** The states of the filters that can be changed so; the usual ones if there is no filter by state. @param {Doing} doing @param {Filters} filters */
 function statesOf(doing, filters) {
   const chosen = filters.state;
-  return doing.states.filter((state) => !Array.isArray(chosen) || chosen.includes(state));
+  return Array.isArray(chosen) ? doing.states.filter((state) => chosen.includes(state)) : [...(doing.usual ?? doing.states)];
 }

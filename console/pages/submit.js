@@ -3,7 +3,7 @@
 import { ApiError, call, path } from '../api.js';
 import { say } from '../dialogs.js';
 import { hasEnded } from '../job-actions.js';
-import { Area, Pick, Text } from '../form-controls.js';
+import { Area, Pick, Text } from '../fields.js';
 import { Copy, Failure, Head, Loading, Section } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { go, href } from '../router.js';
@@ -16,7 +16,7 @@ import { html, useEffect, useMemo, useRef, useState, useStore } from '../view.js
 /** @typedef {import('../submit-form.js').Form} Form */
 /** @typedef {import('../types').Job} Job */
 
-/** @typedef {import('../form-controls.js').Editing<Form>} Editing */
+/** @typedef {import('../fields.js').Editing<Form>} Editing */
 
 /** @param {{ route: import('../router.js').Route }} props */
 export default function Page({ route }) {
@@ -113,8 +113,8 @@ function Submit({ first, again }) {
           <${Pick} ...${editing} field="network" label="Network" options=${['none', 'egress', 'host']} />
         </div><//>
         <${Section} title="Notifications"><div class="fields">
-          <${Text} ...${editing} field="notify" label="Notify a URL, an SNS topic or EventBridge" hint="https://example.com/hook, an ARN, or eventbridge" />
-          <${Text} ...${editing} field="notify_on" label="Of these events, with commas between them" hint="started, completed, failed; empty: ends and blocked" />
+          <${Text} ...${editing} field="notify" label="Notify a URL, an SNS topic or EventBridge" hint="URL, ARN or eventbridge" />
+          <${Text} ...${editing} field="notify_on" label="Of these events" hint="started, completed" />
         </div><//>
         <${Section} title="Environment and labels"><div class="fields wide-fields">
           <${Area} ...${editing} field="env" label="Environment, NAME=value, one a line" rows=${3} />

@@ -1,7 +1,7 @@
 """One attempt of a claimed job: prepare, start, ship its output, record its outcome."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -67,6 +67,8 @@ class AttemptParts:
     files: OutputCollector
     flight: Flight
     lacking: LackingHost
+    note_started: Callable[[Head, Delivery], None]
+    """Called when a job was started: what it needed for its start only is free again."""
 
 
 @dataclass(eq=False)
@@ -337,6 +339,7 @@ class Attempt:
                 self.head, self.delivery, prepared.spec, self._until, prepared.typed
             )
         self._doing = None
+        parts.note_started(self.head, self.delivery)
         # A request to stop that came while the sandbox was being made found none to stop.
         if self._abandoned:
             job.shim.kill()

@@ -1,7 +1,8 @@
 """The bundles on this host: one directory for each digest, shared by all jobs that need it.
 
     <digest>/        the files of a bundle, complete: it was renamed from .new-<digest>
-    <digest>.use     its size in bytes; its time is that of the last use; locked while in use
+    <digest>.use     what counts for it, and its bytes; its time is that of the last use; locked
+                     while in use
     .zip-<digest>, .new-<digest>, .old-<digest>     being downloaded, unpacked, removed
     boot             the boot in which the bundles were unpacked
 
@@ -73,6 +74,9 @@ class BundleCache:
                 self._evict(digest)
             boot.write_text(boot_id(), encoding="ascii")
         space.reclaims.append(self._give_up_one)
+        self._unused = 0
+        """Bytes of the bundles that are not in use, as they were found last."""
+        space.reclaimable.append(self._count_unused)
 
     def use(self, tenant: str, digest: str) -> int:
         """Have a bundle unpacked here; returns a descriptor that keeps it while it is open.
@@ -111,7 +115,7 @@ class BundleCache:
                 contents = unpack(file, new, self._admit)
             new.chmod(0o755)
             os.ftruncate(lock, 0)
-            os.pwrite(lock, str(contents.charged).encode(), 0)
+            os.pwrite(lock, f"{contents.charged} {contents.size}".encode(), 0)
             new.rename(self.directory / digest)
         except BadBundle as bad:
             raise BundleUnusable(f"bundle {digest} cannot be unpacked: {bad}") from None
@@ -198,10 +202,34 @@ class BundleCache:
         ]
 
     def _size(self, digest: str) -> int:
-        """Bytes of a bundle's files; what cannot be read is counted as the whole bound."""
+        """What counts for a bundle; what cannot be read is counted as the whole bound."""
         with contextlib.suppress(OSError, ValueError):
-            return int((self.directory / (digest + _USE)).read_text(encoding="ascii"))
+            return self._read_sizes(digest)[0]
         return self._most_bytes
+
+    def _read_sizes(self, digest: str) -> tuple[int, int]:
+        """What counts for a bundle, and the bytes of its files. Raises OSError, ValueError."""
+        charged, size = (self.directory / (digest + _USE)).read_text(encoding="ascii").split()
+        return int(charged), int(size)
+
+    def _count_unused(self) -> int:
+        """Bytes of the bundles that are not in use.
+
+        While bundles are locked or removed, which may take long, they are as they were before.
+        """
+        if self._changing.acquire(blocking=False):
+            try:
+                self._unused = sum(map(self._unused_bytes, self._digests()))
+            finally:
+                self._changing.release()
+        return self._unused
+
+    def _unused_bytes(self, digest: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            with (self.directory / (digest + _USE)).open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return self._read_sizes(digest)[1]
+        return 0
 
     def _used_at(self, digest: str) -> int:
         with contextlib.suppress(OSError):

@@ -84,6 +84,8 @@ class FileCache:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._take_over()
         space.reclaims.append(self._give_up_one)
+        # With files that an attempt is being given: those are reserved for it until it starts.
+        space.reclaimable.append(lambda: self._bytes)
 
     def _take_over(self) -> None:
         """Keep the complete files of an earlier process of this boot; remove the rest."""

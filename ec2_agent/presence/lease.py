@@ -23,7 +23,7 @@ from ec2_agent.presence.standing import Standing
 from ec2_agent.settings import PACE, AgentSettings, LeaseTimes
 from joblane import __version__
 from joblane.aws.fleet.agents import AgentStore
-from joblane.state.lease import Heartbeat, bound_progress
+from joblane.state.lease import Heartbeat, HostDisk, bound_progress
 
 
 def lease_lost(renewed: float, now: float, pace: LeaseTimes = PACE) -> bool:
@@ -49,6 +49,10 @@ class Load(NamedTuple):
     """The most memory that one job may have here (`Heartbeat.memory_mb`)."""
     cores: int | None = None
     """Cores that jobs may name (`Heartbeat.cores`)."""
+    disk: HostDisk | None = None
+    """The disk with the agent's files (`Heartbeat.disk`)."""
+    work_disk: HostDisk | None = None
+    """That with work directories, if it is another one (`Heartbeat.work_disk`)."""
 
 
 @dataclass
@@ -171,6 +175,8 @@ class Lease:
             lacks=load.lacks,
             memory_mb=load.memory_mb,
             cores=load.cores,
+            disk=load.disk,
+            work_disk=load.work_disk,
         )
         named_ms = await in_thread(lambda: self.store.beat(row), "heartbeat")
         self._renewed = sent

@@ -183,9 +183,14 @@ class Launcher:
     @property
     def lacks(self) -> tuple[str, ...]:
         """What no job can have here: limits by their names, and `egress`."""
-        disk = ("disk_mb",) if self._disks is None else ()
+        disk = () if self._disks is not None and self._disks.able else ("disk_mb",)
         egress = ("egress",) if self._egress is None else ()
         return (*limits.lacking(self._cgroup), *disk, *egress)
+
+    @property
+    def disks(self) -> WorkDisks | None:
+        """What makes disks for work directories; None: nothing does."""
+        return self._disks
 
     @property
     def shares_inodes(self) -> str:

@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ec2_agent.calls import AWS_ERRORS
+from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.lanes.claiming import Claimer
 from ec2_agent.logging import events
 from ec2_agent.messages.delivery import Delivery, message_of
@@ -27,7 +27,16 @@ from ec2_agent.outcomes.judge import not_started
 from ec2_agent.serving.gates import judge
 from ec2_agent.serving.offers import Offers
 from ec2_agent.serving.reasons import NOTE_AFTER_S, Reasons
-from ec2_agent.serving.verdict import Drop, Fail, GiveBack, Hold, Start, Verdict, Wait
+from ec2_agent.serving.verdict import (
+    RESERVING,
+    Drop,
+    Fail,
+    GiveBack,
+    Hold,
+    Start,
+    Verdict,
+    Wait,
+)
 from ec2_agent.serving.waiting_room import FOREVER, Waiting, WaitingRoom
 from ec2_agent.tasks import Tasks
 from joblane.job.head import Head
@@ -190,7 +199,7 @@ class Desk:
             waiting.since = self.monotonic()
             waiting.note_at = waiting.since + NOTE_AFTER_S
         waiting.hold = hold
-        if waiting.reserved != (hold.wait is Wait.MEMORY):
+        if waiting.reserved != (hold.wait in RESERVING):
             waiting.reserved = not waiting.reserved
             if waiting.reserved:
                 self.offers.slots.take(waiting.delivery)
@@ -225,6 +234,8 @@ class Desk:
         slots, more_mb = self.offers.slots, 0
         try:
             async with self._returned_if_broken(delivery):
+                if slots.disk.crowded:
+                    await in_thread(slots.disk.make_room, "disk")
                 head = await self.claimer.claim(delivery)
                 if head is not None:
                     more_mb = head.spec.resources.memory - delivery.received.memory_mb

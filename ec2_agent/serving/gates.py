@@ -1,13 +1,15 @@
 """Who is served: an ordered tuple of gates, each a function of values. Pure.
 
 A message passes from gate to gate until one has a verdict on it; one that passes them all starts.
-What waits comes before the gates again whenever a slot or memory becomes free, a limit changes, or
-the agent is cordoned:
+What waits comes before the gates again whenever a slot, memory or disk becomes free, a limit
+changes, or the agent is cordoned:
 
     free 3000 MB    message of 512 MB     starts                       free 2488 MB
     free 700 MB     message of 2048 MB    held, its memory reserved    free -1348 MB
                     a slot counts as free only while a default job's memory is
                     a job of 1500 MB ends                              free 152 MB: starts
+
+    disk for 300 MB      message of 2000 MB   held, its disk reserved, as its memory is
 
     acme runs 2 of 2     message of acme     held: it starts when one of the two ends
     acme runs 2 of 2     more of acme        given back to the lane, hidden for a while
@@ -16,16 +18,26 @@ the agent is cordoned:
     slots full           message of a lane   given back, or held for a moment (`prefetch`)
     slots full           from the inbox      held: no other agent may run its job
 
-Because memory is reserved, smaller jobs that come later cannot delay a large one for ever. What
-other agents may run is held for a limited time only. One that is given back is hidden for longer
-each time (`ec2_agent.messages.hiding`).
+Because memory and disk are reserved, smaller jobs that come later cannot delay a large one for
+ever. What other agents may run is held for a limited time only. One that is given back is hidden
+for longer each time (`ec2_agent.messages.hiding`).
 """
 
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 from ec2_agent.messages.hiding import INBOX_FULL, LACKING, TENANT_FULL, TOO_LARGE
-from ec2_agent.serving.verdict import Drop, Fail, GiveBack, Hold, Start, Verdict, Wait
+from ec2_agent.serving.disk import DiskRoom
+from ec2_agent.serving.verdict import (
+    RESERVING,
+    Drop,
+    Fail,
+    GiveBack,
+    Hold,
+    Start,
+    Verdict,
+    Wait,
+)
 from joblane.queue.tenant_shares import Allowance
 
 MOST_TARGETED = 200
@@ -42,8 +54,8 @@ PREFETCH_HOLD_S = 0.25
 """How long a message waits that was received before a slot was free: more than twice what it was
 received for (`prefetch.AHEAD_S`)."""
 
-MEMORY_HOLD_S, LONGEST_HOLD_S = 30.0, 4 * 3600.0
-"""How long a message waits for memory the first time, and at most."""
+FIRST_HOLD_S, LONGEST_HOLD_S = 30.0, 4 * 3600.0
+"""How long a message waits for memory or disk the first time, and at most."""
 
 NOTE_AT = 6
 """A message of a tenant at its share that is received for the sixth time has waited for about
@@ -91,6 +103,8 @@ class Offer:
     """The most memory that one job may have, in MiB."""
     free_mb: int
     total_mb: int
+    rooms: tuple[DiskRoom, ...]
+    """What its file systems have for the job; none: no disk is limited."""
     tenant_running: int
     tenant: Allowance
     """What the job's tenant may run here."""
@@ -145,6 +159,27 @@ def too_large(candidate: Candidate, offer: Offer) -> Verdict | None:
     return GiveBack(Wait.LIMIT, TOO_LARGE.after(candidate.receives), why)
 
 
+def too_large_for_disk(candidate: Candidate, offer: Offer) -> Verdict | None:
+    """Leave a job that asks for more disk than this host will have to others.
+
+    It does not wait for what is free only without the host's other files: those of jobs go. A
+    targeted job, which no other agent may run, waits for that too, and fails if the file system is
+    too small. An agent that has no slot because its disk is full says nothing about the job: the
+    host's other files may go soon.
+    """
+    for room in offer.rooms:
+        asked, most = room.asked_mb, max(0, room.most_mb)
+        if candidate.targeted:
+            if asked > room.total_mb:
+                return Fail(
+                    f"asks for {asked} MB of {room.place}; agent {offer.agent} has {room.total_mb}"
+                )
+        elif asked > most:
+            why = f"waits for {asked} MB of {room.place}; agent {offer.agent} gives at most {most}"
+            return GiveBack(Wait.LIMIT, TOO_LARGE.after(candidate.receives), f"{why} MB")
+    return None
+
+
 def tenant_share(candidate: Candidate, offer: Offer) -> Verdict | None:
     """Run no more jobs of a tenant than its share of `jobs_running` on this agent."""
     share = offer.tenant.share
@@ -172,7 +207,7 @@ def slot(candidate: Candidate, offer: Offer) -> Verdict | None:
     if candidate.targeted:
         return Hold(Wait.SLOT, f"waits for a slot: {_obstacle(candidate, offer)}")
     hold = candidate.hold
-    if hold is not None and hold.wait is not Wait.MEMORY:
+    if hold is not None and hold.wait not in RESERVING:
         return hold
     if offer.prefetch > 0:
         return Hold(Wait.SLOT, "waits for a slot", PREFETCH_HOLD_S)
@@ -189,6 +224,9 @@ def _obstacle(candidate: Candidate, offer: Offer) -> str:
     if offer.short:
         return f"{agent}: {offer.short}"
     if offer.running < offer.threads:
+        rooms = [room for room in offer.rooms if room.free_mb < room.asked_mb]
+        if rooms and offer.free_mb >= candidate.memory_mb:
+            return _room(offer, rooms[0])
         return f"{agent} has {max(0, offer.free_mb)} of {offer.total_mb} MB of memory free"
     return f"{agent} runs {offer.running} of {offer.threads} jobs"
 
@@ -198,14 +236,30 @@ def memory(candidate: Candidate, offer: Offer) -> Verdict | None:
     asked, free = candidate.memory_mb, offer.free_mb
     if asked <= free:
         return None
-    seconds = None if candidate.targeted else memory_hold_s(candidate.receives)
+    seconds = None if candidate.targeted else hold_s(candidate.receives)
     has = f"agent {offer.agent} has {free} of {offer.total_mb} MB free"
     return Hold(Wait.MEMORY, f"waits for {asked} MB of memory; {has}", seconds)
 
 
-def memory_hold_s(receives: int) -> float:
-    """Give how long a message waits for memory that was delivered so often."""
-    return min(MEMORY_HOLD_S * 2.0 ** min(receives - 1, 16), LONGEST_HOLD_S)
+def disk(candidate: Candidate, offer: Offer) -> Verdict | None:
+    """Wait until the disk has room for what its job puts on it."""
+    for room in offer.rooms:
+        if room.asked_mb > room.free_mb:
+            seconds = None if candidate.targeted else hold_s(candidate.receives)
+            why = f"waits for {room.asked_mb} MB of {room.place}; {_room(offer, room)}"
+            return Hold(Wait.DISK, why, seconds)
+    return None
+
+
+def _room(offer: Offer, room: DiskRoom) -> str:
+    """What a file system of this agent has."""
+    free, most = max(0, room.free_mb), max(0, room.most_mb)
+    return f"agent {offer.agent} has {free} of {most} MB of {room.place} free for jobs"
+
+
+def hold_s(receives: int) -> float:
+    """Give how long a message waits for memory or disk that was delivered so often."""
+    return min(FIRST_HOLD_S * 2.0 ** min(receives - 1, 16), LONGEST_HOLD_S)
 
 
 GATES: tuple[Gate, ...] = (
@@ -216,10 +270,12 @@ GATES: tuple[Gate, ...] = (
     too_large,
     tenant_share,
     slot,
+    too_large_for_disk,
     memory,
+    disk,
 )
 """In this order. A job that can never run here is not held; one whose tenant runs its share takes
-no slot; one that has no slot reserves no memory."""
+no slot; one that has no slot reserves no memory and no disk."""
 
 
 def judge(candidate: Candidate, offer: Offer) -> Verdict:

@@ -41,7 +41,8 @@ class Offers:
     @property
     def left(self) -> int:
         """How many more jobs the host can take, of all queues (`Heartbeat.left`)."""
-        return max(0, min(self.capacity.left, self.slots.memory.jobs))
+        slots = self.slots
+        return max(0, min(self.capacity.left, slots.memory.jobs, slots.disk.jobs))
 
     def open(self, *, targeted: bool) -> bool:
         """Whether jobs are taken: of lanes, or those that this agent alone may run."""
@@ -70,8 +71,9 @@ class Offers:
         return wanted
 
     def _may_be_free_soon(self, queue: str) -> bool:
-        """Whether a message may wait for a slot; what waits for memory gets what becomes free."""
-        return self.limits.of(queue) > 0 and self.slots.memory.free_mb >= 0
+        """Whether a message may wait for a slot; what waits for memory or disk gets it first."""
+        slots = self.slots
+        return self.limits.of(queue) > 0 and slots.memory.free_mb >= 0 and slots.disk.jobs >= 0
 
     def to(self, waiting: Waiting) -> tuple[Candidate, Offer]:
         """Give a message as the gates see it, and what there is for it."""
@@ -106,6 +108,7 @@ class Offers:
             most_mb=memory.most_mb,
             free_mb=memory.free_mb + own * memory_mb,
             total_mb=memory.total_mb,
+            rooms=slots.disk.rooms(delivery.received, reserved=waiting.reserved),
             tenant_running=slots.taken_of_tenant(tenant) - own,
             tenant=self.limits.of_tenant(tenant),
             tenant_held=self.room.of_tenant(tenant),

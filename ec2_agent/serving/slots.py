@@ -1,9 +1,12 @@
-"""What the jobs of one agent take: slots, by queue, memory, and their tenants' shares."""
+"""What the jobs of one agent take: slots, by queue, memory, disk, and their tenants' shares."""
 
 import asyncio
 from collections import Counter
 
 from ec2_agent.messages.delivery import Delivery, message_of
+from ec2_agent.serving.disk import Disk
+from joblane.job.disk import OUTPUT_MB
+from joblane.job.head import Head
 from joblane.job.spec import DEFAULT_MEMORY_MB
 
 UNLIMITED_MB = 1 << 40
@@ -32,9 +35,10 @@ class Memory:
 class Slots:
     """Counts what is taken, from a message's turn to its job's end."""
 
-    def __init__(self, memory: Memory, changed: asyncio.Event) -> None:
-        """`changed` is set when something becomes free."""
+    def __init__(self, memory: Memory, changed: asyncio.Event, disk: Disk | None = None) -> None:
+        """`changed` is set when something becomes free; without a `disk` none is limited."""
         self.memory = memory
+        self.disk = disk or Disk()
         self._changed = changed
         self._by_queue: Counter[str] = Counter()
         self._by_tenant: Counter[str] = Counter()
@@ -42,11 +46,12 @@ class Slots:
         """Slots taken so far, those of jobs that have ended as well."""
 
     def take(self, delivery: Delivery) -> None:
-        """Take a slot, and the memory that the job asks for, even if it is not free yet."""
+        """Take a slot, and the memory and disk that the job asks for, even if not free yet."""
         self._by_queue[delivery.queue] += 1
         self._by_tenant[_tenant(delivery)] += 1
         self.begun += 1
         self.memory.free_mb -= delivery.received.memory_mb
+        self.disk.take(delivery)
 
     def take_more(self, memory_mb: int) -> None:
         """Take memory that a job asks for beyond what its message says."""
@@ -60,6 +65,18 @@ class Slots:
         if not self._by_tenant[tenant]:  # tenants come and go
             del self._by_tenant[tenant]
         self.memory.free_mb += delivery.received.memory_mb + more_mb
+        self.disk.release(delivery)
+        self._changed.set()
+
+    def note_started(self, head: Head, delivery: Delivery) -> None:
+        """Free the disk that a job does not write to any more once it was started.
+
+        Its standard input stays: a cache may give the file up, and it is there until the job ends.
+        Of other input files the job has copies. Its bundle is there, and no cache gives it up.
+        """
+        reads = head.spec.stdin_file is not None
+        kept_mb, cached_mb = (head.files_mb, 0) if reads else (0, head.files_mb)
+        self.disk.note_started(delivery, kept_mb + OUTPUT_MB, cached_mb)
         self._changed.set()
 
     @property

@@ -15,6 +15,11 @@ class Wait(Enum):
     """That jobs of its tenant end."""
     SLOT = auto()
     MEMORY = auto()
+    DISK = auto()
+
+
+RESERVING = frozenset({Wait.MEMORY, Wait.DISK})
+"""What is waited for with a slot, memory and disk reserved: nobody who comes later gets them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +31,7 @@ class Start:
 class Hold:
     """Let it wait here; it stays invisible to others.
 
-    What waits for memory has its slot and its memory reserved meanwhile.
+    What waits for memory or disk has its slot, its memory and its disk reserved meanwhile.
     """
 
     wait: Wait

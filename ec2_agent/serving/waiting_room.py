@@ -1,7 +1,7 @@
 """What waits on this agent, in the order in which it is served.
 
-First what has its memory reserved, then targeted jobs, whose tenants take turns, then jobs of
-tenants that ran their share, whose tenants take turns as well, then what was received ahead.
+First what has its memory and disk reserved, then targeted jobs, whose tenants take turns, then jobs
+of tenants that ran their share, whose tenants take turns as well, then what was received ahead.
 """
 
 from collections import deque
@@ -36,7 +36,7 @@ class Waiting:
     since: float = 0.0
     """When this wait began."""
     reserved: bool = False
-    """Whether its slot and its memory are taken."""
+    """Whether its slot, its memory and its disk are taken."""
     note_at: float = FOREVER
     """When it is to be written into the job what it waits for."""
 

@@ -21,9 +21,9 @@ from joblane.contract import routes
 from joblane.contract.access import ALL_ROLES, API_AUDIENCE, SCOPES
 from joblane.contract.audit import Because
 from joblane.contract.job import LogEnd
+from joblane.contract.problem_documents import GatewayError, ProblemDocument
 from joblane.contract.route import Route
 from joblane.contract.routes import ROUTES
-from joblane.contract.views import GatewayError, ProblemDocument
 from joblane.deployment.names import AGENT_NAME_PATTERN
 from joblane.job.message import JOB_ID_PATTERN
 from joblane.job.output import LogRecord

@@ -173,6 +173,7 @@ class Agent:
             most_mb=DEFAULT_MEMORY_MB,
             free_mb=DEFAULT_MEMORY_MB * max(0, self.threads - self.total),
             total_mb=DEFAULT_MEMORY_MB * self.threads,
+            rooms=(),
             tenant_running=self.total,
             tenant=UNLIMITED,
             tenant_held=0,

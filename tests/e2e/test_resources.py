@@ -3,11 +3,14 @@
 import contextlib
 import os
 import resource
+import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ec2_agent.agent import EX_TEMPFAIL
 from joblane.aws.clients import Clients
 from scripts.benches.agent import parts
 from scripts.local.cloud import DEPLOYMENT, Cloud
@@ -19,6 +22,7 @@ from tests.support.deployed import (
     empty_lanes,
     output,
     submit,
+    until,
     wait_for,
     wait_for_trouble,
     wait_for_words,
@@ -102,7 +106,7 @@ def _both(agent: Process) -> Weight:
 @as_root
 def test_a_full_disk_stops_new_jobs_and_loses_no_outcome(quiet: Cloud, http: Http, platform: Http):
     state = quiet.run_dir / STATE / DEPLOYMENT / "full"
-    with disk(state, "size=100m,mode=0700"):
+    with disk(state, "size=400m,mode=0700"):
         agent = start_paced(quiet, "full")
         running = [submit(http, "sh", "-c", "echo a; sleep 3; echo b") for _ in range(3)]
         wait_until_started(quiet.run_dir, running)
@@ -120,6 +124,57 @@ def test_a_full_disk_stops_new_jobs_and_loses_no_outcome(quiet: Cloud, http: Htt
         wait_for_words(agent.log, "takes jobs again")
         quiet.stop_agent("full")
         assert [] == list((state / "jobs").iterdir())
+
+
+@as_root
+def test_no_job_is_claimed_that_the_disk_has_no_room_for(quiet: Cloud, http: Http, platform: Http):
+    """400 MB stay when 128 are left to the host: two jobs with 100 MB each, and their output."""
+    state = quiet.run_dir / STATE / DEPLOYMENT / "narrow"
+    own = {"resources": {"disk_mb": 100}}
+    with disk(state, "size=528m,mode=0700"):
+        start_paced(quiet, "narrow")
+        fill_work = "head -c 90000000 /dev/zero > full; sleep 600"
+        running = [submit(http, "sh", "-c", fill_work, **own) for _ in range(2)]
+        wait_until_started(quiet.run_dir, running)
+        waits = submit(http, "sh", "-c", "head -c 90000000 /dev/zero > full", **own)
+        until(lambda: "waits for 161 MB of disk; agent narrow has" in _job(http, waits)["reason"])
+        small = submit(http, "true")
+        until(lambda: _why(http, waits)["code"] == "disk_full")
+        assert "asks for 150 MB, and narrow has 0 of" in _why(http, waits)["text"]
+        disk_now = _disk(platform)
+        assert disk_now["free_mb"] < 0 < disk_now["most_mb"] <= 400
+
+        assert EX_TEMPFAIL == quiet.kill_agent("narrow", signal.SIGHUP)
+        start_paced(quiet, "narrow")  # which has to count what it adopts
+        until(lambda: _why(http, waits)["code"] == "disk_full")
+        assert "pending" == _job(http, small)["state"]
+
+        http("POST", f"/v1/jobs/{running[0]}/cancel")
+        for job_id in (waits, small):
+            assert 1 == assert_once(http, job_id)["epoch"], "it was claimed once"
+        http("POST", f"/v1/jobs/{running[1]}/cancel")
+        wait_for(http, running[1], "cancelled")
+        until(lambda: _disk(platform)["free_mb"] > 390)
+        quiet.stop_agent("narrow")
+
+
+def _why(http: Http, job_id: str) -> dict[str, Any]:
+    """The first reason of a job."""
+    first: dict[str, Any] = http("GET", f"/v1/jobs/{job_id}/why").json()["reasons"][0]
+    return first
+
+
+def _job(http: Http, job_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = http("GET", f"/v1/jobs/{job_id}").json()
+    return found
+
+
+def _disk(platform: Http) -> dict[str, int]:
+    """What the agent says of its disk."""
+    rows = platform("GET", "/v1/agents").json()["entries"]
+    (found,) = (row["disk"] for row in rows if row["name"] == "narrow")
+    disk: dict[str, int] = found
+    return disk
 
 
 def _keeps_what_runs_without_descriptors(http: Http, agent: Process, run_dir: Path) -> None:

@@ -234,6 +234,7 @@ def test_space_that_running_jobs_may_take_is_theirs(launcher: TidyLauncher, work
         if find(work_dir, space := DiskSpace(work_dir)).describe() == "a project quota":
             with pytest.raises(DiskShort):  # what is put beside them has the same account
                 space.reserve(240 * MIB, "an input file").__enter__()
+            assert space.available().now // MIB <= before - 250, "what the job may still write"
         with pytest.raises(SandboxRefused, match="has room for") as refused:
             shell(launcher, "true", limits=SandboxLimits(disk_mb=4000))
         assert not isinstance(refused.value, DiskShort)

@@ -287,5 +287,6 @@ class Parts:
             ),
             self.flight,
             self.lacking,
+            lambda _head, _held: None,
         )
         return Attempt(parts, head, held)

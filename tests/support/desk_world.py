@@ -13,6 +13,7 @@ from ec2_agent.messages.delivery import Delivery
 from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.presence.inbox import Inbox
 from ec2_agent.serving import slots
+from ec2_agent.serving.disk import Disk
 from joblane.aws.queue.lanes import LaneQueue, Received
 from joblane.contract.job import job_view
 from joblane.deployment.names import inbox_name
@@ -154,12 +155,24 @@ class World:
         self.directory = directory
         self.agent = self.start()
 
-    def start(self, memory_mb: int = MEMORY_MB, most_mb: int | None = None) -> Recording:
+    def start(
+        self,
+        memory_mb: int = MEMORY_MB,
+        most_mb: int | None = None,
+        disk: Disk | None = None,
+        threads: int = THREADS,
+    ) -> Recording:
         """Make the parts of a process of the agent."""
-        own = replace(settings(), threads=THREADS, directory=self.directory, max_memory_mb=most_mb)
+        own = replace(settings(), threads=threads, directory=self.directory, max_memory_mb=most_mb)
         jobs, metered = HeldJobs(), self.meter.clients_of(self.aws)
         core = ServingCore(
-            own, metered, jobs, clocks=self.clocks, memory_mb=memory_mb, agents=self.aws.agents
+            own,
+            metered,
+            jobs,
+            clocks=self.clocks,
+            memory_mb=memory_mb,
+            agents=self.aws.agents,
+            disk=disk,
         )
         asyncio.run(core.limits.begin())
         core.limits.of_tenant = lambda tenant: Allowance(  # type: ignore[method-assign]
@@ -173,7 +186,8 @@ class World:
         agent = self.agent
 
         async def work() -> None:
-            kept = [agent.desk.keep(), agent.core.lease.keep(), agent.flight.keep()]
+            disk = agent.core.slots.disk.keep(agent.desk.serve)
+            kept = [agent.desk.keep(), agent.core.lease.keep(), agent.flight.keep(), disk]
             loops = [asyncio.create_task(loop) for loop in kept]
             await soon()
             await story
@@ -188,19 +202,23 @@ class World:
         """What memory the agent has."""
         return self.agent.core.slots.memory
 
-    def send(self, tenant: str = "acme", queue: str = "default", **fields: Any) -> Received:
+    def send(
+        self, tenant: str = "acme", queue: str = "default", files_mb: int = 0, **fields: Any
+    ) -> Received:
         """Submit a job for this agent alone, and receive its message from the inbox."""
         head = make_head(self._id(), tenant, submission(queue=queue, **fields), 1000)
+        head = replace(head, files_mb=files_mb)
         self.aws.jobs.put_new(replace(head, assigned="agent-1"))
         self.inbox.send(replace_queue(wake_up_message(head), queue))
         (received,) = self.inbox.receive(1, 0)
         return received
 
     def send_by_lane(
-        self, tenant: str = "acme", receives: int | None = None, **fields: Any
+        self, tenant: str = "acme", receives: int | None = None, files_mb: int = 0, **fields: Any
     ) -> Received:
         """Submit a job to the lane, and receive its message, as if for the `receives`th time."""
         head = make_head(self._id(), tenant, submission(**fields), 1000)
+        head = replace(head, files_mb=files_mb)
         self.aws.jobs.put_new(head)
         self.lane.send(wake_up_message(head))
         return self.receive(receives)

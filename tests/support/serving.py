@@ -12,6 +12,7 @@ from ec2_agent.core import Clocks, Core, Surroundings
 from ec2_agent.outcomes.journal import JournalStore
 from ec2_agent.retry import Backoff, aws_backoff
 from ec2_agent.serving.desk import Runner
+from ec2_agent.serving.disk import Disk
 from ec2_agent.settings import AgentSettings
 from joblane.aws.clients import Clients
 from joblane.aws.fleet.agents import AgentStore
@@ -48,6 +49,7 @@ class ServingCore(Core):
         agents: AgentStore | None = None,
         records: JournalStore | None = None,
         backoff: Callable[[], Backoff] = aws_backoff,
+        disk: Disk | None = None,
     ) -> None:
         dynamodb, sqs = clients.make("dynamodb"), clients.make("sqs")
         self.jobs = JobStore(dynamodb, settings.descriptor.jobs_table)
@@ -67,6 +69,7 @@ class ServingCore(Core):
             self.changed,
             memory_mb,
             backoff=backoff,
+            disk=disk,
         )
         super().__init__(settings, around)
         self.desk = self.serve_with(runner)

@@ -58,6 +58,10 @@ class LoopDisks:
         """Say for operators how the size is enforced."""
         return "a file system in a file of its own"
 
+    def takes_mb(self, size_mb: int) -> int:
+        """Return the size of its file, in MiB."""
+        return image_bytes(size_mb) // MIB
+
     def make(self, size_mb: int) -> Disk:
         """Make a disk with this many MiB for files; raises SandboxRefused."""
         try:

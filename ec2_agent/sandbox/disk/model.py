@@ -43,6 +43,9 @@ class Disks(Protocol):
         Raises DiskShort if the space is used by others now, HostLacks, and SandboxRefused.
         """
 
+    def takes_mb(self, size_mb: int) -> int:
+        """Return what a disk of this many MiB takes of the file system."""
+
     def sweep(self) -> int:
         """Remove disks that are no longer used; returns how many are used."""
 

@@ -47,6 +47,10 @@ class QuotaDisks:
         """Say for operators how the size is enforced."""
         return "a project quota"
 
+    def takes_mb(self, size_mb: int) -> int:
+        """Return its size: the directory has all of it."""
+        return size_mb
+
     def make(self, size_mb: int) -> Disk:
         """Make a directory with this many MiB; raises SandboxRefused."""
         try:

@@ -41,16 +41,27 @@ class WorkDisks:
 
     def __init__(self, work_dir: Path, space: DiskSpace | None = None) -> None:
         """Look for the best kind; `space` is the account of the file system, or a new one."""
+        self.space = space or DiskSpace(work_dir)
+        """The account of the file system."""
         self._disks: Disks | None = None
         self._why = ""
         try:
-            self._disks = find(work_dir, space)
+            self._disks = find(work_dir, self.space)
         except SandboxRefused as lacking:
             self._why = lacking.reason
         self._wake = threading.Event()
         self._closed = False
         self._sweeper: threading.Thread | None = None
         self.sweep_soon()
+
+    @property
+    def able(self) -> bool:
+        """Whether this host can make disks."""
+        return self._disks is not None
+
+    def takes_mb(self, size_mb: int) -> int:
+        """What a disk of so many MiB takes of the file system; 0 on a host that can make none."""
+        return 0 if self._disks is None else self._disks.takes_mb(size_mb)
 
     def make(self, size_mb: int) -> Disk:
         """Make a disk; raises DiskShort if the space is used by others now, and SandboxRefused."""

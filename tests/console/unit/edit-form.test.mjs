@@ -34,6 +34,6 @@ test('a wrong field of the request is shown at its place in the form', () => {
   assert.equal(controlOf('queue'), 'queue');
   assert.equal(controlOf('resources.cpus'), 'cpus');
   assert.equal(controlOf('labels.a b'), 'labels');
-  assert.equal(controlOf('resources.pids'), null);
-  assert.equal(controlOf('network'), null);
+  assert.equal(controlOf('resources.pids'), '');
+  assert.equal(controlOf('network'), '');
 });

@@ -14,11 +14,15 @@ from functions.submission import handler as submission
 from joblane.aws.clients import Clients
 from joblane.aws.files.output_store import OutputFileStore
 from joblane.aws.files.store import FileStore
+from joblane.aws.queue.lanes import LaneQueue
 from joblane.deployment.limits import LimitOverrides, Limits
 from joblane.files.models import Manifest, OutputFile, OutputSummary
 from joblane.formats.times import rfc3339
+from joblane.job.disk import OUTPUT_MB
+from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
 from joblane.service.files import input_check
+from joblane.service.job.wake_up import wake_up_message
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud
@@ -469,3 +473,47 @@ def test_a_job_without_output_files_asks_s3_nothing_when_it_is_deleted(aws: Clou
     _, job = api("POST", "/v1/jobs", {"command": ["x"], "stdin": "text"})
     api("POST", f"/v1/jobs/{job['id']}/cancel")
     assert 204 == api.raw("DELETE", f"/v1/jobs/{job['id']}")["statusCode"]
+
+
+def test_a_message_says_what_an_attempt_puts_on_the_disk(aws: Cloud, jobs: Api):
+    """Files by their content, each once: a cache has it once. A copy is in the work directory."""
+    first, second = put_file(aws, bytes(700 * 1024)), put_file(aws, bytes(900 * 1024))
+    fields = {"inputs": files(first, first, second), "stdin_file": second}
+    code, job = jobs("POST", "/v1/jobs", {"command": ["cat"], **fields})
+    assert 202 == code, job
+    (message,) = received(aws)
+    assert (2 + OUTPUT_MB, 0) == (message.disk_mb, message.work_mb)
+    head = aws.job(job["id"])
+    assert 2 == head.files_mb
+    disk = {"resources": {"disk_mb": 300}}
+    assert 202 == jobs("POST", "/v1/jobs", {"command": ["cat"], **fields, **disk})[0]
+    (message,) = received(aws)
+    assert (2 + 300 + OUTPUT_MB, 300) == (message.disk_mb, message.work_mb)
+    assert 202 == jobs("POST", f"/v1/jobs/{job['id']}/cancel")[0]
+    code, again = jobs("POST", f"/v1/jobs/{job['id']}/resubmit")
+    assert 202 == code, again
+    (message,) = received(aws)
+    assert 2 + OUTPUT_MB == message.disk_mb
+
+
+def test_the_files_of_a_submission_that_is_in_s3_are_counted_whole(aws: Cloud, jobs: Api):
+    """Its row has an abridged submission, with the first of its files."""
+    digests = [put_file(aws, str(n).encode() * 1024 * 1024) for n in range(3)]
+    inputs = [{"path": f"{'x' * 200}/{n}", "sha256": digest} for n, digest in enumerate(digests)]
+    env = {f"LARGE_{n}": "x" * 100_000 for n in range(3)}
+    code, job = jobs("POST", "/v1/jobs", {"command": ["cat"], "inputs": inputs, "env": env})
+    assert 202 == code, job
+    head = aws.job(job["id"])
+    assert len(head.spec.inputs) < 3
+    assert 3 == head.files_mb
+    assert 3 + OUTPUT_MB == wake_up_message(head).disk_mb
+
+
+def received(aws: Cloud) -> list[Message]:
+    """The messages of the lane, which are deleted."""
+    sqs, url = aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default")
+    lane = LaneQueue(sqs, url)
+    found = lane.receive(10, 0)
+    for each in found:
+        lane.delete(each.receipt)
+    return [Message.decode(each.body) for each in found]

@@ -15,7 +15,7 @@ from joblane.aws.fleet.agents import SHARDS
 from joblane.aws.queue.settings import SettingsStore
 from joblane.deployment.names import table_name
 from joblane.fleet.serving import Capabilities, Serving, describe_missing
-from joblane.state.lease import LEASE_S, Heartbeat
+from joblane.state.lease import LEASE_S, Heartbeat, HostDisk
 from tests.support.aws import NAME, Cloud, configure
 from tests.support.jobs import submission
 from tests.support.meter import Meter
@@ -228,3 +228,49 @@ def test_what_all_agents_lack_is_what_each_of_them_lacks():
     spec = submission(resources={"cpus": 1, "disk_mb": 9}, network="egress")
     serving = of(("disk_mb",), ("cpus", "egress"))
     assert (("disk_mb",), None) == (serving.missing("default", spec), serving.missing("bulk", spec))
+
+
+def test_a_job_that_no_disk_of_an_agent_will_hold_is_accepted_with_a_warning(scene: Scene):
+    def beat(most_mb: int) -> None:
+        scene.beat("web-1", disk=HostDisk(0, most_mb))
+        scene.requeue()
+        scene.now += 61
+        scene.beat("web-1", disk=HostDisk(0, most_mb))
+
+    large = {"disk_mb": 14_450}
+    beat(14_500)
+    assert scene.submit(resources=large) is None, "the summary is coarse; the agents are not"
+    beat(14_499)
+    assert "can give it 14500 MB of disk; the job waits" in (scene.submit(resources=large) or "")
+    scene.beat("web-1", "disk_mb", disk=HostDisk(0, 14_499))
+    scene.requeue()
+    scene.now += 61
+    scene.beat("web-1", "disk_mb", disk=HostDisk(0, 14_499))
+    assert "can give it disk_mb; the job waits" in (scene.submit(resources=large) or "")
+
+
+def test_a_disk_for_work_directories_is_asked_for_them_alone():
+    row = Heartbeat("web-1", 0, 0, 4, 0, ("default",), "full", "1")
+    disks: dict[str, Any] = {"disk": HostDisk(0, 100), "work_disk": HostDisk(0, 9000)}
+    able = Capabilities.of(replace(row, **disks))
+    spec = submission(resources={"disk_mb": 9000})
+    assert () == able.missing(spec, own_mb=100)
+    assert ("101 MB of disk",) == able.missing(spec, own_mb=101)
+    larger = submission(resources={"disk_mb": 9001})
+    assert ("9001 MB of disk for work directories",) == able.missing(larger)
+    assert able == Capabilities.decode(able.encode())
+
+
+def test_the_summary_of_disks_changes_with_a_sixteenth_of_them(
+    scene: Scene, meter: Meter, aws: Cloud
+):
+    scene.beat("web-1", disk=HostDisk(0, 14_400))
+    scene.requeue()
+    scene.aws.clients = meter.clients_of(aws)
+    for most_mb in (14_336, 15_359):
+        scene.beat("web-1", disk=HostDisk(0, most_mb))
+        scene.requeue()
+    assert 0 == meter.calls["dynamodb.UpdateItem"]
+    scene.beat("web-1", disk=HostDisk(0, 14_335))
+    scene.requeue()
+    assert 1 == meter.calls["dynamodb.UpdateItem"]

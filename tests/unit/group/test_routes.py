@@ -9,6 +9,7 @@ from functions.requeue import handler as requeue
 from joblane.aws.job.groups import with_group
 from joblane.formats.times import rfc3339
 from joblane.group.record import retry_members
+from joblane.job.disk import OUTPUT_MB
 from joblane.job.member import member_job
 from joblane.job.moves import AttemptFacts
 from joblane.service.group.progress import advance
@@ -294,3 +295,9 @@ def test_requeue_goes_on_with_a_retry_that_died_before_it_let_members_go():
     assert (State.FAILED, State.PROCESSING) == (at.member(0).state, at.head.state)
     requeue.build(configure(requeue.Settings), at.aws.clients, lambda: NOW + 60).run(lambda: 60.0)
     assert (State.PENDING, ()) == (at.member(0).state, at.group().again)
+
+
+def test_members_ask_for_the_disk_that_their_group_was_admitted_with():
+    group = replace(Broadcast(1).head, files_mb=7, bundle_mb=5)
+    member = member_job(group, 0, "web-000", NOW_MS, inline=False)
+    assert group.disk_mb == member.disk_mb == 7 + 5 + OUTPUT_MB

@@ -51,8 +51,9 @@ def whole(at: Broadcast, index: int) -> tuple[int | None, str]:
 def test_a_retried_group_takes_the_present_version(size: int):
     """Inline, in its DATA item, and in S3. What has completed keeps what it ran by."""
     at = broadcast(size)
-    push(at, "2")
+    push(at, "2", bundle_mb=70)
     assert [2] == [answer["retried"] for answer in at.sweep("retry")]
+    assert (70, 70) == (at.head.bundle_mb, at.member(1).bundle_mb)
     assert [(1, "1"), (2, "2"), (2, "2")] == [whole(at, index) for index in range(3)]
     assert (2, 1) == (at.head.type_version, at.head.edit)
     at.end(1)

@@ -12,6 +12,7 @@ from joblane.aws.job.jobs import Refused
 from joblane.aws.job.table import JobTable
 from joblane.aws.queue.lanes import LaneQueue
 from joblane.formats.times import rfc3339
+from joblane.job.disk import OUTPUT_MB
 from joblane.job.edit import EDITABLE
 from joblane.job.head import Head, make_head
 from joblane.job.message import Message
@@ -27,9 +28,10 @@ NOW_MS = int(time.time() * 1000)
 PATH = f"/v1/jobs/{JOB}"
 
 
-def put(aws: Cloud, state: State | None = None, **fields: Any) -> Head:
+def put(aws: Cloud, state: State | None = None, files_mb: int = 0, **fields: Any) -> Head:
     """Store a job in a state, without a message."""
     head = make_head(JOB, "acme", submission(**fields), NOW_MS - 60_000)
+    head = replace(head, files_mb=files_mb)
     if state not in {None, head.state}:
         step = Step(State(state), NOW_MS - 50_000, 0, "as the test wants")
         head = replace(head, state=step.state, timeline=(*head.timeline, step))
@@ -66,6 +68,14 @@ def test_an_edit_moves_a_job_to_another_lane_of_another_queue(aws: Cloud, api: A
     head = aws.job(JOB)
     assert (None, 1) == (head.wake_at_ms, head.edit)
     assert 1 == aws.jobs.claim(message, "agent-1", NOW_MS).attempt
+
+
+def test_the_message_of_an_edit_says_what_the_job_asks_of_the_disk_now(aws: Cloud, api: Api):
+    put(aws, files_mb=70, resources={"disk_mb": 300})
+    assert 200 == edit(api, resources={"disk_mb": 900})[0]
+    assert 200 == edit(api, resources={"disk_mb": None})[0]
+    asked = [(m.edit, m.disk_mb, m.work_mb) for m in sent(aws)]
+    assert [(1, 70 + 900 + OUTPUT_MB, 900), (2, 70 + OUTPUT_MB, 0)] == sorted(asked)
 
 
 def test_all_that_may_change(aws: Cloud, api: Api):

@@ -64,10 +64,11 @@ def newer(aws: Cloud, job_id: str) -> str:
     return found
 
 
-def test_what_has_ended_and_matches_is_submitted_again(aws: Cloud, api: Api):
+def test_what_did_not_succeed_and_matches_is_submitted_again(aws: Cloud, api: Api):
     web = {"labels": {"team": "web"}}
-    done, failed = submit(api, **web), ended(aws, api, **web)
+    done, cancelled, failed = submit(api, **web), submit(api, **web), ended(aws, api, **web)
     end(aws, done, State.COMPLETED)
+    assert 202 == api("POST", f"/v1/jobs/{cancelled}/cancel")[0]
     pending, other = submit(api, **web), ended(aws, api)
     answer = page(api, "resubmit", label="team=web")
     made = {entry["id"]: entry["resubmitted_as"] for entry in answer.pop("jobs")}
@@ -78,12 +79,21 @@ def test_what_has_ended_and_matches_is_submitted_again(aws: Cloud, api: Api):
         "refused": [],
         "next": None,
     } == answer
-    assert {job_id: newer(aws, job_id) for job_id in (done, failed)} == made
+    assert {job_id: newer(aws, job_id) for job_id in (cancelled, failed)} == made
     assert ["pending"] * 2 == states(aws, *made.values())
     head = aws.job(made[failed])
     assert (failed, {"team": "web"}) == (head.resubmit_of, head.spec.labels)
     assert ["completed", "failed", "pending", "failed"] == states(aws, done, failed, pending, other)
     assert aws.job(other).resubmitted_as is None
+    assert 1 == page(api, "resubmit", label="team=web", state="completed")["resubmitted"]
+
+
+def test_a_request_that_is_sent_again_does_not_take_what_it_has_made(aws: Cloud, api: Api):
+    ended(aws, api, labels={"team": "web"})
+    (made,) = page(api, "resubmit", label="team=web")["jobs"]
+    end(aws, made["resubmitted_as"], State.COMPLETED)
+    again = page(api, "resubmit", label="team=web")
+    assert (1, 0, 1) == (again["examined"], again["resubmitted"], again["already"])
 
 
 def test_what_was_resubmitted_before_is_left_out_and_counted(aws: Cloud, api: Api):
@@ -144,6 +154,9 @@ def test_a_change_that_is_not_acceptable_is_told_for_each_job(aws: Cloud, api: A
     body = {"changes": {"colour": "red"}}
     _, answer = api("POST", "/v1/jobs/resubmit", body, query={"state": "failed"})
     assert [{"id": job_id, "detail": "colour: unknown field"}] == answer["refused"]
+    body = {"changes": {"deadline": rfc3339(NOW_MS)}}
+    _, answer = api("POST", "/v1/jobs/resubmit", body, query={"state": "failed"})
+    assert answer["refused"][0]["detail"].startswith("deadline must be in the future")
     assert aws.job(job_id).resubmitted_as is None
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from functions.submission.handler import Settings, build
+from joblane.job.disk import MOST_BUNDLE_MB, OUTPUT_MB
 from joblane.job.fields import MAX_PARAMS_BYTES
 from tests.support.aws import Cloud, configure
 from tests.support.meter import Meter
@@ -280,3 +281,17 @@ def test_another_type_takes_no_command(aws: Cloud, api: Api):
 
 
 # --- what commands do not pay for
+
+
+def test_a_typed_job_says_what_its_bundle_takes_of_the_disk(aws: Cloud, api: Api):
+    store_type(aws, bundle_mb=70)
+    stored = aws.job(submit(api)["id"])
+    assert (0, 70) == (stored.files_mb, stored.bundle_mb)
+    assert (70 + OUTPUT_MB, 0) == (stored.disk_mb, stored.work_mb)
+    built_in = submit(api, type="sleep", params={"ms": 1})
+    assert 0 == aws.job(built_in["id"]).bundle_mb, "it has no bundle"
+
+
+def test_a_bundle_of_unknown_size_counts_as_the_largest(aws: Cloud, api: Api):
+    store_type(aws)
+    assert MOST_BUNDLE_MB == aws.job(submit(api)["id"]).bundle_mb

@@ -59,10 +59,11 @@ def restart_failed(operator: Api, body: Any = None) -> tuple[int, Any]:
 
 @pytest.mark.parametrize("how", ["retry", "replay", "restart-failed", "selected", "selected dead"])
 def test_a_restart_runs_the_present_version(aws: Cloud, api: Api, operator: Api, how: str):
-    store_type(aws, defaults={"timeout_s": 60, "env": {"MODE": "a"}})
+    store_type(aws, bundle_mb=70, defaults={"timeout_s": 60, "env": {"MODE": "a"}})
     first = submit(api, env={"OWN": "1"})
     end(aws, first["id"])
-    store_type(aws, defaults={"timeout_s": 90, "env": {"MODE": "b"}, "priority": "high"})
+    changed = {"timeout_s": 90, "env": {"MODE": "b"}, "priority": "high"}
+    store_type(aws, bundle_mb=90, defaults=changed)
     match how:
         case "retry":
             status, _ = api("POST", f"/v1/jobs/{first['id']}/retry")
@@ -84,6 +85,7 @@ def test_a_restart_runs_the_present_version(aws: Cloud, api: Api, operator: Api,
         job["env"],
     )
     assert [("pending", 1), ("active", 1), ("dead", 1), ("pending", 2)] == versions(job)
+    assert 90 == aws.job(first["id"]).bundle_mb
     head = end(aws, first["id"], State.COMPLETED)
     assert (State.COMPLETED, 1, ("env.OWN",)) == (head.state, head.edit, head.given)
 

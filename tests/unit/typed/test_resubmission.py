@@ -215,21 +215,31 @@ def test_a_queue_that_was_chosen_stays_unless_it_is_changed(aws: Cloud, api: Api
     store_type(aws, defaults={"queue": "bulk"})
     assert "default" == again(api, job_id, timeout_s=5)["queue"]
     assert "bulk" == again(api, job_id, queue=None)["queue"]
+    its_types = typed(api, aws)
+    assert ("bulk", ()) == (aws.job(its_types).queue, aws.job(its_types).given)
+    assert "bulk" == again(api, its_types, queue=None)["queue"]
+    assert "default" == again(api, its_types, queue="default")["queue"]
     given = again(api, job_id, queue="default")
     assert ("default", ("queue",)) == (given["queue"], aws.job(given["id"]).given)
 
 
 def test_a_job_may_become_one_of_another_type_or_a_command(aws: Cloud, api: Api):
     store_type(aws, defaults={"timeout_s": 60})
-    store_type(aws, name="sync-users", defaults={"priority": "low"})
+    store_type(aws, name="sync-users", defaults={"priority": "low", "timeout_s": 90})
     job_id = typed(api, aws)
     other = again(api, job_id, type="sync-users")
-    assert ("sync-users", 600, "low") == (other["type"], other["timeout_s"], other["priority"])
+    assert ("sync-users", 90, "low") == (other["type"], other["timeout_s"], other["priority"])
+    given = typed(api, aws, timeout_s=600)
+    assert 600 == again(api, given, type="sync-users")["timeout_s"]
     command = again(api, job_id, type=None, params=None, command=["true"])
     assert (None, ["true"], None) == (command["type"], command["command"], command["params"])
     end(aws, command["id"])
     back = again(api, command["id"], type="sync-tickets", params=GOOD, command=None)
     assert ("sync-tickets", 60, 1) == (back["type"], back["timeout_s"], back["type_version"])
+    plain = made(api, aws, timeout_s=7)
+    first = again(api, plain, type="sync-tickets", params=GOOD, command=None)
+    end(aws, first["id"])
+    assert 7 == again(api, first["id"], priority="high")["timeout_s"]  # the submitter gave it
     type_store(aws).remove("acme", "sync-tickets", 1)
     assert {"type"} == refused(api, job_id).keys()
 

@@ -12,6 +12,7 @@ from joblane.queue.maxima import Maxima
 from joblane.queue.settings import QueueSettings
 from joblane.queue.shares import share_out
 from joblane.queue.tenant_shares import share_out_tenants
+from joblane.state.lease import HostDisk
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from joblane.why.explain import explain
@@ -42,6 +43,9 @@ from tests.support.situations import (
     job,
     waits,
 )
+
+NO_DISK = replace(READY, disk=HostDisk(200, 900))
+LARGE_DISK = job(State.PENDING, resources={"disk_mb": 300})
 
 
 @pytest.mark.parametrize(
@@ -124,6 +128,43 @@ from tests.support.situations import (
             "4 slots free",
         ),
         (waits(LACKING, head=job(State.PENDING, resources={"pids": 9})), ["about_to_start"], "4"),
+        (
+            waits(NO_DISK, replace(NO_DISK, name="b", disk=HostDisk(-9, 900)), head=LARGE_DISK),
+            ["disk_full"],
+            "free: it asks for 350 MB, and web-1 has 200 of 900 MB free for jobs; it starts when",
+        ),
+        (waits(NO_DISK), ["about_to_start"], "4 slots free"),
+        (
+            waits(NO_DISK, replace(FULL, name="b"), head=LARGE_DISK),
+            ["disk_full", "no_free_slot"],
+            "",
+        ),
+        (waits(NO_DISK, replace(READY, name="b"), head=LARGE_DISK), ["about_to_start"], "4 slots"),
+        (
+            waits(replace(NO_DISK, disk=HostDisk(200, 300)), head=LARGE_DISK),
+            ["agents_lack"],
+            "web-1 lacks 350 MB of disk: start an agent",
+        ),
+        (
+            waits(replace(NO_DISK, work_disk=HostDisk(100, 900)), head=LARGE_DISK),
+            ["disk_full"],
+            "has too little disk for work directories free: it asks for 300 MB, and web-1 has 100 ",
+        ),
+        (
+            waits(replace(NO_DISK, work_disk=HostDisk(300, 900)), head=LARGE_DISK),
+            ["about_to_start"],
+            "4 slots",
+        ),
+        (
+            waits(replace(NO_DISK, work_disk=HostDisk(0, 200)), head=LARGE_DISK),
+            ["agents_lack"],
+            "web-1 lacks 300 MB of disk for work directories: start an agent",
+        ),
+        (
+            waits(NO_DISK, head=replace(job(State.PENDING), files_mb=151)),
+            ["disk_full"],
+            "it asks for 201 MB",
+        ),
         (waits(FULL), ["no_free_slot"], "as of heartbeats of up to 5 s ago: it starts when a job"),
         (
             waits(FULL, lanes=BUSY),

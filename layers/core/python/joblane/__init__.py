@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from joblane.client.fan_out import Mapped
     from joblane.client.fields import (
         Concurrency,
+        DeadFilters,
         EditFields,
         ExitCodes,
         Filters,
@@ -72,6 +73,7 @@ __all__ = [
     "Concurrency",
     "ConfigError",
     "Context",
+    "DeadFilters",
     "DownloadError",
     "EditFields",
     "ExitCodes",
@@ -123,6 +125,7 @@ _MODULES = {
     "Client": "client.clients",
     "Concurrency": "client.fields",
     "Context": "handler.job",
+    "DeadFilters": "client.fields",
     "EditFields": "client.fields",
     "ExitCodes": "client.fields",
     "Files": "client.files.calls",

@@ -22,6 +22,8 @@ from ec2_agent.sandbox.disk.space import DiskSpace
 from ec2_agent.sandbox.model import DiskShort
 from joblane.aws.files.download import Download, ObjectGone
 from joblane.aws.typed.bundle_downloads import BundleDownloads
+from joblane.client.bundles.archive import write_archive
+from joblane.job.disk import to_mib
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.threads import run_all
 
@@ -440,3 +442,18 @@ def test_bundles_are_read_from_the_tenants_place(aws: Cloud):
     assert b"zip" == b"".join(downloads.download("acme", "a" * 64).chunks)
     with pytest.raises(ObjectGone, match="bundles/other"):
         downloads.download("other", "a" * 64)
+
+
+def test_what_a_bundle_takes_is_what_the_agent_counts(tmp_path: Path):
+    """Directories count, too: each takes a block."""
+    folder = tmp_path / "x86_64"
+    for name, size in {"a.py": 5000, "b/c/d.py": 1, "b/e.py": 3_000_000}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(bytes(size))
+    bundle = write_archive(folder, "x86_64")
+    target = tmp_path / "unpacked"
+    target.mkdir()
+    with bundle.path.open("rb") as file:
+        contents = unpack(file, target)
+    assert to_mib(bundle.size + contents.on_disk) == bundle.disk_mb
+    assert (5, 3_005_001) == (contents.files, contents.size)

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from ec2_agent.bundles.cache import BundleCache
+from ec2_agent.bundles.cache import MAX_ZIP_BYTES, BundleCache
+from ec2_agent.bundles.unpack import MAX_FILES, MAX_UNPACKED_BYTES, Contents
 from ec2_agent.files.cache import FileCache
 from ec2_agent.files.inputs import InputFetch, InputFiles
 from ec2_agent.files.staging import Stages
@@ -23,9 +24,10 @@ from ec2_agent.sandbox.disk.loop import LoopDisks, image_bytes
 from ec2_agent.sandbox.disk.space import KEEP_BYTES, MIB, DiskSpace
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import DiskShort, HostLacks, SandboxRefused
-from ec2_agent.shim.log import LOOK_BYTES, MAX_RECORD, Writer
+from ec2_agent.shim.log import CAP_BYTES, LOOK_BYTES, MAX_RECORD, Writer
 from joblane.aws.files.download import Download
 from joblane.deployment.names import file_key
+from joblane.job.disk import MOST_BUNDLE_MB, OUTPUT_MB, to_mib
 from joblane.job.head import Head, make_head
 from joblane.state.lifecycle import State
 from tests.support.agents import Parts
@@ -315,3 +317,80 @@ def test_a_disk_that_is_too_small_at_any_time_is_another_hosts_job(space: DiskSp
         LoopDisks(place, space).make(40)
     assert isinstance(refused.value, HostLacks)
     assert image_bytes(40) > 30 * MIB
+
+
+# What jobs may have before they are claimed.
+
+
+def now_mb(space: DiskSpace) -> tuple[int, int]:
+    """What is available, with what caches could give up and without, in MiB rounded."""
+    found = space.available()
+    return round(found.now / MIB), round(found.uncached / MIB)
+
+
+def test_what_caches_could_give_up_is_available(place: Path, space: DiskSpace):
+    kinds = Kinds(place, space)
+    assert (30, 30) == now_mb(space)
+    kinds.input_file(8 * MIB)
+    kinds.unpacked(4 * MIB)
+    assert (30, 18) == now_mb(space)
+    take(place, 10)
+    assert (20, 8) == now_mb(space)
+    assert (DISK_MB - KEEP_MB) * MIB == space.available().total
+
+
+def test_a_bundle_in_use_is_not_available(place: Path, space: DiskSpace):
+    kinds = Kinds(place, space)
+    data = zip_entries(entry("a", bytes(6 * MIB)))
+    used = kinds.bundles.use("acme", kinds.bucket.add(data))
+    assert (24, 24) == now_mb(space)
+    os.close(used)
+    assert (30, 24) == now_mb(space)
+
+
+def test_an_agent_looks_at_the_disk_while_a_bundle_is_unpacked(place: Path, space: DiskSpace):
+    """Which may take minutes; the look is made in the event loop."""
+    kinds = Kinds(place, space)
+    kinds.unpacked(6 * MIB)
+    assert (30, 24) == now_mb(space)
+    with kinds.bundles._changing:  # as while others are removed
+        assert (30, 24) == now_mb(space)
+
+
+def test_what_is_being_written_is_available_to_whom_it_is_reserved_for(
+    place: Path, space: DiskSpace
+):
+    """The desk has reserved all of it, whether it is written or not."""
+    with space.reserve(20 * MIB, "one") as one:
+        assert (30, 10) == now_mb(space)
+        take(place, 15)
+        one.note_written(15 * MIB)
+        assert (30, 10) == now_mb(space)
+
+
+def test_files_do_not_take_what_jobs_may_write_of_their_output(place: Path, space: DiskSpace):
+    kinds = Kinds(place, space)
+    space.outputs = lambda: 12 * MIB
+    kinds.input_file(16 * MIB)
+    kinds.input_file(17 * MIB)
+    assert (30, 13) == now_mb(space), "the first one made room for the second"
+    with pytest.raises(DiskShort, match="has 17 MiB left for jobs"):  # and some KB of the caches
+        kinds.input_file(19 * MIB)
+
+
+def test_caches_make_room_for_output(place: Path, space: DiskSpace):
+    kinds = Kinds(place, space)
+    kinds.input_file(14 * MIB)
+    kinds.input_file(14 * MIB)
+    space.outputs = lambda: 12 * MIB
+    space.make_room()
+    assert (30, 16) == now_mb(space)
+    space.outputs = lambda: 31 * MIB
+    space.make_room()  # as much as there is
+    assert (30, 30) == now_mb(space)
+
+
+def test_the_figures_of_the_domain_are_those_of_the_agent():
+    assert CAP_BYTES == OUTPUT_MB * MIB
+    zipped, files = to_mib(MAX_ZIP_BYTES), to_mib(Contents(MAX_UNPACKED_BYTES, MAX_FILES).on_disk)
+    assert 0 <= MOST_BUNDLE_MB - zipped - files <= 1

@@ -1,13 +1,17 @@
 """A job whose limit this host cannot apply waits for another agent, and says so."""
 
 import asyncio
+import os
 import time
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from ec2_agent.host.lacking import REMEMBERED, LackingHost
+from ec2_agent.sandbox.disk.work_disks import WorkDisks
 from ec2_agent.sandbox.launcher import Launcher
 from joblane.job.head import Head
 from joblane.state.lifecycle import State
@@ -85,3 +89,21 @@ def test_the_latest_jobs_are_remembered():
     for number in range(REMEMBERED + 1):
         lacking.remember(str(number))
     assert [False, True] == [lacking.knows("0"), lacking.knows("1")]
+
+
+def test_an_agent_that_can_make_no_disks_lists_disk_mb(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """In its heartbeat, so that nobody has to claim a job to find out."""
+    launcher = cast("Launcher", SimpleNamespace(_cgroup=None, _egress=None, _disks=None))
+    lacks = cast("property", Launcher.lacks).fget
+    assert lacks is not None
+    assert "disk_mb" in lacks(launcher)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    unable = WorkDisks(tmp_path)
+    assert (False, 0) == (unable.able, unable.takes_mb(100))
+    launcher = cast("Launcher", SimpleNamespace(_cgroup=None, _egress=None, _disks=unable))
+    assert "disk_mb" in lacks(launcher)
+    able = cast("WorkDisks", SimpleNamespace(able=True))
+    launcher = cast("Launcher", SimpleNamespace(_cgroup=None, _egress=None, _disks=able))
+    assert "disk_mb" not in lacks(launcher)

@@ -40,7 +40,7 @@ def test_what_keeps_all_jobs_away_comes_before_what_keeps_some(
 
 def make_parts(aws: Cloud, tmp_path: Path, memory_mb: int | None, cores: int | None) -> Parts:
     launcher = SimpleNamespace(
-        memory_mb=memory_mb, egress_lacks=LACKS, lacks=("egress",), cores=cores
+        memory_mb=memory_mb, egress_lacks=LACKS, lacks=("egress",), cores=cores, disks=None
     )
     store = SimpleNamespace(resync_from=lambda _: None)
     supervisor = SimpleNamespace(client=store, trouble=None)

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from ec2_agent.messages.hiding import INBOX_FULL, LACKING, TENANT_FULL, TOO_LARGE
+from ec2_agent.serving.disk import DiskRoom
 from ec2_agent.serving.gates import (
+    FIRST_HOLD_S,
     GATES,
     LONGEST_HOLD_S,
-    MEMORY_HOLD_S,
     MOST_OF_TENANT,
     MOST_TARGETED,
     NOTE_AT,
@@ -17,8 +18,8 @@ from ec2_agent.serving.gates import (
     TENANT_HOLD_S,
     Candidate,
     Offer,
+    hold_s,
     judge,
-    memory_hold_s,
 )
 from ec2_agent.serving.verdict import Drop, Fail, GiveBack, Hold, Start, Verdict, Wait
 from joblane.queue.tenant_shares import Allowance
@@ -40,6 +41,7 @@ OFFER = Offer(
     most_mb=4096,
     free_mb=1024,
     total_mb=8192,
+    rooms=(),
     tenant_running=1,
     tenant=Allowance(5, 2),
     tenant_held=0,
@@ -58,6 +60,18 @@ LARGE = {"memory_mb": 2048}
 IN_SHARE = Hold(Wait.TENANT, SHARE, TENANT_HOLD_S)
 AHEAD = Hold(Wait.SLOT, "waits for a slot", PREFETCH_HOLD_S)
 OF_THE_INBOX = {"targeted": True}
+
+ROOM = DiskRoom("disk", asked_mb=300, free_mb=700, most_mb=900, total_mb=1000)
+WORK = DiskRoom("disk for work directories", asked_mb=60, free_mb=70, most_mb=90, total_mb=100)
+
+
+def rooms(**of_disk: Any) -> dict[str, Any]:
+    """What a host with two file systems has, of which one is large enough."""
+    return {"rooms": (WORK, replace(ROOM, **of_disk))}
+
+
+NO_DISK = "waits for 800 MB of disk; agent agent-1 has 700 of 900 MB of disk free for jobs"
+NO_DISK_EVER = "waits for 950 MB of disk; agent agent-1 gives at most 900 MB"
 
 
 def waits_for_a_slot(why: str) -> Hold:
@@ -185,14 +199,92 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], Verdict]] = {
     ),
     # Memory.
     "memory for it": ({"memory_mb": 1024}, {}, Start()),
-    "no memory": (LARGE, {}, Hold(Wait.MEMORY, SHORT_OF, MEMORY_HOLD_S)),
+    "no memory": (LARGE, {}, Hold(Wait.MEMORY, SHORT_OF, FIRST_HOLD_S)),
     "no memory, seen before": (
         LARGE | {"receives": 2},
         {},
-        Hold(Wait.MEMORY, SHORT_OF, 2 * MEMORY_HOLD_S),
+        Hold(Wait.MEMORY, SHORT_OF, 2 * FIRST_HOLD_S),
     ),
     "no memory and no slot: it reserves none": (LARGE, {"free": 0}, GiveBack(Wait.SLOT)),
     "targeted, no memory": (OF_THE_INBOX | LARGE, {}, Hold(Wait.MEMORY, SHORT_OF)),
+    # Disk.
+    "disk for it": ({}, rooms(), Start()),
+    "disk for it to the last MiB": ({}, rooms(asked_mb=700), Start()),
+    "no disk": ({}, rooms(asked_mb=800), Hold(Wait.DISK, NO_DISK, FIRST_HOLD_S)),
+    "no disk, seen before": (
+        {"receives": 2},
+        rooms(asked_mb=800),
+        Hold(Wait.DISK, NO_DISK, 2 * FIRST_HOLD_S),
+    ),
+    "no disk and no slot: it reserves none": (
+        {},
+        rooms(asked_mb=800) | {"free": 0},
+        GiveBack(Wait.SLOT),
+    ),
+    "no memory and no disk": (
+        LARGE,
+        rooms(asked_mb=800),
+        Hold(Wait.MEMORY, SHORT_OF, FIRST_HOLD_S),
+    ),
+    "waits for disk, and its slot is not free any more": (
+        {"hold": Hold(Wait.DISK, NO_DISK, FIRST_HOLD_S)},
+        rooms(asked_mb=800) | {"free": 0},
+        GiveBack(Wait.SLOT),
+    ),
+    "no memory, and more disk than jobs can free": (
+        LARGE,
+        rooms(asked_mb=950),
+        GiveBack(Wait.LIMIT, TOO_LARGE.after(1), NO_DISK_EVER),
+    ),
+    "no disk for its work directory": (
+        {},
+        {"rooms": (replace(WORK, asked_mb=80), ROOM)},
+        Hold(
+            Wait.DISK,
+            "waits for 80 MB of disk for work directories; agent agent-1 has 70 of 90 MB of disk "
+            "for work directories free for jobs",
+            FIRST_HOLD_S,
+        ),
+    ),
+    "disk that others have taken": (
+        {},
+        rooms(free_mb=-5),
+        Hold(Wait.DISK, NO_DISK.replace("800", "300").replace("700", "0"), FIRST_HOLD_S),
+    ),
+    "more disk than jobs can free": (
+        {},
+        rooms(asked_mb=950),
+        GiveBack(Wait.LIMIT, TOO_LARGE.after(1), NO_DISK_EVER),
+    ),
+    "more disk than jobs can free, and slots full": (
+        {"receives": 3},
+        rooms(asked_mb=950) | {"free": 0},
+        GiveBack(Wait.SLOT),
+    ),
+    "the host's other files have taken all": (
+        {},
+        rooms(most_mb=-5),
+        GiveBack(
+            Wait.LIMIT,
+            TOO_LARGE.after(1),
+            NO_DISK_EVER.replace("950", "300").replace("900", "0"),
+        ),
+    ),
+    "targeted, more disk than jobs can free": (
+        OF_THE_INBOX,
+        rooms(asked_mb=950),
+        Hold(Wait.DISK, NO_DISK.replace("800", "950")),
+    ),
+    "targeted, more than the file system has": (
+        OF_THE_INBOX,
+        rooms(asked_mb=1001),
+        Fail("asks for 1001 MB of disk; agent agent-1 has 1000"),
+    ),
+    "targeted, another one waits for disk": (
+        OF_THE_INBOX,
+        rooms(free_mb=-5) | {"free": 0},
+        waits_for_a_slot(" has 0 of 900 MB of disk free for jobs"),
+    ),
 }
 
 
@@ -217,9 +309,9 @@ def test_each_gate_decides_something_that_no_other_would(gate: Any):
 
 
 def test_a_message_waits_for_memory_longer_each_time():
-    found = [memory_hold_s(receives) for receives in range(1, 1000)]
+    found = [hold_s(receives) for receives in range(1, 1000)]
     assert sorted(found) == found
-    assert (MEMORY_HOLD_S, LONGEST_HOLD_S) == (found[0], found[-1])
+    assert (FIRST_HOLD_S, LONGEST_HOLD_S) == (found[0], found[-1])
 
 
 def test_a_message_is_given_back_for_longer_the_more_often_it_comes():

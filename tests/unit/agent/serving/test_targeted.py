@@ -9,7 +9,7 @@ from ec2_agent.messages.delivery import Delivery, decode_delivery, encode_delive
 from ec2_agent.messages.flight import HELD_S
 from ec2_agent.serving.desk import RETURN_S
 from ec2_agent.serving.gates import (
-    MEMORY_HOLD_S,
+    FIRST_HOLD_S,
     MOST_TARGETED,
 )
 from joblane.aws.fleet.inboxes import KEPT_S
@@ -246,7 +246,7 @@ def test_a_targeted_job_waits_for_memory_as_long_as_it_takes(world: World):
         agent.lane(running)
         waiting = world.send(**LARGE)
         agent.job(waiting)
-        await asyncio.sleep(100 * MEMORY_HOLD_S)
+        await asyncio.sleep(100 * FIRST_HOLD_S)
         assert [job_of(running)] == agent.started
         agent.end(running)
         await agent.freed()

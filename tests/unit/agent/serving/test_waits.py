@@ -9,7 +9,7 @@ from botocore.exceptions import EndpointConnectionError
 from ec2_agent.messages.hiding import REPLACE_AT
 from ec2_agent.serving.desk import LOOK_EVERY, ROW_COMES_S
 from ec2_agent.serving.gates import (
-    MEMORY_HOLD_S,
+    FIRST_HOLD_S,
     NOTE_AT,
     PREFETCH_HOLD_S,
     TENANT_HOLD_S,
@@ -230,7 +230,7 @@ def test_a_job_that_waits_for_memory_says_so_for_one_write_however_often_it_is_t
         large = world.send_by_lane(**LARGE)
         for receives in (1, 2, 3):
             agent.lane(replace(large, receives=receives))
-            await asyncio.sleep(MEMORY_HOLD_S * 2 ** (receives - 1) + 0.01)
+            await asyncio.sleep(FIRST_HOLD_S * 2 ** (receives - 1) + 0.01)
             assert 0 == len(agent.desk.room)
             large = world.receive()
         expected = f"waits for {LARGE_MB} MB of memory; agent agent-1 has 2048 of 4096 MB free"

@@ -77,6 +77,29 @@ def test_work_on_many_goes_page_by_page_and_names_the_refused(api: FakeApi, jobl
     assert {"type": "sleep", "next": "c1"} == second.query
 
 
+FULL_ID = "01KAJ5RJ00V3XW8TQZ9M4C2N7D"
+RESTARTS = [
+    (("retry", "01J"), "/v1/jobs/01J/retry"),
+    (("retry", "--state", "dead", "--yes"), "/v1/jobs/retry"),
+    (("dlq", "replay", "01J"), "/v1/dlq/01J/replay"),
+    (("dlq", "replay", "--since", "2h", "--yes"), "/v1/dlq/replay"),
+    (("restart-failed", "_all"), "/v1/queues/_all/restart-failed"),
+]
+
+
+@pytest.mark.parametrize(("verb", "path"), RESTARTS)
+def test_a_restart_may_stay_with_the_version(
+    api: FakeApi, joblane: Joblane, verb: tuple[str, ...], path: str
+) -> None:
+    api.add("01J" if "01J" in verb else FULL_ID, state="dead")
+    page = {"examined": 1, "retried": 1, "replayed": 1, "restarted": 1, "refused": [], "next": None}
+    api.answers[path] = ok(JOB if "01J" in verb else page, 202 if "01J" in verb else 200)
+    for options, body in (((), {}), (("--same-version",), {"same_version": True})):
+        assert 0 == joblane(*verb, *options).code
+        sent = [request for request in api.requests if request.path == path][-1]
+        assert body == (sent.body or {})
+
+
 def test_requeue_counts(api: FakeApi, joblane: Joblane) -> None:
     api.answers["/v1/queues/bulk/requeue"] = ok(
         {"examined": 7, "requeued": 2, "refused": [], "next": None}

@@ -84,6 +84,29 @@ def test_ls_of_nothing_says_so(joblane: Joblane) -> None:
     assert joblane("ls").stdout == b"no jobs\n"
 
 
+def test_get_names_the_versions_that_attempts_ran_if_there_are_several(
+    api: FakeApi, joblane: Joblane
+) -> None:
+    at = "2026-11-21T02:00:00.000Z"
+    steps = [
+        {"state": state, "at": at, "agent": agent, "reason": "because", "version": version}
+        for state, agent, version in [
+            ("pending", None, 1),
+            ("active", "i-1", 1),
+            ("dead", "i-1", 1),
+            ("pending", None, 2),
+            ("active", "i-2", 2),
+        ]
+    ]
+    api.add(state="active", timeline=steps)
+    text = joblane("get", "01J").stdout.decode()
+    assert f"  {at}  active    on i-1: version 1, because\n" in text
+    assert f"  {at}  active    on i-2: version 2, because\n" in text
+    assert 2 == text.count("version ")
+    api.add(state="active", timeline=steps[:3])
+    assert "version 1," not in joblane("get", "01J").stdout.decode()
+
+
 def test_get_shows_everything_it_was_told(api: FakeApi, joblane: Joblane) -> None:
     api.add(
         state="dead",

@@ -63,7 +63,15 @@ def test_what_is_no_change_is_refused(given: list[str], said: str):
         read_changes(given)
 
 
-@pytest.mark.parametrize("name", Submission.model_fields)
+def test_times_are_written_as_for_a_submission():
+    late = read_changes(["deadline=2100-01-01T00:00:00Z", "run_at=+5m"])
+    assert "2100-01-01T00:00:00Z" == late["deadline"]
+    assert late["run_at"].startswith("20")
+    with pytest.raises(typer.BadParameter, match="--set deadline"):
+        read_changes(["deadline=soon"])
+
+
+@pytest.mark.parametrize("name", sorted(Submission.model_fields.keys() - {"run_at", "deadline"}))
 def test_every_field_can_be_removed_and_set(name: str):
     assert {name: None} == read_changes([f"{name}="])
     try:

@@ -29,7 +29,8 @@ def blocks(page: str, kind: str) -> list[str]:
 def commands(page: str) -> list[str]:
     """The lines that have a joblane command, but those that ask."""
     lines = [line for block in blocks(page, "sh") for line in block.splitlines() if line]
-    return [line for line in lines if not re.match(r"joblane (cancel|retry|delete) ", line)]
+    asks = re.compile(r"joblane (cancel|retry|resubmit|delete) ")
+    return [line for line in lines if not asks.match(line)]
 
 
 def answers(api: FakeApi) -> None:

@@ -108,7 +108,7 @@ class DeadFilters(TypedDict, total=False):
 
 
 class Filters(DeadFilters, total=False):
-    """Which jobs to list; all must match."""
+    """Which jobs to list; all must match. Those of `DeadFilters`, and these."""
 
     state: str | Sequence[str] | None
     """One of these states."""

@@ -269,9 +269,10 @@ class JobCalls(LogCalls, ABC, Generic[J]):
     ) -> Stream[dict[str, Any]]:
         """Submit all ended jobs that the filters select again, under new ids and each once.
 
-        As `cancel_jobs`, with the numbers `resubmitted` and `already`, of those that were left out
-        because they have been resubmitted before, and in `jobs` the `id` of each and what it was
-        `resubmitted_as`. It may be called again after a failure. `changes` as in `resubmit`.
+        As `cancel_jobs`; without `state`, those that are not completed, dismissed or skipped. With
+        the numbers `resubmitted` and `already`, of those that were left out because they have been
+        resubmitted before, and in `jobs` the `id` of each and what it was `resubmitted_as`. It may
+        be called again after a failure. `changes` as in `resubmit`.
         """
         path, given = "/v1/jobs/resubmit", encode_filters(filters)
         return sweep(path, "a page of jobs", reason, given, _changes(changes))

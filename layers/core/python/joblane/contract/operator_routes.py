@@ -7,10 +7,12 @@ from pydantic import BaseModel
 
 from joblane.audit.records import Action
 from joblane.contract.access import Scope
+from joblane.contract.agents import AgentAsked, AgentDetail, AgentPage
 from joblane.contract.audit import AuditPage, Because, Restart
 from joblane.contract.conditions import AppView, ConditionPage, Declaration
 from joblane.contract.files import MAX_FILES_BODY, FilesAnswer, FilesInput
 from joblane.contract.keys import Cleared, KeyDetail, KeyPage, KeyQuery
+from joblane.contract.operator_answers import DeadDismissed, DeadReplayed, Requeued, Restarted
 from joblane.contract.queries import AgentsQuery, AuditQuery, PageQuery, SelectDead, WorkQuery
 from joblane.contract.queues import QueuePage, QueueView, SettingsInput, SettingsView
 from joblane.contract.route import LARGE, PUBLIC, SWEEPS, TOGETHER, Route
@@ -26,19 +28,7 @@ from joblane.contract.types import (
     TypePage,
     TypeView,
 )
-from joblane.contract.views import (
-    AgentAsked,
-    AgentDetail,
-    AgentPage,
-    Contract,
-    DeadDismissed,
-    DeadReplayed,
-    Health,
-    JobPage,
-    Login,
-    Requeued,
-    Restarted,
-)
+from joblane.contract.views import Contract, Health, JobPage, Login
 
 _DEAD = "/v1/dlq/{job_id}"
 _AGENT = "/v1/agents/{agent}"

@@ -6,10 +6,11 @@ Pure.
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Self
 
+from joblane.job.disk import OUTPUT_MB
 from joblane.job.spec import JobFields
 from joblane.queue.maxima import read_wanted
 from joblane.state.lease import Heartbeat
@@ -25,27 +26,39 @@ class Capabilities:
     """The most memory that one job may have, in MiB; None: any."""
     cores: int | None = None
     """Cores that jobs may name: those below it; None: it is not known."""
+    disk_mb: int | None = None
+    """The most that one job may put on the disk, in MiB; None: it is not known."""
+    work_disk_mb: int | None = None
+    """The most of it that its work directory may have, if that is on a disk of its own."""
 
     @classmethod
     def of(cls, row: Heartbeat) -> Self:
         """What an agent said with its last heartbeat."""
-        return cls(frozenset(row.lacks), row.memory_mb, row.cores)
+        disk, work = (None if has is None else has.most_mb for has in (row.disk, row.work_disk))
+        return cls(frozenset(row.lacks), row.memory_mb, row.cores, disk, work)
 
     def encode(self) -> str:
         """Encode as one compact string."""
-        row = [sorted(self.lacks), self.memory_mb, self.cores]
+        row = [sorted(self.lacks), self.memory_mb, self.cores, self.disk_mb, self.work_disk_mb]
         return json.dumps(row, separators=(",", ":"))
 
     @classmethod
     def decode(cls, text: str) -> Self:
         """Inverse of `encode`."""
-        lacks, memory_mb, cores = json.loads(text)
-        return cls(frozenset(lacks), memory_mb, cores)
+        lacks, *figures = json.loads(text)
+        return cls(frozenset(lacks), *figures)
 
-    def missing(self, spec: JobFields) -> tuple[str, ...]:
+    def coarse(self) -> Self:
+        """The same with less of each disk: as much of it stays the same from minute to minute."""
+        own, work = (
+            None if mb is None else _coarse(mb) for mb in (self.disk_mb, self.work_disk_mb)
+        )
+        return replace(self, disk_mb=own, work_disk_mb=work)
+
+    def missing(self, spec: JobFields, own_mb: int = OUTPUT_MB) -> tuple[str, ...]:
         """Return what a job asks for and does not get, in words; empty if it gets all.
 
-        Limits are named as in `resources`, and `egress`.
+        Limits are named as in `resources`, and `egress`. `own_mb` is `Head.own_disk_mb`.
         """
         found = sorted(spec.needs & self.lacks)
         memory_mb, cores = spec.resources.memory, read_wanted(spec.resources, "cores")
@@ -53,13 +66,35 @@ class Capabilities:
             found.append(f"{memory_mb} MB of memory")
         if self.cores is not None and cores is not None and cores > self.cores:
             found.append(f"core {cores - 1:g}")
+        found += self._missing_disk(spec, own_mb)
         return tuple(found)
+
+    def _missing_disk(self, spec: JobFields, own_mb: int) -> Iterator[str]:
+        work_mb = spec.resources.disk_mb or 0
+        if "disk_mb" in self.lacks:
+            work_mb = 0
+        if self.work_disk_mb is not None:
+            if work_mb > self.work_disk_mb:
+                yield f"{work_mb} MB of disk for work directories"
+            work_mb = 0
+        if self.disk_mb is not None and own_mb + work_mb > self.disk_mb:
+            yield f"{own_mb + work_mb} MB of disk"
 
     def joined(self, other: Self) -> Self:
         """The better of both in each respect; they lack the same."""
         return type(self)(
-            self.lacks, _larger(self.memory_mb, other.memory_mb), _larger(self.cores, other.cores)
+            self.lacks,
+            _larger(self.memory_mb, other.memory_mb),
+            _larger(self.cores, other.cores),
+            _larger(self.disk_mb, other.disk_mb),
+            _larger(self.work_disk_mb, other.work_disk_mb),
         )
+
+
+def _coarse(mb: int) -> int:
+    """The number without all but its first four binary digits: 14,500 becomes 14,336."""
+    step = 1 << max(0, mb.bit_length() - 4)
+    return max(0, mb // step * step)
 
 
 def _larger(one: int | None, other: int | None) -> int | None:
@@ -85,15 +120,27 @@ class Serving:
                     best[able.lacks] = able.joined(best.get(able.lacks, able))
         return cls({queue: frozenset(best.values()) for queue, best in found.items()})
 
-    def missing(self, queue: str, spec: JobFields) -> tuple[str, ...] | None:
+    def coarse(self) -> Self:
+        """The same as it is written down, where it is compared with what was there."""
+        return type(self)(
+            {
+                queue: frozenset(able.coarse() for able in best)
+                for queue, best in self.queues.items()
+            }
+        )
+
+    def missing(
+        self, queue: str, spec: JobFields, own_mb: int = OUTPUT_MB
+    ) -> tuple[str, ...] | None:
         """Return what no agent of a queue gives: what the best of them lacks; empty if one can.
 
-        None if no agent serves the queue.
+        None if no agent serves the queue. `own_mb` is `Head.own_disk_mb`.
         """
         agents = self.queues.get(queue)
         if agents is None:
             return None
-        return min((able.missing(spec) for able in agents), key=lambda few: (len(few), few))
+        found = (able.missing(spec, own_mb) for able in agents)
+        return min(found, key=lambda few: (len(few), few))
 
     def lacked(self, queue: str) -> tuple[str, ...]:
         """What every agent of a queue lacks, in order; empty if none serves it."""

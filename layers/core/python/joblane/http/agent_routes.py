@@ -5,8 +5,8 @@ from http import HTTPStatus
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
+from joblane.contract.agents import AgentAsked, AgentView
 from joblane.contract.queries import AgentsQuery
-from joblane.contract.views import AgentAsked, AgentView
 from joblane.deployment.names import AGENT_NAME_PATTERN
 from joblane.http.answers import listing, page_start, success
 from joblane.http.application import Application

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from joblane.audit.records import Who
 from joblane.deployment.names import Lane, LanePath, lane_path
 from joblane.formats.times import unix_ms
+from joblane.job.disk import OUTPUT_MB
 from joblane.job.fields import json_bytes
 from joblane.job.spec import LISTED_CHARS, Submission
 from joblane.key.segments import KeyName
@@ -138,6 +139,11 @@ class Head:
     """The group that it is a member of; None for most."""
     spec_of: str | None = None
     """Id of the job whose DATA item has the submission; None for its own."""
+    files_mb: int = 0
+    """What its input files and its `stdin_file` take on the disk of an agent, in MiB, as of its
+    admission; an abridged submission would not tell."""
+    bundle_mb: int = 0
+    """The same of the bundle of its type's version."""
     request_id: str | None = None
     """Id of the request that submitted it, as in the logs; None for members of groups that tell
     nobody, and if there was none."""
@@ -175,6 +181,21 @@ class Head:
     def lane(self) -> Lane:
         """Its lane in that queue."""
         return self.spec.priority
+
+    @property
+    def work_mb(self) -> int:
+        """Size of its work directory on the host's disk, in MiB; 0 if that is in memory."""
+        return self.spec.resources.disk_mb or 0
+
+    @property
+    def own_disk_mb(self) -> int:
+        """What an attempt puts on the disk with its agent's files at most, in MiB."""
+        return self.files_mb + self.bundle_mb + OUTPUT_MB
+
+    @property
+    def disk_mb(self) -> int:
+        """What an attempt puts on the host's disk at most, in MiB (`joblane.job.disk`)."""
+        return self.own_disk_mb + self.work_mb
 
     @property
     def lane_path(self) -> LanePath:

@@ -13,6 +13,7 @@ from pydantic import (
 
 from joblane.deployment.names import LanePath, Name, parse_lane_path
 from joblane.errors import Failure
+from joblane.job.disk import OUTPUT_MB
 from joblane.job.spec import DEFAULT_MEMORY_MB
 from joblane.state.trace import TraceContext, job_trace
 
@@ -73,6 +74,10 @@ class Message(_Body):
     that one only."""
     memory_mb: int = DEFAULT_MEMORY_MB
     """Memory that the job asks for, in MiB."""
+    disk_mb: int = OUTPUT_MB
+    """What an attempt puts on the host's disk at most, in MiB (`joblane.job.disk`)."""
+    work_mb: int = 0
+    """How much of that is its work directory, which may be on a disk of its own."""
     caller_trace: TraceContext | None = None
     """Trace context that the job was submitted with."""
     first_sent_ms: int | None = None

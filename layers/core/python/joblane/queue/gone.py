@@ -1,26 +1,22 @@
 """Queues that joblane.toml has no more while jobs name them: what is said of these jobs."""
 
-from joblane.job.edit import check_editable
 from joblane.job.head import Head
-from joblane.job.moves import NotAllowed
+from joblane.job.offers import offers
 
 
-def ways_out(head: Head) -> tuple[str, ...]:
-    """The commands that take a job out of its queue, as far as its state allows them."""
-    commands = []
-    try:
-        check_editable(head)
-        commands.append(f"joblane edit {head.job_id} --queue NAME")
-    except NotAllowed:
-        pass
-    if not head.ended and head.cancel_requested is None:
-        commands.append(f"joblane cancel {head.job_id}")
-    return tuple(commands)
+def ways_out(head: Head, now_ms: int) -> tuple[str, ...]:
+    """The commands that take a job out of its queue, of those that the API takes then."""
+    may = offers(head, now_ms)
+    commands = (
+        ("edit", f"joblane edit {head.job_id} --queue NAME"),
+        ("cancel", f"joblane cancel {head.job_id}"),
+    )
+    return tuple(command for name, command in commands if name in may)
 
 
-def why_gone(head: Head) -> str:
+def why_gone(head: Head, now_ms: int) -> str:
     """Why a job cannot be sent to its lane, with the commands that help."""
-    commands = " or ".join(ways_out(head))
+    commands = " or ".join(ways_out(head, now_ms))
     why = f"queue {head.queue} is gone: joblane.toml has it no more"
     return f"{why}; {commands}" if commands else why
 

@@ -152,7 +152,7 @@ class WhyReader:
         # How many agents other tenants have is theirs to know.
         rows = [row for row in rows if not queues.keys().isdisjoint(row.queues)]
         agents = Agents(tuple(rows), more=more)
-        capacity = QueueCapacity(head.tenant, queue, agents, limits)
+        capacity = QueueCapacity(head, queue, agents, limits)
         stopped = [row for row in rows if head.queue in row.queues and capacity.counts_jobs(row)]
         return Situation(
             head,

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 HEARTBEAT_S = 10
 """Seconds between two heartbeats."""
@@ -78,6 +78,24 @@ def bound_progress(progress: Iterable[AttemptProgress]) -> tuple[AttemptProgress
     return tuple(kept)
 
 
+class HostDisk(NamedTuple):
+    """What a file system of an agent's host has for jobs, in MiB."""
+
+    free_mb: int
+    """For more jobs; below 0 while one waits for what it has reserved."""
+    most_mb: int
+    """For one job, if all jobs of the agent ended."""
+
+
+class DiskAsk(NamedTuple):
+    """What a job asks of a file system of an agent's host."""
+
+    what: str
+    """The file system in words."""
+    asked_mb: int
+    has: HostDisk
+
+
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
     """An agent, as of its last heartbeat."""
@@ -125,6 +143,19 @@ class Heartbeat:
     """The most memory that one job may have there, in MiB; None: any."""
     cores: int | None = None
     """Cores that jobs may name: those below it; None: it is not known."""
+    disk: HostDisk | None = None
+    """The disk with the agent's files; None: it is not known."""
+    work_disk: HostDisk | None = None
+    """The disk with work directories of jobs that ask for `disk_mb`, if it is another one."""
+
+    def disk_asks(self, own_mb: int, work_mb: int) -> tuple[DiskAsk, ...]:
+        """What a job asks of each of these, with `work_mb` for its work directory."""
+        if self.disk is None:
+            return ()
+        if self.work_disk is None or not work_mb:
+            return (DiskAsk("disk", own_mb + work_mb, self.disk),)
+        work = DiskAsk("disk for work directories", work_mb, self.work_disk)
+        return (DiskAsk("disk", own_mb, self.disk), work)
 
     def progress_of(self, job_id: str, epoch: int) -> Progress | None:
         """What this attempt of a job reported last, as of the heartbeat."""

@@ -199,6 +199,10 @@ RETRIABLE: frozenset[State] = frozenset(
 )
 """States in which a job can be retried, or members of a group."""
 
+UNSUCCESSFUL: frozenset[State] = ENDED - {State.COMPLETED, State.DISMISSED, State.SKIPPED}
+"""Ends of jobs that may still be wanted: neither done, nor given up by an operator or for another
+job. A bulk resubmission takes these unless states are named."""
+
 NOT_RUNNING: frozenset[State] = OPEN - {State.ACTIVE, State.PROCESSING}
 """States of jobs that neither run nor have ended; groups do not count."""
 

@@ -14,6 +14,7 @@ from joblane.audit.records import Who
 from joblane.deployment.names import Architecture, Lane, Name
 from joblane.files.fields import Sha256
 from joblane.formats.pointer import parse_pointer
+from joblane.job.disk import MOST_BUNDLE_MB
 from joblane.job.fields import (
     EnvName,
     EnvValue,
@@ -151,6 +152,10 @@ class TypeDefinition(TypeContract):
     """Version of Python that runs it, such as `3.11`."""
     bundles: Annotated[dict[Architecture, Sha256], Field(min_length=1)]
     """SHA-256 of the bundle for each architecture of the instances that may run it."""
+    bundle_mb: Annotated[int, Field(ge=1, le=MOST_BUNDLE_MB)] = MOST_BUNDLE_MB
+    """What the largest bundle takes on an instance's disk while it is unpacked, in MiB: the zip
+    file and its files, 4 KiB more for each file. Without it, as much as a bundle may take. Agents
+    reserve it before they claim a job."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,5 @@ def as_changed(head: Head, spec: Submission, changes: Mapping[str, Any]) -> Head
 
     Of another type, what it has now counts as given: no version of it has filled that in.
     """
-    if spec.type == head.spec.type:
-        return replace(head, given=given_after(head.given, changes))
-    return replace(head, given=given_fields(spec), type_version=None)
+    same = spec.type == head.spec.type
+    return replace(head, given=given_after(head.given, changes) if same else given_fields(spec))

@@ -63,7 +63,7 @@ def readiness(s: Situation, queue: Queue, agents: Agents) -> Readiness:
         first, *rest = found
         first = replace(first, commands=(*first.commands, *elsewhere(s)))
         return Readiness((first, *rest), 0, facts)
-    capacity = QueueCapacity(s.head.tenant, queue, agents, s.limits)
+    capacity = QueueCapacity(s.head, queue, agents, s.limits)
     free = sum(map(capacity.room, seen.ready))
     if free:
         known = agents.counted or {}
@@ -93,7 +93,7 @@ def _sort(s: Situation, rows: Iterable[Heartbeat]) -> _Seen:
 
 def _missing(s: Situation, row: Heartbeat) -> list[str]:
     """What an agent cannot give the job: by its heartbeat, or as it found out with the job."""
-    if found := Capabilities.of(row).missing(s.head.spec):
+    if found := Capabilities.of(row).missing(s.head.spec, s.head.own_disk_mb):
         return list(found)
     at_ms, lack = lacking_agents(s.head.timeline).get(row.name, (0, ""))
     return [lack] if lack and row.since_ms <= at_ms else []
@@ -227,7 +227,7 @@ def _lacking(s: Situation, seen: _Seen, facts: dict[str, Fact]) -> Reason:
     row = min(seen.lacking, key=lambda row: len(_missing(s, row)))
     missing = _missing(s, row)
     what = " and ".join(missing)
-    heartbeat = bool(Capabilities.of(row).missing(s.head.spec))
+    heartbeat = bool(Capabilities.of(row).missing(s.head.spec, s.head.own_disk_mb))
     says = f"{row.name} lacks {what}" if heartbeat else f"{row.name} says: {what}"
     mends = within_memory_of(s, seen.lacking) if some_ == all_ else ()
     if some_ == all_:
@@ -275,6 +275,7 @@ def _full(
         Obstacle.SHARE: _cluster_limit,
         Obstacle.THREADS: _thread_limit,
         Obstacle.TENANT: _running_limit,
+        Obstacle.DISK: _disk_full,
     }
     found = [make(s, capacity, by[kind], facts) for kind, make in makers.items() if by[kind]]
     if full := by[Obstacle.SLOTS]:
@@ -367,4 +368,31 @@ def _thread_limit(
         f"{_describe(rows, running)}",
         {"queue": name, "threads": most, "agents": len(rows), "running": running, **facts},
         (f"joblane queues set {name} --threads N",),
+    )
+
+
+def _disk_full(
+    s: Situation, capacity: QueueCapacity, rows: Sequence[Heartbeat], facts: dict[str, Fact]
+) -> Reason:
+    """Say what the job asks of the disk, and what the agent has that has most of it."""
+    short = {row.name: capacity.short_disk(row) for row in rows}
+    asks = [(ask.has.free_mb, name, ask) for name, ask in short.items() if ask is not None]
+    free_mb, name, ask = max(asks)
+    free_mb = max(0, free_mb)
+    return Reason(
+        "disk_full",
+        f"{some(len(rows), 'agent')} with free slots {_have(len(rows))} too little {ask.what} "
+        f"free: it asks for {ask.asked_mb} MB, and {name} has {free_mb} of {ask.has.most_mb} MB "
+        "free for jobs; it starts when jobs there end. To start sooner it needs a smaller disk_mb "
+        "or smaller input files, or an agent with a larger disk",
+        {
+            "queue": s.head.queue,
+            "agents": len(rows),
+            "agent": name,
+            "asked_mb": ask.asked_mb,
+            "free_mb": free_mb,
+            "most_mb": ask.has.most_mb,
+            **facts,
+        },
+        (f"joblane agents get {name}",),
     )

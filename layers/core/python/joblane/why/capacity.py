@@ -3,7 +3,8 @@
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from joblane.state.lease import Heartbeat
+from joblane.job.head import Head
+from joblane.state.lease import DiskAsk, Heartbeat
 from joblane.why.situation import Agents, Counted, Queue, TenantLimit
 
 _NONE = Counted(0, 0)
@@ -18,13 +19,15 @@ class Obstacle(Enum):
     """Of the queue's `cluster_threads`."""
     TENANT = auto()
     """Its share of the tenant's `jobs_running`."""
+    DISK = auto()
+    """What its disk has free for more jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueCapacity:
-    """The limits that agents apply to the jobs of one queue and one tenant."""
+    """The limits that agents apply to a job: those of its queue and tenant, and of their disks."""
 
-    tenant: str
+    head: Head
     queue: Queue
     agents: Agents
     limits: TenantLimit | None
@@ -48,10 +51,18 @@ class QueueCapacity:
             return Obstacle.THREADS if cap == self.threads else Obstacle.SHARE
         if self.get_count(row).of_tenant >= self._share(row):
             return Obstacle.TENANT
-        return None
+        return None if self.short_disk(row) is None else Obstacle.DISK
+
+    def short_disk(self, row: Heartbeat) -> DiskAsk | None:
+        """What the job asks of a disk of an agent that has too little free; None: nothing."""
+        work_mb = 0 if "disk_mb" in row.lacks else self.head.work_mb
+        asks = row.disk_asks(self.head.own_disk_mb, work_mb)
+        return next((ask for ask in asks if ask.asked_mb > ask.has.free_mb), None)
 
     def room(self, row: Heartbeat) -> int:
         """How many more jobs an agent may start."""
+        if self.short_disk(row) is not None:
+            return 0
         return max(
             0,
             min(
@@ -85,4 +96,4 @@ class QueueCapacity:
         if self.limits is None:
             return row.threads
         most = self.limits.jobs_running
-        return self.limits.shares.of(self.tenant, most, row.name, row.counted_since_ms).share
+        return self.limits.shares.of(self.head.tenant, most, row.name, row.counted_since_ms).share

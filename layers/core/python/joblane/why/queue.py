@@ -30,7 +30,7 @@ def explain_gone(s: Situation) -> Iterator[Reason]:
         f"queue {name} is gone, joblane.toml has it no more: {then} until it is moved to another "
         f"queue, or the queue is back and its messages are sent again (joblane requeue {name})",
         {"queue": name},
-        ways_out(s.head),
+        ways_out(s.head, s.now_ms),
     )
 
 
@@ -57,5 +57,5 @@ def explain_retired(s: Situation) -> Iterator[Reason]:
             "misfit": queue.misfit,
             "next_at": None if due_ms is None else rfc3339(due_ms),
         },
-        () if queue.misfit is None else ways_out(s.head),
+        () if queue.misfit is None else ways_out(s.head, s.now_ms),
     )

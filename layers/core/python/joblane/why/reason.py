@@ -19,6 +19,7 @@ Code = Literal[
     "condition",
     "condition_test",
     "deadline",
+    "disk_full",
     "ended",
     "fleet_boot_failed",
     "fleet_booting",
@@ -138,8 +139,15 @@ KINDS: Mapping[Code, Kind] = {
         ("queue", "troubled", "agent", "trouble", *_AGENTS),
     ),
     "agents_lack": Kind(
-        "Agents of the queue cannot give the job what it asks for: a limit, or network egress.",
+        "Agents of the queue cannot give the job what it asks for: a limit, more memory or disk "
+        "than they have for a job, or network egress.",
         ("queue", "lacking", "agent", "lacks", *_AGENTS),
+    ),
+    "disk_full": Kind(
+        "Agents with free slots have too little disk free for what the job puts there: its input "
+        "files, its bundle, its work directory (`disk_mb`) and its output. `agent` is one that has "
+        "most of it free.",
+        ("queue", "agents", "agent", "asked_mb", "free_mb", "most_mb", *_AGENTS),
     ),
     "no_free_slot": Kind(
         "All slots of the agents are taken.",
@@ -191,8 +199,8 @@ KINDS: Mapping[Code, Kind] = {
         _FLEET,
     ),
     "agent_note": Kind(
-        "What an agent that had the job's message wrote into the job: it waits for memory there, "
-        "for a slot, or for its tenant's limit. The note has no time.",
+        "What an agent that had the job's message wrote into the job: it waits for memory or disk "
+        "there, for a slot, or for its tenant's limit. The note has no time.",
         ("note",),
     ),
     "jobs_ahead": Kind(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby, zip_longest
 
 from joblane.aws.table import ConditionFailed, Row, Store
-from joblane.state.lease import AttemptProgress, Heartbeat
+from joblane.state.lease import AttemptProgress, Heartbeat, HostDisk
 
 SHARDS = 16
 """Partitions that the agents spread over: listing them reads 16 partitions, a page at a time,
@@ -216,6 +216,8 @@ def _row(row: Heartbeat, gone_s: int) -> Row:
         "lacks": row.lacks or None,
         "memory": row.memory_mb,
         "cores": row.cores,
+        "disk": row.disk,
+        "work_disk": row.work_disk,
         "expires_at": row.beat_ms // 1000 + gone_s,
     }
 
@@ -264,4 +266,6 @@ def _heartbeat(row: Row) -> Heartbeat:
         lacks=tuple(row.get("lacks", ())),
         memory_mb=row.get("memory"),
         cores=row.get("cores"),
+        disk=HostDisk(*row["disk"]) if "disk" in row else None,
+        work_disk=HostDisk(*row["work_disk"]) if "work_disk" in row else None,
     )

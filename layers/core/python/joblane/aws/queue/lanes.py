@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from joblane.aws.fleet.inboxes import NO_SUCH_QUEUE
 from joblane.deployment.names import Lane, inbox_name, lane_name
+from joblane.job.disk import OUTPUT_MB
 from joblane.job.message import Command, Message, NotOurs
 from joblane.job.spec import DEFAULT_MEMORY_MB
 
@@ -69,6 +70,16 @@ class Received:
     def memory_mb(self) -> int:
         """Memory that its job asks for, in MiB."""
         return DEFAULT_MEMORY_MB if (found := self.message) is None else found.memory_mb
+
+    @property
+    def disk_mb(self) -> int:
+        """What its job puts on the host's disk, in MiB."""
+        return OUTPUT_MB if (found := self.message) is None else found.disk_mb
+
+    @property
+    def work_mb(self) -> int:
+        """How much of that is the job's work directory."""
+        return 0 if (found := self.message) is None else found.work_mb
 
     @property
     def job_queue(self) -> str | None:

@@ -7,11 +7,15 @@ import subprocess
 import sys
 import zipfile
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
+
+from joblane.job.disk import to_mib
 
 MOUNT_POINT: Final = "/opt/joblane/type"
 """Where a job sees its bundle; tracebacks name files below it."""
+
+_BLOCK_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,8 @@ class Bundle:
     """Its digest, hexadecimal."""
     size: int
     """Its bytes."""
+    disk_mb: int
+    """What it takes on an instance's disk while it is unpacked, in MiB."""
 
 
 def compile_modules(folder: Path) -> None:
@@ -58,4 +64,18 @@ def write_archive(folder: Path, architecture: str) -> Bundle:
                 archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
     with path.open("rb") as file_:
         digest = hashlib.file_digest(file_, "sha256").hexdigest()
-    return Bundle(architecture, path, digest, path.stat().st_size)
+    size = path.stat().st_size
+    return Bundle(architecture, path, digest, size, to_mib(size + _unpacked_bytes(path)))
+
+
+def _unpacked_bytes(path: Path) -> int:
+    """What the files of a zip file take on a disk: their last blocks are not full."""
+    with zipfile.ZipFile(path) as archive:
+        entries = archive.infolist()
+    names = {place for entry in entries for place in _places(PurePosixPath(entry.filename))}
+    return sum(entry.file_size for entry in entries) + len(names) * _BLOCK_BYTES
+
+
+def _places(name: PurePosixPath) -> tuple[PurePosixPath, ...]:
+    """A file, and the directories that its path makes."""
+    return name, *name.parents[:-1]

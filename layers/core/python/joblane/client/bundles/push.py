@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,13 +41,14 @@ def collect_types(package: str) -> tuple[Collected, ...]:
         raise BundleError(str(error)) from error
 
 
-def definition(found: Collected, bundles: Iterable[Bundle]) -> dict[str, Any]:
+def definition(found: Collected, bundles: Sequence[Bundle]) -> dict[str, Any]:
     """The definition of a type with its bundles. Raises `BundleError`, which names the field."""
     body = {
         **found.job_type.contract(),
         "entry": found.entry,
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
         "bundles": {bundle.architecture: bundle.sha256 for bundle in bundles},
+        "bundle_mb": max(bundle.disk_mb for bundle in bundles),
     }
     given = {name: value for name, value in body.items() if value is not None}
     _check_pointers(found, given)
@@ -105,7 +106,7 @@ def push(
     before anything was sent, and what the client raises.
     """
     found = collect_types(package)
-    placeholder = Bundle("x86_64", Path(), "0" * 64, 0)
+    placeholder = Bundle("x86_64", Path(), "0" * 64, 0, 1)
     for each in found:
         definition(each, [placeholder])  # what is wrong is found before bundles are built
     architectures = architectures or client.types().get("architectures") or ()

@@ -40,8 +40,10 @@ class InputCheck:
     pool: Callable[[int], Executor] = ThreadPoolExecutor
     _request: _Request = field(default_factory=_Request)
 
-    def check(self, tenant: str, spec: Submission, now_ms: int) -> None:
-        """Raise Invalid, which names each file that cannot be used.
+    def check(self, tenant: str, spec: Submission, now_ms: int) -> int:
+        """Return the bytes of a submission's different files.
+
+        Raises Invalid, which names each file that cannot be used.
 
         One request to S3 for each content, however many files and jobs of a batch have it: `now_ms`
         is the time of the request. A batch that names more than `MOST_LOOKED_FOR` is refused from
@@ -64,6 +66,7 @@ class InputCheck:
         if problems:
             detail = "; ".join(f"{each.field}: {each.problem}" for each in problems[:3])
             raise Invalid(detail, problems)
+        return sum(sizes.values())
 
     def _find(
         self, tenant: str, digests: Iterable[str], now_ms: int

@@ -9,12 +9,12 @@ from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.fleet.facts import FactStore
 from joblane.aws.job.jobs import JobStore
 from joblane.aws.queue.lanes import Lanes
+from joblane.contract.agents import AgentDetail, AgentJob, AgentView, DiskView
 from joblane.contract.problems import Conflict, NotFound
-from joblane.contract.views import AgentDetail, AgentJob, AgentView
 from joblane.deployment.names import AGENT_NAME_PATTERN
 from joblane.formats.times import rfc3339
 from joblane.job.message import Command
-from joblane.state.lease import Heartbeat
+from joblane.state.lease import Heartbeat, HostDisk
 from joblane.target.facts import Facts
 
 
@@ -84,7 +84,13 @@ def _view(row: Heartbeat, now_ms: int, facts: Facts) -> AgentView:
         lacks=row.lacks,
         memory_mb=row.memory_mb,
         cores=row.cores,
+        disk=_disk_view(row.disk),
+        work_disk=_disk_view(row.work_disk),
         state=row.state(now_ms),
         labels=dict(row.labels),
         facts=facts,
     )
+
+
+def _disk_view(disk: HostDisk | None) -> DiskView | None:
+    return None if disk is None else DiskView(**disk._asdict())

@@ -78,13 +78,14 @@ class ServingCheck:
             return None
         if is_broadcast(head.spec.target):
             return None
-        if known.missing(head.queue, head.spec) == ():
+        if known.missing(head.queue, head.spec, head.own_disk_mb) == ():
             return None
         sure = self._look_at_agents()
         if sure is None:
             return None
         has_fleet = any(head.queue in queues for queues in self.fleets.values())
-        return describe_missing(head.queue, sure.missing(head.queue, head.spec), fleets=has_fleet)
+        missing = sure.missing(head.queue, head.spec, head.own_disk_mb)
+        return describe_missing(head.queue, missing, fleets=has_fleet)
 
     def _look_at_agents(self) -> Serving | None:
         """The agents as they are; None if they cannot be read, or not all of them."""

@@ -177,6 +177,7 @@ def _with_code_of(seen: Head, after: Head, to: Head) -> Head:
         spec=to.spec,
         payload=to.payload,
         type_version=to.type_version,
+        bundle_mb=to.bundle_mb,
         given=to.given,
         edit=to.edit,
     )

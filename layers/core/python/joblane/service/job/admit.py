@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from joblane.contract.principal import Principal
 from joblane.contract.problems import FieldProblem, Invalid, wrong
 from joblane.contract.queues import QueueChoice
+from joblane.job.disk import to_mib
 from joblane.job.head import Head, make_head
 from joblane.job.spec import Submission, is_broadcast
 from joblane.service.queue.router import QueueRouter
@@ -55,8 +56,9 @@ class Admission:
         spec = spec if typed is None else typed.spec
         spec = spec.model_copy(update={"queue": self.router.route(by, spec, now_ms)})
         self.check(by.tenant, spec)
+        input_bytes = 0
         if self.inputs is not None and (spec.inputs or spec.stdin_file is not None):
-            self.inputs().check(by.tenant, spec, now_ms)
+            input_bytes = self.inputs().check(by.tenant, spec, now_ms)
         spec = self._add_notify(by.tenant, spec)
         if is_broadcast(spec.target) and not _sets_retry(spec, typed, repeats):
             spec = _tried_once(spec)
@@ -66,6 +68,8 @@ class Admission:
             request_id=by.request_id,
             events=None if self.notify is None else self.notify().events.get(by.tenant),
             type_version=None if typed is None else typed.version,
+            files_mb=to_mib(input_bytes),
+            bundle_mb=0 if typed is None else typed.bundle_mb,
             given=() if typed is None or typed.version is None else typed.given,
         )
 
@@ -84,7 +88,13 @@ class Admission:
         if spec.queue != head.queue:
             self.router.rules.require_open(head.tenant, spec.queue or "")
         self.check(head.tenant, spec)
-        return replace(head, spec=spec, type_version=typed.version, given=typed.given)
+        return replace(
+            head,
+            spec=spec,
+            type_version=typed.version,
+            bundle_mb=typed.bundle_mb,
+            given=typed.given,
+        )
 
     def check(self, tenant: str, spec: Submission) -> None:
         """Check a submission that has its queue against what the deployment allows now.

@@ -169,7 +169,7 @@ class BulkOperations:
         ]
         lost = send_wake_ups(self.lanes, due)
         refused = dict.fromkeys(lost.refused, "SQS did not accept its message; try again")
-        refused |= {h.job_id: why_gone(h) for h, _ in due if h.job_id in lost.gone}
+        refused |= {h.job_id: why_gone(h, now_ms) for h, _ in due if h.job_id in lost.gone}
         return BulkResult(
             examined=len(examined),
             done=len(due) - len(refused),

@@ -35,7 +35,7 @@ from joblane.service.job.operations import Gone
 from joblane.service.job.search import JobSearch
 from joblane.service.job.submit import Submitter, check_deadline
 from joblane.service.key.admission import SubmissionOutcome
-from joblane.state.lifecycle import ENDED
+from joblane.state.lifecycle import UNSUCCESSFUL
 from joblane.typed.resubmission import as_changed, with_changes
 
 MOST_MS = 5_000
@@ -96,8 +96,9 @@ class Resubmitter:
     def resubmit_selected(
         self, by: Principal, query: SelectJobs, changes: Changes, after: str | None
     ) -> ResubmitResult:
-        """Submit a page of jobs again, each once. Without states: those that have ended.
+        """Submit a page of jobs again, each once. Without states: the `UNSUCCESSFUL` ones.
 
+        Those are not what an earlier request made, once that is completed: it may be sent again.
         `after` is the `following` of an earlier request. A page ends with a group, which makes
         another one with all its jobs, and after some seconds.
 
@@ -106,7 +107,7 @@ class Resubmitter:
         submitter, began_ms = self.submitter, self.submitter.now_ms()
         if (closed := submitter.limits.explain_closed(by.tenant)) is not None:
             raise closed
-        query = query.within(ENDED)
+        query = query.within(UNSUCCESSFUL)
         heads, following = self.search.page(by.tenant, query, after, consistent=True)
         told: dict[str, str | _Left] = {}
         with self.pool(AT_ONCE) as pool:

@@ -57,6 +57,8 @@ def wake_up_message(job: Head) -> Message:
         lane=job.lane_path,
         edit=job.edit,
         memory_mb=job.spec.resources.memory,
+        disk_mb=job.disk_mb,
+        work_mb=job.work_mb,
         caller_trace=job.caller_trace,
     )
 

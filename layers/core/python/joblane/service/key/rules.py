@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from joblane.aws.key.keys import StoredKey
 from joblane.contract.problems import Problem, wrong
@@ -10,9 +11,11 @@ from joblane.job.head import Head
 from joblane.key.policy import KeyLimits
 from joblane.key.request import COMMAND, KeyRequest, Policies, policy_scope
 from joblane.key.segments import NoSegment, fill_in
-from joblane.typed.definition import TypeKey
 
-TypeKeyOf = Callable[[str, str, int], TypeKey | None]
+if TYPE_CHECKING:  # commands need no definitions of types
+    from joblane.typed.definition import TypeKey
+
+TypeKeyOf = Callable[[str, str, int], "TypeKey | None"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ class KeyRules:
         segments = request.segments or tuple(json.loads(seen.segments))
         return replace(request, segments=segments, limits=seen.state.limits)
 
-    def _type_key(self, head: Head) -> TypeKey | None:
+    def _type_key(self, head: Head) -> "TypeKey | None":
         """The key of a job's type."""
         if head.spec.type is None or head.type_version is None:
             return None
@@ -94,7 +97,7 @@ class KeyRules:
             ) from None
 
 
-def _of_type(head: Head, key: TypeKey) -> KeyRequest:
+def _of_type(head: Head, key: "TypeKey") -> KeyRequest:
     name = str(head.spec.type)
     try:
         return KeyRequest.of(name, fill_in(key.segments, head.spec.params), key.limits)

@@ -30,7 +30,7 @@ class RunningShares:
         Reads the settings, and every agent.
         """
         agents = list(self.agents.read_all())
-        self._note_serving(Serving.of(agents, now_ms), now_ms)
+        self._note_serving(Serving.of(agents, now_ms).coarse(), now_ms)
         sharing = [row for row in agents if row.shares_limits(now_ms)]
         threads = ThreadShares(self.settings, self.agents)
         changed = threads.refresh(self.queues, sharing, now_ms)

@@ -23,7 +23,7 @@ from joblane.job.spec import Input, Resources, Submission
 from joblane.service.typed.schemas import Compile, Schema
 from joblane.service.typed.validation_time import ValidationTime
 from joblane.typed.built_in import built_in_types
-from joblane.typed.definition import TypeContract, TypeKey
+from joblane.typed.definition import TypeContract, TypeDefinition, TypeKey
 from joblane.typed.given import given_fields, only_given
 
 MAX_KEPT: Final = 200
@@ -41,6 +41,8 @@ class TypedSubmission:
     contract: TypeContract
     version: int | None
     """None for a built-in type."""
+    bundle_mb: int
+    """What its bundle takes on the disk of an agent, in MiB; 0 without one."""
     given: tuple[str, ...] = ()
     """The fields that the submitter gave, of those that a type may fill in."""
 
@@ -111,7 +113,8 @@ class TypedAdmission:
                 raise wrong("items", f"must be left out: the type counts them in {contract.items}")
             changes["items"] = counted
             given = tuple(name for name in given if name != "items")
-        return TypedSubmission(_change(spec, changes), contract, number, given)
+        bundle_mb = contract.bundle_mb if isinstance(contract, TypeDefinition) else 0
+        return TypedSubmission(_change(spec, changes), contract, number, bundle_mb, given)
 
     def _as_given(
         self, tenant: str, spec: Submission, job: Pinned, contract: TypeContract

@@ -70,7 +70,8 @@ def run_pages(pages: Iterator[dict[str, Any]], name: str, *, as_json: bool) -> N
             line.show(f"{_describe(sums, name)} so far")
     except JoblaneError:
         line.clear()
-        terminal.note(f"{_describe(sums, name)} before this error")
+        if sums["examined"]:
+            terminal.note(f"{_describe(sums, name)} before this error")
         raise
     finally:
         line.clear()

@@ -129,8 +129,9 @@ def resubmit(
     """Submit a job that has ended again and print the new id, or all jobs that filters select.
 
     --set changes fields of the submission, which is checked as a new one. With filters, of which
-    all must match, the command counts the jobs and asks. Those that have been resubmitted before
-    are left out then, so it can be repeated after an interruption.
+    all must match, completed, dismissed and skipped jobs are left out unless --state names their
+    state, and jobs that have been resubmitted before always: the command can be repeated after an
+    interruption. It counts the jobs and asks.
     """
     job_id, changes = options.one, options.changes
     if job_id is None and idempotency_key is not None:

@@ -11,7 +11,7 @@ from joblane.client.cli.group import groups
 from joblane.client.cli.job.set_option import ChangeFields, read_changes
 from joblane.client.cli.text import terminal
 from joblane.client.cli.text.status_line import StatusLine
-from joblane.state.lifecycle import ENDED, OPEN, RETRIABLE, State
+from joblane.state.lifecycle import ENDED, OPEN, RETRIABLE, UNSUCCESSFUL, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ _DOINGS: Final[Mapping[Verb, _Doing]] = {
     "cancel": _Doing("cancelled", OPEN),
     "retry": _Doing("retried", RETRIABLE),
     "delete": _Doing("deleted", ENDED),
-    "resubmit": _Doing("resubmitted", ENDED),
+    "resubmit": _Doing("resubmitted", UNSUCCESSFUL),
     "replay": _Doing("replayed", frozenset({State.DEAD})),
     "dismiss": _Doing("dismissed", frozenset({State.DEAD})),
 }

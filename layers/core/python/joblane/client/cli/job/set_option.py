@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from joblane.client.cli import times
+
 ChangeFields = Annotated[
     list[str] | None,
     typer.Option(
@@ -23,7 +25,8 @@ def read_changes(given: Sequence[str]) -> dict[str, Any]:
     """Make a merge patch of the options. Raises `BadParameter`.
 
     A value is text where the field is one, and JSON where it is none; where it may be either, and
-    in `params`, it is JSON if it can be read as that. Nothing, and `null`, remove the field.
+    in `params`, it is JSON if it can be read as that. Times may be written as for `submit`, such as
+    `+5m`. Nothing, and `null`, remove the field.
     """
     changes: dict[str, Any] = {}
     for option in given:
@@ -44,6 +47,8 @@ def read_changes(given: Sequence[str]) -> dict[str, Any]:
 def _value(path: str, names: Sequence[str], text: str) -> Any:
     if text in {"", "null"}:
         return None
+    if path in {"run_at", "deadline"}:
+        return times.utc_time(f"--set {path}", text, "ahead", in_future=path == "deadline")
     kinds = _kinds_of(names)
     if "other" not in kinds:
         return text

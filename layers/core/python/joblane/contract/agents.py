@@ -1,0 +1,96 @@
+"""Agents in the API."""
+
+from collections.abc import Mapping
+
+from joblane.contract.models import Page, View
+from joblane.state.lease import AgentState
+from joblane.state.lifecycle import State
+from joblane.target.facts import FactValue
+
+
+class DiskView(View):
+    """What a disk of an agent's host has for jobs, in MiB."""
+
+    free_mb: int
+    """For more jobs; what jobs on the agent may still write is not free. Below 0 while one waits
+    for what it has reserved."""
+    most_mb: int
+    """For one job, if all jobs of the agent ended."""
+
+
+class AgentView(View):
+    """An agent, as of its last heartbeat."""
+
+    name: str
+    """The agent's name, unique in the deployment."""
+    alive: bool
+    """Whether it holds the lease on its jobs."""
+    last_seen_at: str
+    """Time of the last heartbeat."""
+    threads: int
+    """Number of slots."""
+    running: int
+    """Number of running jobs."""
+    queues: tuple[str, ...]
+    """Queues that it serves."""
+    isolation: str
+    """`full` or `namespaces`."""
+    version: str
+    """Its version of Joblane."""
+    trouble: str | None = None
+    """Why it takes no jobs, or which reports are waiting; null if there is no problem."""
+    lacks: tuple[str, ...] = ()
+    """What its host cannot give any job: limits by their names, and `egress`."""
+    memory_mb: int | None = None
+    """The most memory that one job may have there, in MiB; null: any."""
+    cores: int | None = None
+    """Cores that jobs may name: those below it; null: it is not known."""
+    disk: DiskView | None = None
+    """The disk for input files, bundles, output, and work directories of jobs with `disk_mb`; null:
+    it is not known."""
+    work_disk: DiskView | None = None
+    """The disk for work directories, if they have one of their own."""
+    state: AgentState
+    """`ready`; `cordoning`: cordoned, with jobs that still run; `cordoned`; `draining`; or `gone`:
+    no heartbeat for the time of its lease."""
+    labels: dict[str, str]
+    """Its labels, by which targets select it."""
+    facts: Mapping[str, FactValue] = {}
+    """Facts by name: all of a single agent, those asked for in a list. Empty if none are known: the
+    agent is gone."""
+
+
+class AgentPage(Page):
+    """A page of agents."""
+
+    entries: tuple[AgentView, ...]
+    """The entries of this page."""
+
+
+class AgentJob(View):
+    """A job on an agent: whose it is, and nothing of what it does."""
+
+    id: str
+    """The job's id."""
+    tenant: str
+    """Its tenant."""
+    queue: str
+    """Its queue."""
+    state: State
+    """Its state."""
+
+
+class AgentDetail(AgentView):
+    """An agent and the jobs that it runs."""
+
+    started_at: str
+    """When this process of the agent started."""
+    jobs: tuple[AgentJob, ...]
+    """The jobs that it runs, as of its last heartbeat."""
+
+
+class AgentAsked(AgentView):
+    """An agent that was sent a command, as it was before."""
+
+    note: str
+    """What happens next, in a sentence."""
