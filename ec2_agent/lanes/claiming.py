@@ -73,7 +73,8 @@ class Claimer:
     async def is_over(self, message: Message) -> bool:
         """Whether a message starts nothing any more: its job has ended, or has a newer one.
 
-        Not of a blocked job, which may have no other message (`dispose_outdated`). False also if AWS does not answer: it is asked again.
+        Not of a blocked job, which may have no other message (`dispose_outdated`). False also if
+        AWS does not answer: it is asked again.
         """
         head = None
         with suppress(*AWS_ERRORS):

@@ -213,7 +213,9 @@ def build(
     groups = cache(lambda: _groups(app, operations, deleter, (dynamodb, settings.jobs_table), pool))
     job_operation_routes(app, limits, operations, deleter, groups)
     resubmission_routes(app, lambda: _make_resubmitter(submitter, search, pool))
-    edit_route(app, submitter.serving, lambda: _edits(jobs, router.rules, operations, targets, typed))
+    edit_route(
+        app, submitter.serving, lambda: _edits(jobs, router.rules, operations, targets, typed)
+    )
     group_routes(app, groups, limits)
     selected_jobs_routes(
         app,

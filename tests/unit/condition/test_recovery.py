@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from joblane.aws.condition.directory import AppStore
-from joblane.condition.state import RELAPSE_S, Phase
 from joblane.aws.job.jobs import JobStore
+from joblane.condition.state import RELAPSE_S, Phase
 from joblane.job.edit import plan_edit
 from joblane.job.head import Head
 from joblane.job.moves import plan

@@ -135,7 +135,7 @@ class JobMoves(JobEdits):
         return self._as_update(head.job_id, unchanged(head), sets=sets, removes=removes)
 
     def _move_with_submission(self, head: Head, after: Head, now_ms: int) -> None:
-        """Make `after` of `head`, and write its submission. Raises Refused as `move`, and Changed."""
+        """Make `after` of `head`, and write its submission. Raises as `move`."""
         beside = self.as_submission(head, after, now_ms)
         try:
             self._table.transact([self.as_change(head, after), *beside])

@@ -1,9 +1,9 @@
 """Adapter for submissions that are too large for the table: one S3 object for each.
 
 The object `payloads/<tenant>/<job id>` is written once, before the job's message and row, and never
-changed. What a job has now of `EDITABLE_FIELDS` is in its DATA item, which is not abridged there. An
-object that a restart writes has the number of the edit and its digest behind that, so that two at
-once write no object of the same name:
+changed. What a job has now of `EDITABLE_FIELDS` is in its DATA item, where they are not abridged.
+An object that a restart writes has the number of the edit and its digest behind that, so that two
+at once write no object of the same name:
 
     function           S3          lane         table               agent
     keep  ---------->  object
@@ -70,7 +70,7 @@ class PayloadStore:
         self._bucket = bucket
 
     def keep(self, head: Head) -> Head:
-        """Put the submission of a new job, or of a restart, into S3 if it is too large for the table.
+        """Put the submission of a new job, or of a restart, into S3 if the table does not take it.
 
         Returns the head to store; its submission is abridged if it was put into S3.
         """

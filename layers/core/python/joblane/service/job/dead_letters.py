@@ -82,11 +82,11 @@ class DeadLetters:
     def _one(self, record: Mapping[str, Any]) -> None:
         """Handle one record. Raises Changed if its job changes meanwhile: the letter may be old.
 
-            service                      table                      API
-            reads: pending, edit 0
-                                         pending, edit 1   <------  edit, which sends a message
-            move: exhaust if edit 0 -->  refused
-            reads: edit 1; the letter is from before it
+        service                      table                      API
+        reads: pending, edit 0
+                                     pending, edit 1   <------  edit, which sends a message
+        move: exhaust if edit 0 -->  refused
+        reads: edit 1; the letter is from before it
         """
         message_id, letter = str(record["messageId"]), _letter(record)
         if str(record["eventSourceARN"]).endswith(f":{self.alternate}"):
