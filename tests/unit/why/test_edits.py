@@ -98,6 +98,14 @@ def test_who_asks_too_much_may_ask_for_less(maxima: Maxima, resources: Any, opti
     assert [*expected, *TO_BULK] == edits(both, "too_large")
 
 
+def test_a_typed_job_with_cores_that_no_fleet_has_is_cancelled() -> None:
+    """Which ones it may have is not known, and `none` would be those that its type sets."""
+    head = job(State.PENDING, type="sync-tickets", params={}, resources={"cores": "2,9"})
+    queue = replace(OPEN, maxima=(Maxima(cores=8),))
+    situation = waits(READY, queue=queue, head=replace(head, type_version=1))
+    assert [] == edits(situation, "too_large")
+
+
 def test_a_member_that_asks_too_much_is_cancelled() -> None:
     head = job(State.PENDING, resources={"memory_mb": 2048})
     queue = replace(OPEN, maxima=(Maxima(memory_mb=512),))

@@ -49,6 +49,8 @@ def within_fleets(s: Situation) -> tuple[str, ...]:
     maxima = () if s.queue is None else s.queue.maxima
     while spec is not None and (found := excess(spec.resources, maxima)) is not None:
         field, most = found
+        if field == "cores" and s.head.type_version is not None:
+            return ()  # `none` would be what its type sets
         value = None if field == "cores" else most  # which ones it may have instead is not known
         options.append(f"--{field.replace('_', '-')} {'none' if value is None else value}")
         spec = _with_limit(spec, field, value)
