@@ -15,7 +15,7 @@ from joblane.formats.ids import nth_id
 from joblane.formats.times import rfc3339
 from joblane.job.edit import EDITABLE
 from joblane.job.head import Head, make_head
-from joblane.queue.moves import FIRST_AGAIN_MS, QueueMove
+from joblane.queue.moves import FIRST_AGAIN_MS, MOST_AGAIN_MS, QueueMove
 from joblane.service.job.wake_up import wake_up_message
 from joblane.service.queue import mover
 from joblane.state.lifecycle import State
@@ -136,6 +136,27 @@ def test_the_next_pass_finds_what_came_meanwhile(aws: Cloud):
     assert (2, 2) == (progress(aws).moved, progress(aws).passes)
 
 
+def test_a_queue_that_was_not_retired_meanwhile_is_walked_at_once(aws: Cloud):
+    """It took jobs meanwhile, and its passes were a day apart."""
+    at = NOW
+    for _ in range(9):
+        tick(aws.clients, at)
+        at += MOST_AGAIN_MS / 1000
+    last = at - MOST_AGAIN_MS / 1000
+    assert (9, last) == (progress(aws).passes, (progress(aws).ended_ms or 0) / 1000)
+    put(aws, 0)
+    tick(aws.clients, last + 3600, JOBLANE_RETIRED="{}")
+    tick(aws.clients, last + 3660, JOBLANE_RETIRED='{"bulk": null}')
+    assert "bulk" == at_home(aws, 0)
+    assert 1 == tick(aws.clients, last + 7200)["Moved"]
+    found = progress(aws)
+    assert (1, 1) == (found.moved, found.passes)  # the next pass is 15 minutes later
+    tick(aws.clients, last + 10_000, JOBLANE_RETIRED="{}")
+    forgotten = progress(aws)
+    tick(aws.clients, last + 10_060, JOBLANE_RETIRED="{}")
+    assert QueueMove("default", version=forgotten.version) == forgotten == progress(aws)
+
+
 def test_what_there_was_no_time_for_moves_a_minute_later(
     aws: Cloud, monkeypatch: pytest.MonkeyPatch
 ):
@@ -165,15 +186,16 @@ def test_a_job_that_an_agent_claims_first_is_left_to_it(
     assert (State.ACTIVE, "bulk") == (aws.job(head.job_id).state, at_home(aws, 0))
 
 
-def test_without_such_a_queue_nothing_is_read(aws: Cloud):
+def test_without_such_a_queue_nothing_is_read_but_once_in_a_process(aws: Cloud):
     meter = Meter()
-    clients = meter.clients_of(aws)
-    tick(aws.clients, JOBLANE_RETIRED="{}")  # the first minute begins a pass of renewal
-    tick(clients, JOBLANE_RETIRED='{"bulk": null}')
-    plain = dict(meter.calls)
-    meter.calls.clear()
-    tick(clients, JOBLANE_RETIRED="{}")
-    assert plain == dict(meter.calls)
+    found = requeue.Settings.model_validate(
+        {**FUNCTION_ENVIRONMENT, "JOBLANE_RETIRED": '{"bulk": null}'}
+    )
+    move = requeue.build(found, meter.clients_of(aws), lambda: NOW, pool=Inline).move_jobs
+    move(NOW_MS, lambda: 60.0)
+    assert {"dynamodb.BatchGetItem": 1} == meter.calls
+    move(NOW_MS, lambda: 60.0)
+    assert {"dynamodb.BatchGetItem": 1} == meter.calls
 
 
 def test_the_price_of_a_pass_and_of_a_job_that_moves(aws: Cloud):
