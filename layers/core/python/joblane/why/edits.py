@@ -68,7 +68,7 @@ def _gives_all_but_memory(s: Situation, row: Heartbeat) -> bool:
     if row.memory_mb is None or _depends_on_fleets(s.head.spec):
         return False
     spec = _with_limit(s.head.spec, "memory_mb", row.memory_mb)
-    if spec is None or Capabilities.of(row).missing(spec):
+    if spec is None or Capabilities.of(row).missing(spec, s.head.own_disk_mb):
         return False
     return s.queue is None or excess(spec.resources, s.queue.maxima) is None
 
