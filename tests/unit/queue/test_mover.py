@@ -162,6 +162,25 @@ def test_a_queue_that_was_not_retired_meanwhile_is_walked_at_once(aws: Cloud):
     assert QueueMove("default", version=forgotten.version) == forgotten == progress(aws)
 
 
+def test_a_run_of_before_that_goes_on_meanwhile_is_forgotten_a_minute_later(
+    aws: Cloud, monkeypatch: pytest.MonkeyPatch
+):
+    tick(aws.clients)
+    function = mover_of(aws.clients, JOBLANE_RETIRED="{}")
+    write = QueueMoveStore.write
+
+    def goes_on(store: QueueMoveStore, queue: str, move: QueueMove) -> QueueMove:
+        monkeypatch.setattr(QueueMoveStore, "write", write)
+        write(store, queue, replace(progress(aws), moved=7))
+        return write(store, queue, move)
+
+    monkeypatch.setattr(QueueMoveStore, "write", goes_on)
+    function.move_jobs(NOW_MS, lambda: 60.0)
+    assert 7 == progress(aws).moved
+    function.move_jobs(NOW_MS, lambda: 60.0)
+    assert QueueMove("default", version=progress(aws).version) == progress(aws)
+
+
 def test_what_there_was_no_time_for_moves_a_minute_later(
     aws: Cloud, monkeypatch: pytest.MonkeyPatch
 ):

@@ -86,11 +86,11 @@ class QueueMover:
         if self._has_forgotten:
             return
         still = [name for name in self.rules.tenants if self.rules.retired.get(name) is None]
-        for queue, move in self.moves.read(still).items():
-            if (after := forget(move)) != move:
-                with suppress(Changed):  # another process has
+        with suppress(Changed):  # a process of before goes on with one: in a minute, again
+            for queue, move in self.moves.read(still).items():
+                if (after := forget(move)) != move:
                     self.moves.write(queue, after)
-        self._has_forgotten = True
+            self._has_forgotten = True
 
     def _queue(
         self,
