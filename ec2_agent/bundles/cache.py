@@ -76,7 +76,7 @@ class BundleCache:
         space.reclaims.append(self._give_up_one)
         self._unused = 0
         """Bytes of the bundles that are not in use, as they were found last."""
-        space.reclaimable.append(self._count_unused)
+        space.found_reclaimable.append(self._count_unused)
 
     def use(self, tenant: str, digest: str) -> int:
         """Have a bundle unpacked here; returns a descriptor that keeps it while it is open.

@@ -148,3 +148,31 @@ def test_a_job_waits_since_before_its_edit() -> None:
     line = Step(State.PENDING, NOW - 5_000, 0, "edited by ann: priority low -> default; waits")
     situation = waits(head=replace(head, timeline=(*head.timeline, line)))
     assert summary(situation, explain(situation)).startswith("pending for 1 h, since ")
+
+
+def disk_edits(row: Heartbeat, code: Code = "disk_full", **changes: Any) -> list[str]:
+    """The edits that are offered to a job with a work directory of 3000 MB on this agent."""
+    head = replace(job(State.PENDING, resources={"disk_mb": 3000}), **changes)
+    return edits(waits(row, head=head), code)
+
+
+def test_a_work_directory_may_become_as_large_as_an_agent_has_room_for() -> None:
+    """A tenth is left for what a file system takes of its file."""
+    row = replace(READY, disk=HostDisk(1050, 9000))
+    smaller = [f"joblane edit {JOB} --disk-mb 900"]
+    assert smaller == disk_edits(row)
+    assert smaller == disk_edits(replace(row, disk=HostDisk(1150, 9000)), files_mb=100)
+    assert smaller == disk_edits(
+        replace(row, disk=HostDisk(50, 60), work_disk=HostDisk(1000, 9000))
+    )
+    lacking = replace(row, disk=HostDisk(0, 1050))
+    assert smaller == disk_edits(lacking, "agents_lack")
+
+
+def test_a_work_directory_that_would_be_too_small_is_not_offered() -> None:
+    row = replace(READY, disk=HostDisk(1050, 9000))
+    assert [] == disk_edits(row, files_mb=501), "its input files are placed there"
+    assert [] == disk_edits(replace(row, disk=HostDisk(-9, 9000)))
+    assert [] == disk_edits(replace(row, disk=HostDisk(51, 9000)))
+    head = replace(job(State.PENDING), files_mb=2000)
+    assert [] == edits(waits(row, head=head), "disk_full"), "it has no disk of its own"
