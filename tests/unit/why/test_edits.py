@@ -129,6 +129,14 @@ def test_agents_with_less_memory_say_how_much_they_give(resources: Any, options:
     assert [f"joblane edit {JOB} {each}" for each in options] == edits(situation, "agents_lack")
 
 
+def test_agents_without_disk_for_its_files_are_not_named_for_their_memory() -> None:
+    small = replace(READY, memory_mb=3000, disk=HostDisk(400, 500))
+    head = replace(job(State.PENDING, resources={"memory_mb": 64_000}), files_mb=600)
+    assert [] == edits(waits(small, head=head), "agents_lack")
+    named = edits(waits(small, head=replace(head, files_mb=400)), "agents_lack")
+    assert [f"joblane edit {JOB} --memory-mb 3000"] == named
+
+
 @pytest.mark.parametrize(("lane", "options"), [("default", ["--priority high"]), ("high", [])])
 def test_a_job_behind_others_may_go_to_the_first_lane(lane: Any, options: list[str]) -> None:
     lanes = {**BUSY, "high": replace(BUSY["high"], visible=5)}
