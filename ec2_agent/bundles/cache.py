@@ -227,7 +227,7 @@ class BundleCache:
     def _unused_bytes(self, digest: str) -> int:
         """Bytes of a bundle that is not in use, else 0: four system calls.
 
-        All bundles are looked at several times a second, beside the agent's other work.
+        While disk is short, all are looked at several times a second, in the agent's event loop.
         """
         with contextlib.suppress(OSError, ValueError):
             fd = os.open(f"{self.directory}/{digest}{_USE}", os.O_RDONLY | os.O_CLOEXEC)
