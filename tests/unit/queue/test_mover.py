@@ -80,7 +80,7 @@ def test_what_waits_moves_with_its_message(state: State):
     moved = aws.job(head.job_id)
     assert ("default", state, 1) == (moved.queue, moved.state, moved.edit)
     assert "queue bulk is retired: queue bulk -> default" in moved.timeline[-1].reason
-    has_message = state in {State.PENDING, State.RETRY}
+    has_message = state in {State.PENDING, State.RETRY, State.BLOCKED}
     assert has_message == (wake_up_message(moved).encode() in memory.queues.bodies())
     assert (1, 0) == (progress(aws).moved, progress(aws).kept)
 

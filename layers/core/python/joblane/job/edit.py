@@ -12,7 +12,7 @@ from typing import Any, Final
 from joblane.formats.merge_patch import merge
 from joblane.job.fields import STORED
 from joblane.job.head import Head, waits
-from joblane.job.moves import NotAllowed, rearm, reply_by
+from joblane.job.moves import CALLED_FOR, NotAllowed, rearm, reply_by
 from joblane.job.spec import Submission
 from joblane.state.lifecycle import State
 from joblane.state.timeline import Step, fold
@@ -25,9 +25,6 @@ EDITABLE: Final = frozenset(
     {State.SCHEDULED, State.WAITING, State.PENDING, State.RETRY, State.BLOCKED}
 )
 """States of jobs that wait, which may be edited."""
-
-_SENT: Final = frozenset({State.PENDING, State.RETRY})
-"""Those of them that have a message."""
 
 _FREED: Final = "no longer"
 
@@ -135,7 +132,7 @@ def _still(head: Head) -> str:
 
 def _wake_at(head: Head, now_ms: int) -> int | None:
     """When the requeue function looks at the job next."""
-    if head.state in _SENT:
+    if head.state in CALLED_FOR:
         return now_ms
     if head.state is State.SCHEDULED:
         return head.next_at_ms

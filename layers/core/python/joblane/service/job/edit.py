@@ -21,18 +21,16 @@ from joblane.contract.problems import Conflict, FieldProblem, invalid, wrong
 from joblane.formats.times import rfc3339
 from joblane.job.edit import changed_meanwhile, check_editable, differences, patched, plan_edit
 from joblane.job.head import Head
+from joblane.job.moves import CALLED_FOR
 from joblane.job.spec import Submission
 from joblane.service.job.operations import Operations, repeat_on_change
 from joblane.service.job.wake_up import message_delay_s, send_wake_up
 from joblane.service.queue.rules import QueueRules
-from joblane.state.lifecycle import State
 from joblane.typed.given import given_after
 
 if TYPE_CHECKING:  # few jobs are typed or have a target
     from joblane.service.target.targets import Targets
     from joblane.service.typed.admission import TypedAdmission
-
-_SENT = frozenset({State.PENDING, State.RETRY})
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ class Edits:
 
     def _send(self, head: Head, now_ms: int) -> None:
         """Send the message of a job that has one; a scheduled one keeps its time in `wake`."""
-        if head.state in _SENT:
+        if head.state in CALLED_FOR:
             self.operations.send(head, now_ms)
         elif (delay_s := message_delay_s(head, now_ms)) is not None:
             send_wake_up(self.operations.lanes, head, delay_s)
