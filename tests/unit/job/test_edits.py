@@ -165,6 +165,21 @@ def test_a_scheduled_job_keeps_its_start(aws: Cloud, api: Api):
     assert [] == sent(aws, lane="high")
 
 
+@pytest.mark.parametrize("state", sorted(EDITABLE))
+def test_the_reason_has_the_latest_edit_and_what_the_job_waits_for(
+    aws: Cloud, api: Api, state: State
+):
+    """However often it is edited: earlier edits are in the timeline."""
+    fields = {"run_at": rfc3339(NOW_MS + 10**8)} if state is State.SCHEDULED else {}
+    head = put(aws, state, **fields)
+    for priority in ("low", "high", "low"):
+        status, job = edit(api, priority=priority)
+        assert 200 == status
+    waits = "waits in lane low of queue default for an agent with a free slot"
+    still = waits if state is State.PENDING else head.reason
+    assert f"edited by machine ci: priority high -> low; {still}" == job["reason"]
+
+
 @pytest.mark.parametrize(
     ("changes", "field", "what"),
     [

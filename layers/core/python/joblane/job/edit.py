@@ -15,7 +15,7 @@ from joblane.job.head import Head, waits
 from joblane.job.moves import NotAllowed, rearm, reply_by
 from joblane.job.spec import Submission
 from joblane.state.lifecycle import State
-from joblane.state.timeline import Step, fold
+from joblane.state.timeline import Step, fold, waits_since
 
 EDITABLE_FIELDS: Final = ("queue", "priority", "deadline", "labels", "resources", "timeout_s")
 """Fields of a submission that an edit may change. What the job does is not among them: resubmit it
@@ -127,10 +127,10 @@ def plan_edit(head: Head, spec: Submission, now_ms: int, why: str) -> Head:
 
 
 def _still(head: Head) -> str:
-    """What the job goes on waiting for."""
+    """What the job goes on waiting for, without the edits before this one."""
     if head.state is State.PENDING:
         return waits(head)
-    return head.reason
+    return waits_since(head.timeline).full_reason if head.waits_for is None else head.waits_for
 
 
 def _wake_at(head: Head, now_ms: int) -> int | None:
