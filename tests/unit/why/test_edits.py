@@ -121,6 +121,24 @@ def test_agents_with_less_memory_say_how_much_they_give(resources: Any, options:
     assert [f"joblane edit {JOB} {each}" for each in options] == edits(situation, "agents_lack")
 
 
+@pytest.mark.parametrize(
+    ("lacks", "network", "member", "advice"),
+    [
+        ({"disk_mb"}, "none", False, "edit the job to ask for less"),
+        ({"disk_mb"}, "none", True, "submit the job without"),  # members are not edited
+        ({"disk_mb", "egress"}, "egress", False, "submit the job without"),  # nor is a network
+    ],
+)
+def test_a_job_that_no_agent_can_run_is_edited_where_that_helps(
+    lacks: set[str], network: Any, member: bool, advice: str
+) -> None:
+    head = job(State.PENDING, resources={"disk_mb": 900_000}, network=network)
+    head = replace(head, member_of=MemberOf(OTHER, 0) if member else None)
+    (reason, *_) = explain(waits(replace(READY, lacks=frozenset(lacks)), head=head))
+    assert "agents_lack" == reason.code
+    assert reason.text.endswith(f"start an agent whose host has it, or {advice}")
+
+
 @pytest.mark.parametrize(("lane", "options"), [("default", ["--priority high"]), ("high", [])])
 def test_a_job_behind_others_may_go_to_the_first_lane(lane: Any, options: list[str]) -> None:
     lanes = {**BUSY, "high": replace(BUSY["high"], visible=5)}
