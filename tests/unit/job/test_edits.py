@@ -93,7 +93,8 @@ def test_all_that_may_change(aws: Cloud, api: Api):
     assert (1024, None, 9) == tuple(job["resources"][n] for n in ("memory_mb", "cpus", "pids"))
     assert (None, 30) == (job["deadline"], job["timeout_s"])
     told = (
-        "b no longer 2, c 3, cpus no longer 2, memory_mb 256 -> 1024, pids 9, timeout_s 600 -> 30"
+        "label b no longer 2, label c 3, cpus no longer 2, memory_mb 256 -> 1024, pids 9, "
+        "timeout_s 600 -> 30"
     )
     assert told in job["timeline"][-1]["reason"]
     (message,) = sent(aws)

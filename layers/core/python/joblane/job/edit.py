@@ -69,14 +69,15 @@ def differences(before: Submission, after: Submission) -> tuple[str, ...]:
 
 
 def describe(before: Submission, after: Submission) -> str:
-    """What an edit changed, for the timeline: `queue a -> b, memory_mb 512 -> 1024`."""
+    """What an edit changed, for the timeline: `queue a -> b, label team web -> ops`."""
     changes = []
     for name in differences(before, after):
         old, new = _shown(before, name), _shown(after, name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             members = sorted(old.keys() | new.keys())
+            prefix = "label " if name == "labels" else ""
             changes += [
-                _change(each, old.get(each), new.get(each))
+                _change(f"{prefix}{each}", old.get(each), new.get(each))
                 for each in members
                 if old.get(each) != new.get(each)
             ]
