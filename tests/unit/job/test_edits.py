@@ -19,7 +19,7 @@ from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
 from joblane.service.job.wake_up import wake_up_message
 from joblane.state.lifecycle import Outcome, State
-from joblane.state.timeline import Step
+from joblane.state.timeline import TIMELINE_LINES, Step
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB, named, submission
 from tests.support.requests import Api
@@ -171,8 +171,8 @@ def test_the_reason_has_the_latest_edit_and_what_the_job_waits_for(
     aws: Cloud, api: Api, state: State
 ):
     """However often it is edited: earlier edits are in the timeline."""
-    fields = {"run_at": rfc3339(NOW_MS + 10**8)} if state is State.SCHEDULED else {}
-    head = put(aws, state, **fields)
+    run_at = rfc3339(NOW_MS + 10**8) if state is State.SCHEDULED else None
+    head = put(aws, state, run_at=run_at)
     for priority in ("low", "high", "low"):
         status, job = edit(api, priority=priority)
         assert 200 == status
@@ -277,13 +277,22 @@ def test_an_edit_of_a_version_that_is_gone_is_refused(aws: Cloud, api: Api):
     assert 200 == answer["statusCode"], answer
 
 
-def test_a_decision_from_before_an_edit_is_not_carried_out(aws: Cloud, api: Api):
-    """The deadline of a job is moved while the requeue function is about to expire it."""
+@pytest.mark.parametrize("lines", [1, TIMELINE_LINES])
+def test_a_decision_from_before_an_edit_is_not_carried_out(aws: Cloud, api: Api, lines: int):
+    """The deadline of a job is moved while the requeue function is about to expire it.
+
+    Also if its timeline is as long then as it was, because it was folded.
+    """
     from joblane.job.moves import plan
     from joblane.state.lifecycle import Event
 
-    seen = put(aws, deadline=rfc3339(NOW_MS + 10**6))
+    head = make_head(JOB, "acme", submission(deadline=rfc3339(NOW_MS + 10**6)), NOW_MS - 60_000)
+    steps = (Step(State.PENDING, NOW_MS - 9_000 + n, 0, f"step {n}") for n in range(lines - 1))
+    seen = replace(head, timeline=(*head.timeline, *steps))
+    aws.jobs.put_new(seen)
     assert 200 == edit(api, deadline=rfc3339(NOW_MS + 10**9))[0]
+    while 1 < lines != len(aws.job(JOB).timeline):
+        assert 200 == edit(api, labels={"n": str(aws.job(JOB).edit)})[0]
     with pytest.raises(Refused):
         aws.jobs.move(seen, Event.EXPIRE, plan(seen, Event.EXPIRE, NOW_MS + 10**6, "over"))
     assert State.PENDING is aws.job(JOB).state

@@ -28,8 +28,9 @@ from joblane.service.queue.rules import QueueRules
 from joblane.state.lifecycle import State
 from joblane.typed.given import given_after
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # few jobs are typed or have a target
     from joblane.service.target.targets import Targets
+    from joblane.service.typed.admission import TypedAdmission
 
 _SENT = frozenset({State.PENDING, State.RETRY})
 
@@ -43,6 +44,8 @@ class Edits:
     operations: Operations
     targets: "Callable[[], Targets]"
     """Returns what knows agents, for jobs that only one may run."""
+    types: "Callable[[], TypedAdmission] | None" = None
+    """Returns what knows the defaults of types; None where no limit is taken away."""
 
     def edit(
         self, head: Head, patch: Mapping[str, Any], why: str, now_ms: int, *, exact: bool = False
@@ -59,14 +62,14 @@ class Edits:
         """
 
         def once(seen: Head) -> Head:
-            spec = _patch(seen.spec, patch)
+            given = _given_after(seen, patch)
+            spec = self._with_defaults(seen, _patch(seen.spec, patch), patch, given)
             if spec == seen.spec:
                 return seen
             check_editable(seen)
             _check_fields(head.spec, seen.spec, patch)
             self._admit(seen, spec, now_ms)
-            after = plan_edit(seen, spec, now_ms, why)
-            after = replace(after, given=_given_after(seen, patch))
+            after = replace(plan_edit(seen, spec, now_ms, why), given=given)
             self.jobs.edit(seen, after, now_ms)
             return after
 
@@ -74,6 +77,18 @@ class Edits:
         if after.edit != head.edit:
             self._send(after, now_ms)
         return after
+
+    def _with_defaults(
+        self, seen: Head, spec: Submission, patch: Mapping[str, Any], given: tuple[str, ...]
+    ) -> Submission:
+        """A submission in which limits that the patch takes away are those of its type again."""
+        limits = patch.get("resources", {})
+        if seen.type_version is None or (limits is not None and None not in limits.values()):
+            return spec
+        if self.types is None:
+            raise ValueError("limits of typed jobs are not taken away here")
+        resources = self.types().limits(seen.tenant, spec, seen.type_version, given)
+        return spec.model_copy(update={"resources": resources})
 
     def _admit(self, seen: Head, spec: Submission, now_ms: int) -> None:
         """Refuse what a new submission could not ask for. What stays is not checked again."""
