@@ -93,7 +93,8 @@ def test_all_that_may_change(aws: Cloud, api: Api):
     assert (1024, None, 9) == tuple(job["resources"][n] for n in ("memory_mb", "cpus", "pids"))
     assert (None, 30) == (job["deadline"], job["timeout_s"])
     told = (
-        "b no longer 2, c 3, cpus no longer 2, memory_mb 256 -> 1024, pids 9, timeout_s 600 -> 30"
+        "label b no longer 2, label c 3, cpus no longer 2, memory_mb 256 -> 1024, pids 9, "
+        "timeout_s 600 -> 30"
     )
     assert told in job["timeline"][-1]["reason"]
     (message,) = sent(aws)
@@ -163,6 +164,21 @@ def test_a_scheduled_job_keeps_its_start(aws: Cloud, api: Api):
     found = aws.job(JOB)
     assert (head.next_at_ms, head.next_at_ms) == (found.wake_at_ms, found.next_at_ms)
     assert [] == sent(aws, lane="high")
+
+
+@pytest.mark.parametrize("state", sorted(EDITABLE))
+def test_the_reason_has_the_latest_edit_and_what_the_job_waits_for(
+    aws: Cloud, api: Api, state: State
+):
+    """However often it is edited: earlier edits are in the timeline."""
+    run_at = rfc3339(NOW_MS + 10**8) if state is State.SCHEDULED else None
+    head = put(aws, state, run_at=run_at)
+    for priority in ("low", "high", "low"):
+        status, job = edit(api, priority=priority)
+        assert 200 == status
+    waits = "waits in lane low of queue default for an agent with a free slot"
+    still = waits if state is State.PENDING else head.reason
+    assert f"edited by machine ci: priority high -> low; {still}" == job["reason"]
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,24 @@ def test_agents_with_less_memory_say_how_much_they_give(resources: Any, options:
     assert [f"joblane edit {JOB} {each}" for each in options] == edits(situation, "agents_lack")
 
 
+@pytest.mark.parametrize(
+    ("lacks", "network", "member", "advice"),
+    [
+        (("disk_mb",), "none", False, "edit the job to ask for less"),
+        (("disk_mb",), "none", True, "submit the job without"),  # members are not edited
+        (("disk_mb", "egress"), "egress", False, "submit the job without"),  # nor is a network
+    ],
+)
+def test_a_job_that_no_agent_can_run_is_edited_where_that_helps(
+    lacks: tuple[str, ...], network: Any, member: bool, advice: str
+) -> None:
+    head = job(State.PENDING, resources={"disk_mb": 900_000}, network=network)
+    head = replace(head, member_of=MemberOf(OTHER, 0) if member else None)
+    (reason, *_) = explain(waits(replace(READY, lacks=lacks), head=head))
+    assert "agents_lack" == reason.code
+    assert reason.text.endswith(f"start an agent whose host has it, or {advice}")
+
+
 def test_agents_without_disk_for_its_files_are_not_named_for_their_memory() -> None:
     small = replace(READY, memory_mb=3000, disk=HostDisk(400, 500))
     head = replace(job(State.PENDING, resources={"memory_mb": 64_000}), files_mb=600)

@@ -10,7 +10,7 @@ from joblane.job.lacking import lacking_agents
 from joblane.state.lease import Heartbeat
 from joblane.why.capacity import Obstacle, QueueCapacity
 from joblane.why.disks import disk_full
-from joblane.why.edits import in_queue_of, within_disk_of, within_memory_of
+from joblane.why.edits import in_queue_of, may_edit, within_disk_of, within_memory_of
 from joblane.why.reason import Fact, Reason
 from joblane.why.situation import Agents, Queue, Situation
 from joblane.why.words import at, some, span, without_ids
@@ -222,6 +222,13 @@ def _unready(s: Situation, seen: _Seen, facts: dict[str, Fact]) -> list[Reason]:
     return found
 
 
+def _without(s: Situation, missing: list[str]) -> str:
+    """How to do without what no agent gives: a limit may be edited, network egress may not."""
+    if may_edit(s) and "egress" not in missing:
+        return "edit the job to ask for less"
+    return "submit the job without"
+
+
 def _lacking(s: Situation, seen: _Seen, facts: dict[str, Fact]) -> Reason:
     """What agents cannot give the job: of all of them that decides, of some it is said last."""
     queue, all_, some_ = s.head.queue, len(seen.alive), len(seen.lacking)
@@ -237,7 +244,7 @@ def _lacking(s: Situation, seen: _Seen, facts: dict[str, Fact]) -> Reason:
     if some_ == all_:
         text = (
             f"no live agent of queue {queue} can give it what it asks for; {says}: start an agent "
-            "whose host has it, or submit the job without"
+            f"whose host has it, or {_without(s, missing)}"
         )
     else:
         text = (

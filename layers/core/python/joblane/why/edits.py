@@ -113,8 +113,13 @@ def _with_limit(spec: Submission, field: str, value: float | None) -> Submission
         return None
 
 
+def may_edit(s: Situation) -> bool:
+    """Whether the API takes an edit of the job."""
+    return "edit" in offers(s.head, s.now_ms)
+
+
 def _edit(s: Situation, options: str) -> tuple[str, ...]:
-    if "edit" not in offers(s.head, s.now_ms):
+    if not may_edit(s):
         return ()
     return (f"joblane edit {s.head.job_id} {options}",)
 
