@@ -232,6 +232,7 @@ def _make_present_code(
 ) -> "PresentCode":
     # Few requests start typed jobs again.
     from joblane.queue.maxima import read_maxima
+    from joblane.queue.routing import DefaultQueues
     from joblane.service.job.admit import Admission
     from joblane.service.job.present_code import PresentCode
     from joblane.service.queue.router import QueueRouter
@@ -245,7 +246,7 @@ def _make_present_code(
     )
     admission = Admission(
         settings.deployment,
-        QueueRouter(queues, "", (), log),  # the queues of jobs were chosen before
+        QueueRouter(queues, DefaultQueues(""), (), log),  # the queues of jobs were chosen before
         json.loads(settings.fleet_queues),
         typed,
     )

@@ -1,7 +1,7 @@
 """Filters in the deployed function, with the library of its layer, and an agent that runs the jobs.
 
-The stacks of these tests run on this machine's Python, which may be 3.11, for which synthesis
-refuses filters: so the function gets them by its environment, which counts before its bundle.
+The other tests have the same stacks and no filters: so the function gets them by its environment,
+which counts before its bundle.
 """
 
 import json
