@@ -177,7 +177,7 @@ def build(
         queue_settings,
         QueueMoveStore(dynamodb, settings.settings_table),
         ThreadShares(queue_settings, agents),
-        QueueStatistics(lanes, counters, ages, app.logger, pool=pool),
+        QueueStatistics(lanes, counters, usage, ages, app.logger, pool=pool),
         app.now_ms,
     )
     queue_routes(app, queues)
@@ -194,6 +194,7 @@ def build(
         BundleStore(s3, settings.bucket),
         meter,
         keys,
+        usage,
         _compile,
         queues=settings.queues,
         retired=settings.retired,

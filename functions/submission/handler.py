@@ -150,8 +150,7 @@ def build(
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     typed = cache(lambda: _make_typed(dynamodb, settings.types_table, monotonic))
     filters = tuple(QueueFilter(*each) for each in settings.filters)
-    defaults = DefaultQueues(settings.default_queue, settings.default_queues)
-    router = QueueRouter(_queue_rules(settings), defaults, filters, logger)
+    router = QueueRouter(_queue_rules(settings), _default_queues(settings), filters, logger)
     notify = cache(lambda: _notify_rules(settings.notify)) if settings.notify != "{}" else None
     outputs = cache(lambda: _outputs(settings, s3))
     admission = Admission(
@@ -229,6 +228,10 @@ def build(
     log_route(app, JobOutput(jobs, store, clock, app.logger, window.left_s, follow.note_end))
     job_trail_route(app, trail)
     return app
+
+
+def _default_queues(settings: Settings) -> DefaultQueues:
+    return DefaultQueues(settings.default_queue, settings.default_queues)
 
 
 def _queue_rules(settings: Settings) -> QueueRules:

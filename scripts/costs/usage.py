@@ -122,10 +122,10 @@ def projector_calls(changes: float, batch: int, window_s: float) -> float:
 def counter_reads(calls: float) -> float:
     """Read units of counters in a month of so many calls of the projector, spread evenly over it.
 
-    A call reads the accounts and the minutes since the settled one, which have an attribute of 55
-    bytes for each call (docs/decisions/1523), strongly consistent: a unit for every 4 KB.
+    A call reads the accounts and the minutes since the settled one, which have attributes of 110
+    bytes for each call (docs/decisions/1523, 1534), strongly consistent: a unit for every 4 KB.
     """
-    minutes_read, item_bytes, batch_bytes, unit_bytes = 8, 40, 55, 4096
+    minutes_read, item_bytes, batch_bytes, unit_bytes = 8, 40, 110, 4096
     a_minute = calls / (SECONDS / 60)
     read_bytes = minutes_read * (item_bytes * min(1, a_minute) + batch_bytes * a_minute)
     return calls * (1 + max(1, math.ceil(read_bytes / unit_bytes)))

@@ -156,9 +156,9 @@ def _runtime(declared: Declared) -> Iterator[Finding]:
     if declared.config.functions.runtime == "python3.11" and declared.config.filters:
         (first, *_) = declared.config.filters
         yield Finding(
-            f"{declared.at('functions', 'runtime')}: python3.11 cannot evaluate the filter of queue "
-            f"{first.queue}: AWS runs it on Amazon Linux 2, whose C library the library for filters "
-            "does not take; use python3.12 or later"
+            f"{declared.at('functions', 'runtime')}: python3.11 cannot evaluate the filter of "
+            f"queue {first.queue}: AWS runs it on Amazon Linux 2, whose C library is too old for "
+            "the library of filters; use python3.12 or later"
         )
 
 

@@ -101,9 +101,15 @@ def test_long_jobs_have_a_queue_of_their_own():
     assert matches(limits, resources=Resources(cores="0-2", disk_mb=100, tmp_mb=64, io_bps=2048))
     group = {"target": "_all", "max_concurrency": 2, "max_failures": 0, "reply_timeout_s": 5.0}
     assert matches("max_concurrency == 2 && max_failures == 0 && reply_timeout_s == 5.0", **group)
-    assert matches("!restartable && max_attempts == 1", restartable=False, retry=Retry(max_attempts=1))
-    assert matches("heartbeat_timeout_s == 9.0 && merge_stderr && !mask_secrets",
-                   heartbeat_timeout_s=9.0, merge_stderr=True, mask_secrets=False)
+    assert matches(
+        "!restartable && max_attempts == 1", restartable=False, retry=Retry(max_attempts=1)
+    )
+    assert matches(
+        "heartbeat_timeout_s == 9.0 && merge_stderr && !mask_secrets",
+        heartbeat_timeout_s=9.0,
+        merge_stderr=True,
+        mask_secrets=False,
+    )
 
 
 @pytest.mark.parametrize(

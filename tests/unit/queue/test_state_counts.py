@@ -14,6 +14,7 @@ from joblane.aws.queue.counters import CounterStore
 from joblane.aws.queue.usage import UsageStore
 from joblane.deployment.names import table_name
 from joblane.errors import Changed
+from joblane.queue.backlog import Backlog
 from joblane.queue.state_counts import LETTERS, StateCounts, fold_states
 from joblane.queue.usage import OPEN_MINUTES, RESETTLE, Accounts, Use
 from joblane.service.put_aside import PutAside
@@ -137,6 +138,7 @@ class Stored(UsageStore):
         minute: int,
         use: tuple[int, Use] | None,
         states: tuple[int, StateCounts] | None,
+        backlog: tuple[int, Backlog] | None,
     ) -> None:
         """Replace what a batch had stored."""
         self._may_die()
@@ -145,6 +147,8 @@ class Stored(UsageStore):
             found[f"b{use[0]}"] = use[1]
         if states is not None:
             found[f"c{states[0]}"] = Use(states=states[1])
+        if backlog is not None:
+            found[f"d{backlog[0]}"] = Use(backlog=backlog[1])
 
     def minutes(self, _tenant: str, since: int) -> dict[int, Use]:
         """Add up the batches of each minute."""
@@ -279,7 +283,7 @@ def test_counts_of_a_late_call_that_died_are_found_by_later_ones():
     change = read_record(late)
     assert change is not None
     ((place, counts),) = fold_states([change]).items()
-    scene.stored.put(*place, None, counts)
+    scene.stored.put(*place, None, counts, None)
     for minute in range(30, 30 + RESETTLE):
         scene.now = NOON + 60 * minute
         scene.counting.handle([stream.write(f"j{minute}", State.PENDING, scene.now)])

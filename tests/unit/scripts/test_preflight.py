@@ -90,9 +90,9 @@ def test_filters_are_refused_on_a_python_of_aws_that_cannot_load_their_library(d
     assert [] == refused(replace(declared, config=old), READY)  # without filters
     (line,) = refused(replace(declared, config=old.model_copy(update={"queues": queues})), READY)
     assert line == (
-        "joblane.toml, line 18: functions.runtime: python3.11 cannot evaluate the filter of queue "
-        "big: AWS runs it on Amazon Linux 2, whose C library the library for filters does not take; "
-        "use python3.12 or later"
+        "joblane.toml, line 18: functions.runtime: python3.11 cannot evaluate the filter of "
+        "queue big: AWS runs it on Amazon Linux 2, whose C library is too old for the library of "
+        "filters; use python3.12 or later"
     )
     new = declared.config.model_copy(update={"queues": queues})
     assert [] == refused(replace(declared, config=new), READY)

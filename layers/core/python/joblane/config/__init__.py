@@ -386,13 +386,6 @@ class Config(Strict):
         for key, name in self._default_keys.items():
             if name not in self.queues:
                 raise ValueError(f"{key} names {name!r}, which [queues] lacks")
-        for tenant, name in self.default_queues.items():
-            usable = open_queues({each: self.queues[each].tenants for each in self.queues}, tenant)
-            if name not in usable:
-                raise ValueError(
-                    f"tenants.{tenant}.default_queue names {name!r}, which is for other tenants; "
-                    f"this one may use {', '.join(usable) or 'none'}"
-                )
         for queue, settings in self.queues.items():
             for tenant in settings.tenants:
                 if tenant not in self.tenants:
@@ -403,6 +396,17 @@ class Config(Strict):
             for queue in group.queues:
                 if queue not in self.queues:
                     raise ValueError(f"fleets.{fleet}.queues names {queue!r}, which [queues] lacks")
+        return self
+
+    @model_validator(mode="after")
+    def _default_queues_are_open(self) -> Self:
+        named = {name: queue.tenants for name, queue in self.queues.items()}
+        for tenant, name in self.default_queues.items():
+            if name not in (usable := open_queues(named, tenant)):
+                raise ValueError(
+                    f"tenants.{tenant}.default_queue names {name!r}, which is for other tenants; "
+                    f"this one may use {', '.join(usable) or 'none'}"
+                )
         return self
 
     @model_validator(mode="after")

@@ -40,6 +40,7 @@ def queue_details(entry: Fields, now: datetime, screen: Screen) -> str:
         "state": state(entry),
         "threads": f"{declared} (joblane.toml)" if own is None else f"{own} (set)",
         "all agents": settings.get("cluster_threads"),
+        **open_jobs(entry.get("jobs")),
         "changed": _set(settings, now),
         **_retired(entry, now),
     }
@@ -69,6 +70,11 @@ def queue_details(entry: Fields, now: datetime, screen: Screen) -> str:
             "your jobs since the beginning of a minute; (items) where the number differs",
         ]
     )
+
+
+def open_jobs(found: Fields | None) -> dict[str, str]:
+    """Jobs that wait and run, with their items; empty if they were not counted."""
+    return {} if not found else {kind: _count(found, kind) for kind in ("waiting", "running")}
 
 
 def choice(answer: Fields, screen: Screen) -> str:
