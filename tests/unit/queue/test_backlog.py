@@ -24,7 +24,8 @@ def counted(usage: UsageStore, tenant: str = "acme") -> Backlog:
 
 
 def test_jobs_and_items_are_counted_by_queue_and_type(projector: Counting, usage: UsageStore):
-    stream, sync = Stream(), {"command": (), "type": "sync", "params": {}, "items": 40}
+    stream = Stream()
+    sync: dict[str, Any] = {"command": (), "type": "sync", "params": {}, "items": 40}
     projector.handle(
         [stream.write("a", State.PENDING, items=7), stream.write("b", State.SCHEDULED)]
     )

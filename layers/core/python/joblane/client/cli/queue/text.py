@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from joblane.client.cli.text.counts import count, open_jobs
 from joblane.client.cli.text.formats import age, duration, printable, record, timestamp
 from joblane.client.cli.text.tables import Screen, table
 
@@ -56,7 +57,7 @@ def queue_details(entry: Fields, now: datetime, screen: Screen) -> str:
     windows = [
         [
             f"{window.get('minutes')} min",
-            *(_count(window, kind) for kind in KINDS),
+            *(count(window, kind) for kind in KINDS),
             seconds(window.get("mean_wait_s")),
         ]
         for window in entry.get("activity", [])
@@ -70,11 +71,6 @@ def queue_details(entry: Fields, now: datetime, screen: Screen) -> str:
             "your jobs since the beginning of a minute; (items) where the number differs",
         ]
     )
-
-
-def open_jobs(found: Fields | None) -> dict[str, str]:
-    """Jobs that wait and run, with their items; empty if they were not counted."""
-    return {} if not found else {kind: _count(found, kind) for kind in ("waiting", "running")}
 
 
 def choice(answer: Fields, screen: Screen) -> str:
@@ -170,11 +166,6 @@ def _age(lane: Fields, now: datetime) -> str | None:
     if lane["oldest_s"] is None:
         return None
     return f"{duration(lane['oldest_s'])} ({age(lane['oldest_at'], now)} ago)"
-
-
-def _count(window: Fields, kind: str) -> str:
-    jobs, items = window[kind]["jobs"], window[kind]["items"]
-    return printable(jobs) if items == jobs else f"{jobs} ({items})"
 
 
 def _rate(window: Fields, kind: str) -> str | None:

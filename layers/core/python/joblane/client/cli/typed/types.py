@@ -7,8 +7,8 @@ import typer
 from joblane.client.cli import completion, exit_codes
 from joblane.client.cli.job.read import show_page
 from joblane.client.cli.options import Json, Reason, Verbs, connect
-from joblane.client.cli.queue.text import open_jobs
 from joblane.client.cli.text import formats, terminal
+from joblane.client.cli.text.counts import open_jobs
 from joblane.client.cli.typed import run as type_run
 
 Name = Annotated[
