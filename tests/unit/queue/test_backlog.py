@@ -10,11 +10,16 @@ from hypothesis import strategies as st
 
 from joblane.aws.job.stream import read_record
 from joblane.aws.queue.usage import UsageStore
+from joblane.deployment.names import table_name
 from joblane.queue.backlog import NOTHING, Backlog, Load, fold_backlog
 from joblane.service.fleet.kick import more_wait
 from joblane.service.queue.count import Counting
 from joblane.state.lifecycle import NOT_RUNNING, State
-from tests.support.job_stream import Stream
+from scripts.costs.usage import BATCH_BYTES, MINUTE_BYTES
+from tests.support.aws import NAME, Cloud
+from tests.support.job_stream import NOON, Stream
+
+COUNTERS = table_name(NAME, "counters")
 
 
 def counted(usage: UsageStore, tenant: str = "acme") -> Backlog:
@@ -138,3 +143,17 @@ def test_what_a_batch_stores_is_bounded_by_queues_and_types_and_not_by_their_nam
     ((_, backlog),) = fold_backlog([each for each in changes if each]).values()
     assert 300 == len(backlog.by_key)
     assert 60 * len(backlog.encode()) < 400_000
+
+
+def test_the_item_of_a_minute_grows_by_what_costs_are_counted_with(aws: Cloud, projector: Counting):
+    """31 batches a minute, of which each claims a job and submits another."""
+    stream, size = Stream(10**25), 31
+    before = stream.write("j0", State.PENDING)
+    for n in range(size):
+        batch = [stream.write(f"j{n}", State.ACTIVE), stream.write(f"j{n + 1}", State.PENDING)]
+        projector.handle([before, *batch] if n == 0 else batch)
+    key = {"series": {"S": "acme"}, "at_minute": {"N": str(NOON // 60)}}
+    item = aws.clients.make("dynamodb").get_item(TableName=COUNTERS, Key=key)["Item"]
+    found = sum(len(name) + len(*value.values()) for name, value in item.items())
+    print(f"{found} bytes for {size} batches")
+    assert 0.8 * found < MINUTE_BYTES + BATCH_BYTES * size < 1.2 * found

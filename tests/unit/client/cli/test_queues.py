@@ -96,7 +96,7 @@ def test_one_queue_is_shown_in_full(api: FakeApi, joblane: Joblane) -> None:
         line.split() for line in text.splitlines()
     ]
     assert json.loads(joblane("queues", "default", "--json").stdout) == QUEUE
-    lines = [line.split() for line in shown.splitlines()]
+    lines = [line.split() for line in text.splitlines()]
     assert ["waiting", "21", "(500)"] in lines
     assert ["running", "6"] in lines
 
