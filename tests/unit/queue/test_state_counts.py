@@ -193,6 +193,7 @@ class Scene:
         self.stored = Stored(self.rng)
         self.now = NOON
         self.last: dict[int, State | None] = {}
+        self.queues: dict[int, str] = {}
         self._stream = Stream()
         self._late: list[tuple[int, list[dict[str, Any]]]] = []
         log = Logger(level="ERROR")
@@ -216,7 +217,8 @@ class Scene:
         job = self.rng.randrange(6)
         gone = self.last.get(job) is not None and self.rng.random() < 0.2
         self.last[job] = None if gone else self.rng.choice(list(State))
-        return self._stream.write(str(job), self.last[job], self.now)
+        self.queues[job] = self.rng.choice(("default", "bulk"))
+        return self._stream.write(str(job), self.last[job], self.now, queue=self.queues[job])
 
     def _deliver_due(self) -> None:
         due = [batch for at, batch in self._late if at <= self.now]
@@ -256,6 +258,11 @@ def test_however_batches_come_and_calls_die_every_job_counts_once(seed: int):
     assert states == scene.counted.jobs.present.counts.by_state()
     waiting = sum(number for state, number in states.items() if state in NOT_RUNNING)
     assert waiting == scene.counted.figures.present.waiting
+    backlog = scene.counted.jobs.present.backlog
+    for queue in ("default", "bulk"):
+        of = Counter(state for job, state in scene.last.items() if scene.queues.get(job) == queue)
+        assert sum(of[state] for state in NOT_RUNNING) == backlog.queue(queue).waiting
+        assert of[State.ACTIVE] == backlog.queue(queue).running
 
 
 def test_most_counts_read_a_few_minutes_only():
