@@ -15,6 +15,11 @@ export function grouped(value) {
   return value.toLocaleString('en-GB');
 }
 
+/** Jobs, and their items where the number differs: `3 (120)`. @param {import('./types').Count} [count] */
+export function open(count) {
+  return !count ? '–' : grouped(count.jobs) + (count.items === count.jobs ? '' : ` (${grouped(count.items)})`);
+}
+
 /** Age of the oldest message of a queue in seconds; null if no lane has one. @param {QueueView} queue */
 export function oldestS(queue) {
   const ages = queue.lanes.flatMap((lane) => (lane.oldest_s === null ? [] : [lane.oldest_s]));

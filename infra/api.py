@@ -129,6 +129,7 @@ class ApiStack(FunctionStack):
                 "JOBLANE_WITHOUT_HOST_NETWORK": json.dumps(config.without_host_network),
                 "JOBLANE_LIMITS": config.limits_by_tenant.compact(*ADMITTED, "input_mb_per_job"),
                 "JOBLANE_DEFAULT_QUEUE": config.default_queue,
+                "JOBLANE_DEFAULT_QUEUES": json.dumps(config.default_queues),
                 "JOBLANE_FILTERS": json.dumps(config.filters),
                 "JOBLANE_CONCURRENCY": concurrency(config),
                 "JOBLANE_NOTIFY": notify_rules(config),

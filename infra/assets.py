@@ -61,7 +61,7 @@ _PLATFORMS: Mapping[Architecture, str] = {
 }
 """Amazon Linux 2023 has glibc 2.34; jsonschema-rs for arm64, and cel-expr-python, need 2.28.
 Functions with Python 3.11 run on Amazon Linux 2, which has 2.26: they load neither, so
-`joblane.config` refuses filters there. All other wheels are older ones."""
+the preflight of scripts/cdk refuses filters there. All other wheels are older ones."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import { valueOf } from '../fields.js';
 import { linksFor } from '../links.js';
 import { Failure, Figure, Head, Loading, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
-import { activityOf, backlogS, grouped, oldestS, perMinute, retirement, total } from '../queue-figures.js';
+import { activityOf, backlogS, grouped, oldestS, open, perMinute, retirement, total } from '../queue-figures.js';
 import { changeSettings, Limits, mayChange } from '../queue-settings.js';
 import { ActivityCharts } from '../queue-charts.js';
 import { href } from '../router.js';
@@ -74,6 +74,7 @@ function Figures({ queue }) {
     <${Figure} name="Delayed" value=${grouped(total(queue, 'delayed'))} note="start within 15 min" ...${to('scheduled')} />
     <${Figure} name="Oldest message" value=${duration(oldest ?? NaN) || '–'} note=${oldest === null ? 'not measured' : html`measured <${Time} at=${measured(queue)} />`} />
     <${Figure} name="Mean wait" value=${duration(recent?.mean_wait_s ?? NaN) || '–'} note="for a start, 5 min" />
+    <${Figure} name="Your jobs" value=${open(queue.jobs?.waiting)} note=${html`wait, ${open(queue.jobs?.running)} run (items)`} />
     <${Figure} name="Failed" value=${grouped(recent?.failed.jobs ?? 0)} tone=${recent?.failed.jobs ? 'warn' : ''} note="in 5 min" ...${to('failed')} />
   </div>`;
 }

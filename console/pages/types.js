@@ -4,6 +4,7 @@ import { ApiError, call, path } from '../api.js';
 import { confirm, perform } from '../dialogs.js';
 import { Copy, Empty, Facts, Failure, Head, Id, Loading, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
+import { open } from '../queue-figures.js';
 import { go, href } from '../router.js';
 import { resolved, typeName } from '../schema.js';
 import { can } from '../session.js';
@@ -12,7 +13,7 @@ import { bytes, duration } from '../time.js';
 import { html } from '../view.js';
 
 /** @typedef {import('../types').TypePage} Types */
-/** @typedef {import('../types').TypeSummary} Summary */
+/** @typedef {import('../types').TypeEntry} Entry */
 /** @typedef {import('../types').TypeView} View */
 /** @typedef {import('../schema.js').Schema} Schema */
 
@@ -23,22 +24,23 @@ export default function Page({ route }) {
 }
 
 function List() {
-  const { data, error, refresh } = usePoll((signal) => /** @type {Promise<Types>} */ (call('GET', 'v1/types', { signal })), 30_000, []);
+  const { data, error, refresh } = usePoll((signal) => /** @type {Promise<Types>} */ (call('GET', 'v1/types?counts=true', { signal })), 30_000, []);
   const rows = data?.entries ?? [];
   return html`
     <${Head} title="Job types" about="Python functions that are submitted by name, with parameters that are checked." />
     ${!data && (error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`)}
     ${data && html`<section class="panel">
-      <${Table} caption="Job types" rows=${rows} id=${(/** @type {Summary} */ each) => each.type} to=${(/** @type {Summary} */ each) => href(['types', each.type])}
+      <${Table} caption="Job types" rows=${rows} id=${(/** @type {Entry} */ each) => each.type} to=${(/** @type {Entry} */ each) => href(['types', each.type])}
         columns=${[
-          { name: 'Type', cell: (/** @type {Summary} */ each) => each.type },
-          { name: 'Version', className: 'number', cell: (/** @type {Summary} */ each) => each.version ?? 'built in' },
-          { name: 'What it does', className: 'wide', cell: (/** @type {Summary} */ each) => each.description || html`<span class="none">–</span>` },
-          { name: 'Queue', cell: (/** @type {Summary} */ each) => each.defaults.queue ?? html`<span class="none">the default</span>` },
-          { name: 'Key', className: 'minor', cell: (/** @type {Summary} */ each) => (each.key ? html`<a href=${href(['keys'], { type: each.type })}>${each.key.segments.join(' / ')}</a>` : html`<span class="none">–</span>`) },
-          { name: 'Bundle', className: 'minor', cell: (/** @type {Summary} */ each) => Object.entries(each.bundles).map(([architecture, digest]) => html`<div>${architecture} <${Id} text=${digest} short=${8} /></div>`) },
-          { name: 'Pushed', className: 'minor', cell: (/** @type {Summary} */ each) => html`<${Time} at=${each.pushed_at} />${each.pushed_by && html`<div class="about">by ${each.pushed_by.name}</div>`}` },
-          ...(can('jobs.submit') ? [{ name: 'Run', cell: (/** @type {Summary} */ each) => html`<a class="button" href=${href(['submit'], { type: each.type })}>Run<span class="hidden"> ${each.type}</span></a>` }] : []),
+          { name: 'Type', cell: (/** @type {Entry} */ each) => each.type },
+          { name: 'Version', className: 'number', cell: (/** @type {Entry} */ each) => each.version ?? 'built in' },
+          { name: 'What it does', className: 'wide', cell: (/** @type {Entry} */ each) => each.description || html`<span class="none">–</span>` },
+          { name: 'Queue', cell: (/** @type {Entry} */ each) => each.defaults.queue ?? html`<span class="none">the default</span>` },
+          { name: 'Key', className: 'minor', cell: (/** @type {Entry} */ each) => (each.key ? html`<a href=${href(['keys'], { type: each.type })}>${each.key.segments.join(' / ')}</a>` : html`<span class="none">–</span>`) },
+          { name: 'Waiting', className: 'number', cell: (/** @type {Entry} */ each) => open(each.jobs?.waiting) },
+          { name: 'Running', className: 'number', cell: (/** @type {Entry} */ each) => open(each.jobs?.running) },
+          { name: 'Pushed', className: 'minor', cell: (/** @type {Entry} */ each) => html`<${Time} at=${each.pushed_at} />${each.pushed_by && html`<div class="about">by ${each.pushed_by.name}</div>`}` },
+          ...(can('jobs.submit') ? [{ name: 'Run', cell: (/** @type {Entry} */ each) => html`<a class="button" href=${href(['submit'], { type: each.type })}>Run<span class="hidden"> ${each.type}</span></a>` }] : []),
         ]} />
       ${rows.every((each) => each.version === null) && html`<${Empty}>
         <p>Your tenant has no types of its own yet.</p>

@@ -177,7 +177,7 @@ def build(
         queue_settings,
         QueueMoveStore(dynamodb, settings.settings_table),
         ThreadShares(queue_settings, agents),
-        QueueStatistics(lanes, counters, ages, app.logger, pool=pool),
+        QueueStatistics(lanes, counters, usage, ages, app.logger, pool=pool),
         app.now_ms,
     )
     queue_routes(app, queues)
@@ -194,6 +194,7 @@ def build(
         BundleStore(s3, settings.bucket),
         meter,
         keys,
+        usage,
         _compile,
         queues=settings.queues,
         retired=settings.retired,
@@ -232,6 +233,7 @@ def _make_present_code(
 ) -> "PresentCode":
     # Few requests start typed jobs again.
     from joblane.queue.maxima import read_maxima
+    from joblane.queue.routing import DefaultQueues
     from joblane.service.job.admit import Admission
     from joblane.service.job.present_code import PresentCode
     from joblane.service.queue.router import QueueRouter
@@ -245,7 +247,7 @@ def _make_present_code(
     )
     admission = Admission(
         settings.deployment,
-        QueueRouter(queues, "", (), log),  # the queues of jobs were chosen before
+        QueueRouter(queues, DefaultQueues(""), (), log),  # the queues of jobs were chosen before
         json.loads(settings.fleet_queues),
         typed,
     )

@@ -39,7 +39,7 @@ from joblane.http.request_jobs import RequestJobs
 from joblane.http.resubmission_routes import resubmission_routes
 from joblane.key.policy import KeyTemplate
 from joblane.queue.maxima import Maxima
-from joblane.queue.routing import QueueFilter
+from joblane.queue.routing import DefaultQueues, QueueFilter
 from joblane.service.audit.trail import Trail
 from joblane.service.deployment.limit_check import LimitCheck
 from joblane.service.fleet.serving_check import ServingCheck
@@ -97,6 +97,8 @@ class Settings(Environment):
     without_host_network: Json[frozenset[str]]
     """Queues that have fleets, none of which allows the network `host`."""
     default_queue: str
+    default_queues: Json[dict[str, str]]
+    """Those of tenants that have one of their own."""
     filters: Json[tuple[tuple[str, int, str], ...]]
     """Those of queues, by falling order: the members of `QueueFilter`."""
     settings_table: str
@@ -148,7 +150,7 @@ def build(
     lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
     typed = cache(lambda: _make_typed(dynamodb, settings.types_table, monotonic))
     filters = tuple(QueueFilter(*each) for each in settings.filters)
-    router = QueueRouter(_queue_rules(settings), settings.default_queue, filters, logger)
+    router = QueueRouter(_queue_rules(settings), _default_queues(settings), filters, logger)
     notify = cache(lambda: _notify_rules(settings.notify)) if settings.notify != "{}" else None
     outputs = cache(lambda: _outputs(settings, s3))
     admission = Admission(
@@ -228,6 +230,10 @@ def build(
     log_route(app, JobOutput(jobs, store, clock, app.logger, window.left_s, follow.note_end))
     job_trail_route(app, trail)
     return app
+
+
+def _default_queues(settings: Settings) -> DefaultQueues:
+    return DefaultQueues(settings.default_queue, settings.default_queues)
 
 
 def _queue_rules(settings: Settings) -> QueueRules:

@@ -25,6 +25,7 @@ from scripts.costs.usage import (
     TOKENS,
     AgentUsage,
     counter_reads,
+    counter_writes,
     output,
     projector_calls,
 )
@@ -193,7 +194,7 @@ class Month:
         yield "SQS requests while jobs run", extensions, prices.SQS_REQUEST
         calls = projector_calls(jobs * JOB.changes, has.batch, has.window_s)
         yield from self._function("projector", calls)
-        yield "write units of counters", calls * 3, prices.WRITE_UNIT
+        yield "write units of counters", counter_writes(calls), prices.WRITE_UNIT
         yield "read units of counters", counter_reads(calls), prices.READ_UNIT
         if self.config.observability.traces is not None:
             # A message for each call of the projector with a job that has ended: sent, received and

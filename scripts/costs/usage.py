@@ -119,15 +119,31 @@ def projector_calls(changes: float, batch: int, window_s: float) -> float:
     return max(changes / batch, period / (window_s + period / changes))
 
 
+MINUTE_BYTES, BATCH_BYTES = 40, 110
+"""Bytes of an item of a minute of a tenant, and of the attributes of a batch in it: measured by
+tests/unit/queue/test_backlog.py."""
+
+
+def counter_writes(calls: float) -> float:
+    """Write units of counters in a month of so many calls of the projector, spread evenly over it.
+
+    A call writes the activity of a queue and the accounts, a unit each, and the item of its minute:
+    a unit for every 1 KB that it has with all batches until then.
+    """
+    a_minute = max(1, round(calls / (SECONDS / 60)))
+    sizes = (MINUTE_BYTES + BATCH_BYTES * number for number in range(1, a_minute + 1))
+    return calls * (2 + sum(math.ceil(size / 1024) for size in sizes) / a_minute)
+
+
 def counter_reads(calls: float) -> float:
     """Read units of counters in a month of so many calls of the projector, spread evenly over it.
 
-    A call reads the accounts and the minutes since the settled one, which have an attribute of 55
-    bytes for each call (docs/decisions/1523), strongly consistent: a unit for every 4 KB.
+    A call reads the accounts and the minutes since the settled one (docs/decisions/1523, 1534),
+    strongly consistent: a unit for every 4 KB.
     """
-    minutes_read, item_bytes, batch_bytes, unit_bytes = 8, 40, 55, 4096
+    minutes_read, unit_bytes = 8, 4096
     a_minute = calls / (SECONDS / 60)
-    read_bytes = minutes_read * (item_bytes * min(1, a_minute) + batch_bytes * a_minute)
+    read_bytes = minutes_read * (MINUTE_BYTES * min(1, a_minute) + BATCH_BYTES * a_minute)
     return calls * (1 + max(1, math.ceil(read_bytes / unit_bytes)))
 
 

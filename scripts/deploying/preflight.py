@@ -135,6 +135,7 @@ def findings(
     `approval` is what `--require-approval` was given.
     """
     found = [
+        *_runtime(declared),
         *_bootstrap(facts),
         *_concurrency(declared, facts, reserved),
         *_instance_types(declared, facts),
@@ -148,6 +149,17 @@ def findings(
     if approval is None:
         found.append(Finding(ASKS, refuses=False))
     return found
+
+
+def _runtime(declared: Declared) -> Iterator[Finding]:
+    """AWS alone has this limit: the local functions run on this machine's C library."""
+    if declared.config.functions.runtime == "python3.11" and declared.config.filters:
+        (first, *_) = declared.config.filters
+        yield Finding(
+            f"{declared.at('functions', 'runtime')}: python3.11 cannot evaluate the filter of "
+            f"queue {first.queue}: AWS runs it on Amazon Linux 2, whose C library is too old for "
+            "the library of filters; use python3.12 or later"
+        )
 
 
 def _bootstrap(facts: Facts) -> Iterator[Finding]:

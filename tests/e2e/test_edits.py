@@ -9,6 +9,14 @@ from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http, Run
 from tests.support.deployed import send_again, starts, submit, until, wait_for
 
+ITEMS = 1_000_003
+"""More than all other jobs of these tests have together."""
+
+
+def items_waiting(http: Http, queue: str) -> int:
+    jobs = http("GET", f"/v1/queues/{queue}").json()["jobs"]
+    return 0 if jobs is None else int(jobs["waiting"]["items"])
+
 
 def is_empty(clients: Clients, queue: str) -> bool:
     """Whether the default lane of a queue has no message, a hidden one included."""
@@ -22,12 +30,19 @@ def test_an_agent_of_the_queue_that_a_job_has_left_does_not_start_it(
     quiet: Cloud, http: Http, joblane: Run, clients: Clients
 ):
     """It receives the message of before first, twice, while no other agent is there."""
-    job_id = submit(http, "sh", "-c", "echo once", queue="bulk")
+    job_id = submit(http, "sh", "-c", "echo once", queue="bulk", items=ITEMS)
+    until(lambda: ITEMS <= items_waiting(http, "bulk"))
     ran = joblane("edit", job_id[-8:], "--queue", "default", "--priority", "high")
     assert 0 == ran.returncode, ran.stderr
     told = ran.stdout.decode()
     assert told.startswith(f"{job_id} pending: edited by ")
     assert "queue bulk -> default, priority default -> high; waits in lane high of queue" in told
+
+    # Its state has not changed, and the figures of both queues have.
+    until(lambda: items_waiting(http, "bulk") < ITEMS <= items_waiting(http, "default"))
+    assert b"waiting" in joblane("queues", "default").stdout
+    commands = http("GET", "/v1/types?counts=true").json()["commands"]
+    assert ITEMS <= commands["waiting"]["items"]
 
     quiet.start_agent("old", options=("--queue", "bulk"))
     until(lambda: is_empty(clients, "bulk"))

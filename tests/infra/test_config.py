@@ -115,6 +115,26 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             "default_queue names 'fast', which [queues] lacks",
         ),
         (
+            GOOD.replace("[tenants.main]", "[tenants.main]\ndefault_queue = 'fast'"),
+            "tenants.main.default_queue names 'fast', which [queues] lacks",
+        ),
+        (
+            GOOD.replace("[tenants.main]", "[tenants.b]\n[tenants.main]\ndefault_queue = 'bulk'")
+            + "[queues.bulk]\ntenants = ['b']\n",
+            (
+                "tenants.main.default_queue names 'bulk', which is for other tenants; this one may "
+                "use default"
+            ),
+        ),
+        (
+            GOOD.replace("[tenants.main]", "[tenants.main]\ndefault_queue = 'old'")
+            + "[queues.old]\nretired = true\n",
+            (
+                "tenants.main.default_queue names 'old', which is retired and takes no jobs; name "
+                "another queue"
+            ),
+        ),
+        (
             GOOD + "[queues.'Über']\n",
             "queues.Über: string should match pattern '^[a-z][a-z0-9-]{0,30}$'; it is 'Über'",
         ),

@@ -1,6 +1,8 @@
 """Filters in joblane.toml: a mistake names file, key, line and column; what the stacks declare."""
 
 import json
+import platform
+import re
 import tomllib
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from infra.errors import ConfigError
 from infra.toml_strings import find_string
 from joblane.config import Config
 from joblane.queue.routing import VARIABLES, QueueFilter
+from scripts.local.deploy import local_config
 from tests.infra.synthesis import Deployment
 
 KNOWN = ", ".join(VARIABLES)
@@ -173,17 +176,22 @@ def test_the_same_string_elsewhere_is_not_taken_for_it(tmp_path: Path) -> None:
             "[queues.big]\nfilter = true\nfilter_order = 1\n",
             "queues.big.filter: input should be a valid string; it is True",
         ),
-        (
-            "[queues.big]\nfilter = 'true'\nfilter_order = 1\n[functions]\nruntime = 'python3.11'",
-            (
-                "queues.big.filter: needs functions.runtime python3.12 or later; on python3.11 AWS "
-                "has Amazon Linux 2, which cannot load the library for filters"
-            ),
-        ),
     ],
 )
-def test_a_filter_has_an_order_of_its_own_and_a_runtime(tmp_path: Path, queues: str, expected: str):
+def test_a_filter_has_an_order_of_its_own(tmp_path: Path, queues: str, expected: str):
     assert [expected] == lines_for(tmp_path, HEAD + queues)
+
+
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
+def test_the_local_aws_takes_filters_on_each_python_of_the_readme(tmp_path: Path, python: str):
+    """The local functions have this machine's Python; AWS's 3.11 is refused by the preflight."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    assert "On Linux with Python 3.11, 3.12 or 3.13" in readme
+    text = re.sub(
+        r'(?m)^runtime = ".*"$', f'runtime = "python{python}"', local_config(platform.machine())
+    )
+    text += "\n[queues.big]\nfilter = 'true'\nfilter_order = 1\n"
+    assert f"python{python}" == load(tmp_path, text).functions.runtime
 
 
 def test_the_submission_function_gets_the_filters_and_no_other_does(varied: Deployment) -> None:

@@ -84,6 +84,7 @@ FUNCTION_ENVIRONMENT = {
     "JOBLANE_KEYS_TABLE": KEYS_TABLE,
     "JOBLANE_SETTINGS_TABLE": table_name(NAME, "settings"),
     "JOBLANE_DEFAULT_QUEUE": "default",
+    "JOBLANE_DEFAULT_QUEUES": "{}",
     "JOBLANE_FILTERS": "[]",
     "JOBLANE_CONCURRENCY": json.dumps(
         {

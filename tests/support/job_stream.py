@@ -30,8 +30,13 @@ class Stream:
         *,
         output: int = 0,
         files: int = 0,
+        beside: bool = False,
+        **fields: Any,
     ) -> dict[str, Any]:
-        """The record of a job that was written with this state, or deleted (None)."""
+        """The record of a job that was written with this state, or deleted (None).
+
+        `fields` are of its submission, which is `beside` its row if it is long.
+        """
         self._sequence += 1
         old = self._known.pop(job, None)
         stream: dict[str, Any] = {
@@ -43,8 +48,9 @@ class Stream:
             stream["OldImage"] = old
         if state is None:
             return {"eventName": "REMOVE", "dynamodb": stream}
-        head = _head(job, tenant, state)
-        new = to_item(head, head.spec.model_dump_json(exclude_defaults=True))
+        head = _head(job, tenant, state, fields)
+        spec = None if beside else head.spec.model_dump_json(exclude_defaults=True)
+        new = to_item(head, spec)
         if output:
             new["output_bytes"] = {"N": str(output)}
         if files:
@@ -53,7 +59,7 @@ class Stream:
         return {"eventName": "MODIFY" if old else "INSERT", "dynamodb": stream}
 
 
-def _head(job: str, tenant: str, state: State) -> Head:
-    head = make_head(job, tenant, submission(queue="default"), NOON_MS)
+def _head(job: str, tenant: str, state: State, fields: dict[str, Any]) -> Head:
+    head = make_head(job, tenant, submission(**{"queue": "default", **fields}), NOON_MS)
     step = Step(state, NOON_MS, 1, "x", "agent-1")
     return replace(head, state=state, timeline=(*head.timeline, step))

@@ -27,12 +27,14 @@ def api_of(
     *filters: tuple[str, int, str],
     client: str = "client-acme",
     default: str = "default",
+    own: dict[str, str] | None = None,
     at: float | None = None,
 ) -> Api:
     environment = FUNCTION_ENVIRONMENT | {
         "JOBLANE_QUEUES": json.dumps(QUEUES),
         "JOBLANE_FILTERS": json.dumps(filters),
         "JOBLANE_DEFAULT_QUEUE": default,
+        "JOBLANE_DEFAULT_QUEUES": json.dumps(own or {}),
     }
     clock = time.time if at is None else lambda: at
     return Api(build(Settings.model_validate(environment), aws.clients, clock), client)
@@ -107,6 +109,15 @@ def test_without_a_default_of_its_own_a_tenant_gets_a_reason(aws: Cloud):
         submit_refused(api, queue="theirs"),
         submit_refused(api, queue="absent"),
     ]
+
+
+def test_a_tenant_may_have_a_default_queue_of_its_own(aws: Cloud):
+    own = {"acme": "bulk"}
+    api = api_of(aws, ("default", 20, "priority == 'high'"), own=own)
+    assert "bulk" == submit(api)["queue"]
+    assert "default" == submit(api, priority="high")["queue"]
+    assert "default" == submit(api, queue="default")["queue"]
+    assert "default" == submit(api_of(aws, client="client-other", own=own))["queue"]
 
 
 def test_an_error_is_not_true_and_is_logged_once_a_process(
@@ -225,7 +236,7 @@ import json, sys, time
 from functions.submission.handler import Settings, build
 from joblane.contract.principal import Principal
 from joblane.job.spec import Submission
-from joblane.queue.routing import QueueFilter
+from joblane.queue.routing import DefaultQueues, QueueFilter
 from joblane.service.queue.router import QueueRouter
 from joblane.service.queue.rules import QueueRules
 
@@ -237,7 +248,7 @@ spec = Submission(command=("true",))
 rules = QueueRules({"default": (), "bulk": (), "theirs": ("other",)}, {}, {}, ())
 loaded = []
 for filters in ((), (QueueFilter("theirs", 1, "true"),), (QueueFilter("bulk", 1, "true"),)):
-    QueueRouter(rules, "default", filters, Log()).route(
+    QueueRouter(rules, DefaultQueues("default"), filters, Log()).route(
         by, spec, 0
     )
     loaded.append("cel_expr_python" in sys.modules)

@@ -1,13 +1,14 @@
 """Filters of queues: what is true, what fails, what is refused, and that their cost is bounded."""
 
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2_agent.sandbox.launcher import DEFAULTS
-from joblane.job.spec import DEFAULT_MEMORY_MB, DEFAULT_PIDS, Resources, Submission
+from joblane.job.spec import DEFAULT_MEMORY_MB, DEFAULT_PIDS, Resources, Retry, Submission
 from joblane.queue.filters import MAX_FILTER_CHARS, CompiledFilter, Mistake, NotTrue, find_mistake
 from joblane.queue.routing import HOUR_MS, VARIABLES, Value, attributes
 
@@ -27,18 +28,102 @@ def matches(expression: str, **fields: Any) -> bool:
 def test_a_plain_submission_has_a_value_for_each_variable():
     assert values() == {
         "tenant": "acme",
-        "job_type": "command",
         "submitter": "ci",
+        "name": "",
+        "job_type": "command",
         "priority": "default",
-        "cpus": 0.0,
-        "memory_mb": DEFAULT_MEMORY_MB,
-        "pids": DEFAULT_PIDS,
-        "items": 1,
-        "hour": 12,
+        "target": "",
         "network": "none",
         "labels": {},
+        "items": 1,
+        "timeout_s": 600.0,
+        "heartbeat_timeout_s": 0.0,
+        "restartable": True,
+        "max_attempts": 3,
+        "cpus": 0.0,
+        "cores": "",
+        "memory_mb": DEFAULT_MEMORY_MB,
+        "tmp_mb": 256,
+        "disk_mb": 0,
+        "io_bps": 0,
+        "pids": DEFAULT_PIDS,
+        "mask_secrets": True,
+        "merge_stderr": False,
+        "reply_timeout_s": 0.0,
+        "max_concurrency": 0,
+        "max_failures": -1,
+        "weekday": 5,
+        "hour": 12,
+        "minute": 59,
     }
     assert list(VARIABLES) == list(values())
+
+
+NO_VARIABLES = {
+    "queue": "a job that names one is not routed",
+    "type": "job_type",
+    "stdin": "content",
+    "stdin_file": "content",
+    "run_at": "weekday, hour, minute",
+    "deadline": "a moment",
+    "traceparent": "of tracing",
+    "tracestate": "of tracing",
+}
+"""Scalar fields of a submission that filters do not see by this name, with the reason."""
+
+
+def test_every_scalar_field_of_a_submission_is_a_variable():
+    models = (Submission, Resources)
+    fields = {n: f.annotation for model in models for n, f in model.model_fields.items()}
+    scalar = {name for name, kind in fields.items() if is_scalar(kind)}
+    assert {"timeout_s", "name", "target", "cores", "disk_mb"} < scalar
+    assert scalar - NO_VARIABLES.keys() <= VARIABLES.keys()
+    assert not NO_VARIABLES.keys() & VARIABLES.keys()
+
+
+def is_scalar(kind: Any) -> bool:
+    """Whether a field is a text, a number or a truth: by its type without `Annotated` and None."""
+    if get_origin(kind) is Annotated:
+        return is_scalar(get_args(kind)[0])
+    if get_origin(kind) in (Union, UnionType):
+        return all(is_scalar(each) for each in get_args(kind) if each is not type(None))
+    return kind in (str, int, float, bool) or get_origin(kind) is Literal
+
+
+def test_long_jobs_have_a_queue_of_their_own():
+    """What `timeout_s` is for: "a queue for long running jobs"."""
+    long = "timeout_s > 3600.0 || name.startsWith('report') || target == 'host:big'"
+    assert not matches(long)
+    assert matches(long, timeout_s=3601.0)
+    assert matches(long, name="report-7")
+    assert matches(long, target="host:big")
+    limits = "cores == '0-2' && disk_mb >= 100 && tmp_mb == 64 && io_bps == 2048"
+    assert matches(limits, resources=Resources(cores="0-2", disk_mb=100, tmp_mb=64, io_bps=2048))
+    group = {"target": "_all", "max_concurrency": 2, "max_failures": 0, "reply_timeout_s": 5.0}
+    assert matches("max_concurrency == 2 && max_failures == 0 && reply_timeout_s == 5.0", **group)
+    assert matches(
+        "!restartable && max_attempts == 1", restartable=False, retry=Retry(max_attempts=1)
+    )
+    assert matches(
+        "heartbeat_timeout_s == 9.0 && merge_stderr && !mask_secrets",
+        heartbeat_timeout_s=9.0,
+        merge_stderr=True,
+        mask_secrets=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("run_at", "expected"),
+    [
+        ("2024-10-05T23:59:59Z", (6, 23, 59)),  # a Saturday
+        ("2024-10-06T00:00:00Z", (7, 0, 0)),
+        ("2024-10-07T00:01:00Z", (1, 0, 1)),
+        ("2024-02-29T00:00:00Z", (5, 12, 59)),  # in the past: now, a Friday
+    ],
+)
+def test_the_weekday_is_that_of_the_earliest_start(run_at: str, expected: tuple[int, int, int]):
+    found = values(run_at=run_at)
+    assert expected == (found["weekday"], found["hour"], found["minute"])
 
 
 def test_the_defaults_are_those_of_the_sandbox():

@@ -14,6 +14,7 @@ from joblane.aws.queue.counters import CounterStore
 from joblane.aws.queue.usage import UsageStore
 from joblane.deployment.names import table_name
 from joblane.errors import Changed
+from joblane.queue.backlog import Backlog
 from joblane.queue.state_counts import LETTERS, StateCounts, fold_states
 from joblane.queue.usage import OPEN_MINUTES, RESETTLE, Accounts, Use
 from joblane.service.put_aside import PutAside
@@ -137,6 +138,7 @@ class Stored(UsageStore):
         minute: int,
         use: tuple[int, Use] | None,
         states: tuple[int, StateCounts] | None,
+        backlog: tuple[int, Backlog] | None,
     ) -> None:
         """Replace what a batch had stored."""
         self._may_die()
@@ -145,6 +147,8 @@ class Stored(UsageStore):
             found[f"b{use[0]}"] = use[1]
         if states is not None:
             found[f"c{states[0]}"] = Use(states=states[1])
+        if backlog is not None:
+            found[f"d{backlog[0]}"] = Use(backlog=backlog[1])
 
     def minutes(self, _tenant: str, since: int) -> dict[int, Use]:
         """Add up the batches of each minute."""
@@ -189,6 +193,7 @@ class Scene:
         self.stored = Stored(self.rng)
         self.now = NOON
         self.last: dict[int, State | None] = {}
+        self.queues: dict[int, str] = {}
         self._stream = Stream()
         self._late: list[tuple[int, list[dict[str, Any]]]] = []
         log = Logger(level="ERROR")
@@ -212,7 +217,8 @@ class Scene:
         job = self.rng.randrange(6)
         gone = self.last.get(job) is not None and self.rng.random() < 0.2
         self.last[job] = None if gone else self.rng.choice(list(State))
-        return self._stream.write(str(job), self.last[job], self.now)
+        self.queues[job] = self.rng.choice(("default", "bulk"))
+        return self._stream.write(str(job), self.last[job], self.now, queue=self.queues[job])
 
     def _deliver_due(self) -> None:
         due = [batch for at, batch in self._late if at <= self.now]
@@ -252,6 +258,11 @@ def test_however_batches_come_and_calls_die_every_job_counts_once(seed: int):
     assert states == scene.counted.jobs.present.counts.by_state()
     waiting = sum(number for state, number in states.items() if state in NOT_RUNNING)
     assert waiting == scene.counted.figures.present.waiting
+    backlog = scene.counted.jobs.present.backlog
+    for queue in ("default", "bulk"):
+        of = Counter(state for job, state in scene.last.items() if scene.queues.get(job) == queue)
+        assert sum(of[state] for state in NOT_RUNNING) == backlog.queue(queue).waiting
+        assert of[State.ACTIVE] == backlog.queue(queue).running
 
 
 def test_most_counts_read_a_few_minutes_only():
@@ -279,7 +290,7 @@ def test_counts_of_a_late_call_that_died_are_found_by_later_ones():
     change = read_record(late)
     assert change is not None
     ((place, counts),) = fold_states([change]).items()
-    scene.stored.put(*place, None, counts)
+    scene.stored.put(*place, None, counts, None)
     for minute in range(30, 30 + RESETTLE):
         scene.now = NOON + 60 * minute
         scene.counting.handle([stream.write(f"j{minute}", State.PENDING, scene.now)])

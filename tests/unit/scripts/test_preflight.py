@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError, NoCredentialsError
 from botocore.stub import Stubber
 
 from infra.config import load_config
-from joblane.config import Config
+from joblane.config import Config, Queue
 from joblane.formats.ids import nth_id
 from joblane.job.head import make_head
 from joblane.state.lifecycle import State
@@ -80,6 +80,22 @@ def test_nothing_stands_in_the_way_of_a_deployment_in_an_account_that_is_ready(d
 
 def test_without_an_answer_for_the_cdk_it_says_that_the_cdk_asks(declared: Declared):
     assert [ASKS] == [each.text for each in findings(declared, READY, RESERVED, None)]
+
+
+def test_filters_are_refused_on_a_python_of_aws_that_cannot_load_their_library(declared: Declared):
+    functions = declared.config.functions.model_copy(update={"runtime": "python3.11"})
+    queue = Queue(filter="true", filter_order=1)
+    old = declared.config.model_copy(update={"functions": functions})
+    queues = {**old.queues, "big": queue}
+    assert [] == refused(replace(declared, config=old), READY)  # without filters
+    (line,) = refused(replace(declared, config=old.model_copy(update={"queues": queues})), READY)
+    assert line == (
+        "joblane.toml, line 18: functions.runtime: python3.11 cannot evaluate the filter of "
+        "queue big: AWS runs it on Amazon Linux 2, whose C library is too old for the library of "
+        "filters; use python3.12 or later"
+    )
+    new = declared.config.model_copy(update={"queues": queues})
+    assert [] == refused(replace(declared, config=new), READY)
 
 
 @pytest.mark.parametrize(

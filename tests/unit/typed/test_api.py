@@ -19,10 +19,13 @@ from joblane.deployment.names import bundle_key
 from joblane.errors import Changed
 from joblane.key.state import KeyState
 from joblane.service.decide_again import TRIES
+from joblane.service.queue.count import Counting
 from joblane.service.typed.types import MAX_TYPES
+from joblane.state.lifecycle import State
 from joblane.typed.changes import changes, names_other_keys
 from joblane.typed.definition import MAX_BUNDLE_BYTES, TypeVersion
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, KEYS_TABLE, Cloud, configure
+from tests.support.job_stream import Stream
 from tests.support.requests import Api
 from tests.support.type_pushes import (
     DIGEST,
@@ -66,9 +69,9 @@ def test_a_pushed_type_is_shown_and_listed(api: Api):
     )
     _, page = api("GET", "/v1/types")
     assert ["sleep", "sync-tickets"] == [entry["type"] for entry in page["entries"]]
-    assert page["entries"][1] == {
-        name: value for name, value in shown.items() if not name.endswith("_schema")
-    }
+    fields = {name: value for name, value in shown.items() if not name.endswith("_schema")}
+    assert page["entries"][1] == {**fields, "jobs": None}
+    assert page["commands"] is None
     assert (["arm64", "x86_64"], 2, None) == (page["architectures"], page["limit"], page["next"])
 
 
@@ -228,6 +231,27 @@ def test_keys_of_other_types_and_limits_of_the_own_key_do_not_matter(aws: Cloud,
     hold_a_key(aws)
     same = {"segments": ["a"], "max_active": 9, "when_full": "coalesce"}
     assert "updated" == push(api, key=same)["change"]
+
+
+def test_a_list_shows_the_jobs_of_each_type_when_it_is_asked_for_them(
+    api: Api, projector: Counting
+):
+    push(api)
+    _, page = api("GET", "/v1/types", query={"counts": "true"})
+    assert [None] * 3 == [page["commands"], *(entry["jobs"] for entry in page["entries"])]
+    stream = Stream()
+    typed: dict[str, Any] = {"command": (), "type": "sync-tickets", "params": {}, "items": 40}
+    projector.handle([stream.write("a", State.PENDING), stream.write("b", State.ACTIVE)])
+    projector.handle([stream.write("c", State.PENDING, **typed)])
+    _, page = api("GET", "/v1/types", query={"counts": "true"})
+    none, one = {"jobs": 0, "items": 0}, {"jobs": 1, "items": 1}
+    assert {"waiting": one, "running": one} == page["commands"]
+    assert [
+        {"waiting": none, "running": none},
+        {"waiting": {"jobs": 1, "items": 40}, "running": none},
+    ] == [entry["jobs"] for entry in page["entries"]]
+    status, problem = api("GET", "/v1/types", query={"counts": "perhaps"})
+    assert (400, "counts") == (status, problem["errors"][0]["field"])
 
 
 def test_a_type_that_comes_back_with_another_key_waits_for_the_old_jobs(aws: Cloud, api: Api):

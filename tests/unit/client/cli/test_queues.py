@@ -64,6 +64,7 @@ QUEUE: dict[str, Any] = {
     "name": "default",
     "lanes": [lane("high", 1), lane("default", 20, 185), lane("low", 0)],
     "settings": SETTINGS,
+    "jobs": {"waiting": count(21, 500), "running": count(6)},
     "activity": [window(1, 4), window(5, 6), window(60, 9)],
 }
 ALL = {"entries": [QUEUE, {"name": "bare"}], "limit": 2, "next": None}
@@ -95,6 +96,9 @@ def test_one_queue_is_shown_in_full(api: FakeApi, joblane: Joblane) -> None:
         line.split() for line in text.splitlines()
     ]
     assert json.loads(joblane("queues", "default", "--json").stdout) == QUEUE
+    lines = [line.split() for line in text.splitlines()]
+    assert ["waiting", "21", "(500)"] in lines
+    assert ["running", "6"] in lines
 
 
 @pytest.mark.parametrize(

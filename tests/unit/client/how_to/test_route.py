@@ -46,6 +46,7 @@ def api_of(aws: Cloud, found: Config, client: str = "client-acme") -> Api:
         "JOBLANE_QUEUES": json.dumps(queues),
         "JOBLANE_FILTERS": json.dumps(found.filters),
         "JOBLANE_DEFAULT_QUEUE": found.default_queue,
+        "JOBLANE_DEFAULT_QUEUES": json.dumps(found.default_queues),
     }
     return Api(build(Settings.model_validate(environment), aws.clients, lambda: NOON), client)
 
@@ -60,6 +61,7 @@ def test_the_first_example_routes_as_the_page_says(aws: Cloud, tmp_path: Path) -
     api = api_of(aws, config(tmp_path, "[tenants.main]\n" + block("toml")))
     big = {"resources": {"memory_mb": 4001}}
     assert ["default", "big"] == [queue_of(api), queue_of(api, **big)]
+    assert ["long", "default"] == [queue_of(api, timeout_s=s) for s in (3601, 3600)]
     batch = {"labels": {"team": "batch-1"}, "run_at": "2024-10-05T03:00:00Z"}
     assert "night" == queue_of(api, **batch, **big)
     assert "big" == queue_of(api, labels=batch["labels"], **big)  # it is noon
@@ -130,5 +132,5 @@ def test_tenants_have_queues_as_the_page_says(aws: Cloud, tmp_path: Path) -> Non
     acme, other = api_of(aws, found), api_of(aws, found, "client-other")
     big = {"resources": {"memory_mb": 8000}}
     assert "acme-urgent" == queue_of(acme, priority="high", **big)
-    assert "acme" == queue_of(acme, **big)
+    assert ["big", "acme"] == [queue_of(acme, **big), queue_of(acme)]
     assert ["big", "default"] == [queue_of(other, **big), queue_of(other, priority="high")]

@@ -11,9 +11,13 @@ class TypeCalls:
     """The calls."""
 
     @ApiCall
-    def types(self) -> Call[dict[str, Any]]:
-        """Read the job types of the tenant, and the architectures of the deployment's fleets."""
-        return as_object((yield from get("/v1/types")), "a list of types")
+    def types(self, *, counts: bool = False) -> Call[dict[str, Any]]:
+        """Read the job types of the tenant, and the architectures of the deployment's fleets.
+
+        With `counts` each has `jobs`: how many wait and run, and their items.
+        """
+        query = {"counts": "true"} if counts else {}
+        return as_object((yield from get("/v1/types", query)), "a list of types")
 
     @ApiCall
     def type(self, name: str) -> Call[dict[str, Any]]:

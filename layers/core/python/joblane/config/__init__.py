@@ -54,6 +54,9 @@ class Tenant(Strict):
     need no client, no secret and no login: they sign their requests, to an API of their own."""
     limits: LimitOverrides = LimitOverrides()
     """Limits of this tenant that differ from those of `[limits]`."""
+    default_queue: Name | None = None
+    """Queue of its jobs that name none and for which no filter is true; without it, the
+    deployment's."""
     notify: TenantNotify | None = None
     """Notifications that its jobs may ask for; without it, none."""
     events: Literal["eventbridge"] | None = None
@@ -140,7 +143,8 @@ class Config(Strict):
     removal: Literal["retain", "destroy"] = "retain"
     """Whether deleting a stack keeps or deletes what holds data: tables, buckets and users."""
     default_queue: Name = "default"
-    """Queue of jobs that name none and for which no filter is true."""
+    """Queue of jobs that name none and for which no filter is true, of tenants that have no
+    `default_queue` of their own."""
     retention: Retention = Retention()
     functions: Functions = Functions()
     limits: TenantLimits = TenantLimits()
@@ -182,6 +186,18 @@ class Config(Strict):
             for tenant, settings in self.tenants.items()
             for arn, role in settings.iam.items()
         }
+
+    @property
+    def default_queues(self) -> dict[str, str]:
+        """The default queues of tenants that have one of their own."""
+        own = {name: tenant.default_queue for name, tenant in self.tenants.items()}
+        return {name: queue for name, queue in own.items() if queue is not None}
+
+    @property
+    def _default_keys(self) -> dict[str, str]:
+        """All default queues, by the keys that name them."""
+        own = {f"tenants.{name}.default_queue": each for name, each in self.default_queues.items()}
+        return {"default_queue": self.default_queue, **own}
 
     @property
     def filters(self) -> list[QueueFilter]:
@@ -367,8 +383,9 @@ class Config(Strict):
 
     @model_validator(mode="after")
     def _references_exist(self) -> Self:
-        if self.default_queue not in self.queues:
-            raise ValueError(f"default_queue names {self.default_queue!r}, which [queues] lacks")
+        for key, name in self._default_keys.items():
+            if name not in self.queues:
+                raise ValueError(f"{key} names {name!r}, which [queues] lacks")
         for queue, settings in self.queues.items():
             for tenant in settings.tenants:
                 if tenant not in self.tenants:
@@ -379,6 +396,17 @@ class Config(Strict):
             for queue in group.queues:
                 if queue not in self.queues:
                     raise ValueError(f"fleets.{fleet}.queues names {queue!r}, which [queues] lacks")
+        return self
+
+    @model_validator(mode="after")
+    def _default_queues_are_open(self) -> Self:
+        named = {name: queue.tenants for name, queue in self.queues.items()}
+        for tenant, name in self.default_queues.items():
+            if name not in (usable := open_queues(named, tenant)):
+                raise ValueError(
+                    f"tenants.{tenant}.default_queue names {name!r}, which is for other tenants; "
+                    f"this one may use {', '.join(usable) or 'none'}"
+                )
         return self
 
     @model_validator(mode="after")
@@ -395,11 +423,11 @@ class Config(Strict):
             if to in self.retired:
                 which = "the queue itself" if to == name else f"{to!r}, which is retired, too"
                 raise ValueError(f"{key} names {which}; name a queue that takes jobs")
-        if self.default_queue in self.retired:
-            raise ValueError(
-                f"default_queue names {self.default_queue!r}, which is retired and takes no jobs; "
-                "name another queue"
-            )
+        for key, name in self._default_keys.items():
+            if name in self.retired:
+                raise ValueError(
+                    f"{key} names {name!r}, which is retired and takes no jobs; name another queue"
+                )
         return self
 
     @model_validator(mode="after")
@@ -415,11 +443,6 @@ class Config(Strict):
                 raise ValueError(f"{key}: is missing; a queue with a filter needs an order")
             if (other := taken.setdefault(order, name)) != name:
                 raise ValueError(f"{key}: is {order}, as that of queue {other}; orders must differ")
-            if self.functions.runtime == "python3.11":
-                raise ValueError(
-                    f"queues.{name}.filter: needs functions.runtime python3.12 or later; on "
-                    "python3.11 AWS has Amazon Linux 2, which cannot load the library for filters"
-                )
         return self
 
     @model_validator(mode="after")

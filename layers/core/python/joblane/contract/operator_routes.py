@@ -26,6 +26,7 @@ from joblane.contract.types import (
     PushQuery,
     TypeInput,
     TypePage,
+    TypesQuery,
     TypeView,
 )
 from joblane.contract.views import Contract, Health, JobPage, Login
@@ -194,7 +195,7 @@ OPERATOR_ROUTES: Final = (
         body=SettingsInput,
         errors=(HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED),
     ),
-    Route("GET", "/v1/types", ("jobs.read",), "List job types", TypePage),
+    Route("GET", "/v1/types", ("jobs.read",), "List job types", TypePage, query=TypesQuery),
     Route("GET", _TYPE, ("jobs.read",), "Show a job type with its schemas", TypeView),
     Route(
         "PUT",

@@ -12,6 +12,7 @@ from joblane.deployment.names import PLATFORM, Lane
 from joblane.formats.times import rfc3339
 from joblane.queue.access import may_change
 from joblane.queue.activity import WINDOWS, Tally
+from joblane.queue.backlog import Load
 from joblane.queue.moves import QueueMove
 from joblane.queue.retired import Retired
 from joblane.queue.routing import Verdict
@@ -107,6 +108,18 @@ class Count(View):
     """Sum of their `items`."""
 
 
+class OpenJobs(View):
+    """Jobs that wait or run, of the caller's tenant, or of all for the role platform.
+
+    Counted from changes of jobs, some 5 s late; members of groups count.
+    """
+
+    waiting: Count
+    """Jobs that neither run nor have ended: scheduled, waiting, pending, retry or blocked."""
+    running: Count
+    """Running jobs."""
+
+
 class Activity(View):
     """Activity of the caller's tenant, or of all for the role platform, over the last minutes."""
 
@@ -182,6 +195,8 @@ class QueueView(View):
     """Its settings."""
     retired: RetiredView | None
     """Set if joblane.toml retires it: it takes no more jobs."""
+    jobs: OpenJobs | None
+    """Its jobs that wait or run; null until the first change of a job was counted."""
     activity: tuple[Activity, ...]
     """Of the caller's tenant, or of all for the role platform, over 1, 5 and 60 minutes."""
 
@@ -238,6 +253,14 @@ def retired_view(queue: str, retired: Retired, move: QueueMove | None) -> Retire
             ended_at=None if move.ended_ms is None else rfc3339(move.ended_ms),
             next_at=None if due_ms is None else rfc3339(due_ms),
         ),
+    )
+
+
+def open_jobs(load: Load) -> OpenJobs:
+    """The answer for the load of a queue or of a type."""
+    return OpenJobs(
+        waiting=Count(jobs=load.waiting, items=load.waiting_items),
+        running=Count(jobs=load.running, items=load.running_items),
     )
 
 

@@ -7,9 +7,11 @@ from pydantic import Field
 from joblane.contract.audit import Reason, WhoView, who_view
 from joblane.contract.models import Body, OnlyPage, View
 from joblane.contract.queries import Query, Truth
+from joblane.contract.queues import OpenJobs, open_jobs
 from joblane.deployment.names import Architecture
 from joblane.files.fields import Sha256
 from joblane.formats.times import rfc3339
+from joblane.queue.backlog import Backlog
 from joblane.typed.built_in import built_in_types
 from joblane.typed.definition import (
     MAX_BUNDLE_BYTES,
@@ -96,10 +98,26 @@ class TypeView(TypeSummary):
     """JSON Schema of the result; null if any JSON is one."""
 
 
+class TypesQuery(Query):
+    """What a list of types shows."""
+
+    counts: Truth = False
+    """Show the jobs of each type that wait or run, and their items."""
+
+
+class TypeEntry(TypeSummary):
+    """A job type in a list."""
+
+    jobs: OpenJobs | None
+    """Its jobs that wait or run; null without `counts`, or before a change of a job was counted."""
+
+
 class TypePage(OnlyPage):
     """All job types of the caller's tenant, the built-in ones included."""
 
-    entries: tuple[TypeSummary, ...]
+    commands: OpenJobs | None
+    """Jobs without a type that wait or run; null as `jobs` of a type."""
+    entries: tuple[TypeEntry, ...]
     """The types, by name."""
     architectures: tuple[Architecture, ...]
     """Architectures of the deployment's fleets, for which bundles are built."""
@@ -172,6 +190,8 @@ def built_in_views() -> list[TypeView]:
     ]
 
 
-def summary(view: TypeView) -> TypeSummary:
+def type_entry(view: TypeView, backlog: Backlog | None) -> TypeEntry:
     """A type as lists show it."""
-    return TypeSummary(**{name: getattr(view, name) for name in TypeSummary.model_fields})
+    fields = {name: getattr(view, name) for name in TypeSummary.model_fields}
+    jobs = None if backlog is None else open_jobs(backlog.type(view.type))
+    return TypeEntry(**fields, jobs=jobs)

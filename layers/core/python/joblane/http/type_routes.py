@@ -10,6 +10,7 @@ from joblane.contract.types import (
     BundleUpload,
     PushQuery,
     TypeInput,
+    TypesQuery,
     Upload,
 )
 from joblane.http.answers import success
@@ -22,7 +23,8 @@ def type_routes(app: Application, types: Types) -> None:
 
     @app.route("GET /v1/types")
     def all_types() -> Response[str]:
-        return success(types.show_all(app.tenant()))
+        counts = app.parameters(TypesQuery).counts
+        return success(types.show_all(app.tenant(), counts=counts))
 
     @app.route("GET /v1/types/{type}")
     def one(type: str) -> Response[str]:

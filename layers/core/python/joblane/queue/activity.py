@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, fields
 from typing import Literal
 
+from joblane.job.fields import COMMAND
 from joblane.state.lifecycle import NOT_RUNNING, State
 
 Kind = Literal["submitted", "started", "completed", "failed", "retried"]
@@ -53,6 +54,11 @@ class Change:
     """Its state since; None if it was deleted."""
     listed: bool = True
     """False for a member of a group: lists leave it out."""
+    type: str = COMMAND
+    """The job type; `command` for a job without one."""
+    moved_from: str | None = None
+    """The queue that it was in until then, if that is another one: an edit, or a retired queue, may
+    move a job whose state stays."""
 
     @property
     def waiting(self) -> int:

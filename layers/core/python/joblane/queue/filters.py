@@ -20,6 +20,7 @@ MAX_FILTER_CHARS: Final = 2000
 
 _TYPES: Final[Mapping[Kind, Any]] = {
     "string": cel.Type.STRING,
+    "bool": cel.Type.BOOL,
     "int": cel.Type.INT,
     "double": cel.Type.DOUBLE,
     "map(string, string)": cel.Type.Map(cel.Type.STRING, cel.Type.STRING),

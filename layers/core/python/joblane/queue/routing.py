@@ -12,12 +12,14 @@ from joblane.job.fields import COMMAND
 from joblane.job.spec import Submission
 from joblane.queue.retired import Retired, why_retired
 
-HOUR_MS: Final = 3_600_000
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 60 * MINUTE_MS
+DAY_MS: Final = 24 * HOUR_MS
 
-Kind = Literal["string", "int", "double", "map(string, string)"]
+Kind = Literal["string", "bool", "int", "double", "map(string, string)"]
 """A type of CEL."""
 
-Value = str | int | float | Mapping[str, str]
+Value = str | bool | int | float | Mapping[str, str]
 
 
 class Variable(NamedTuple):
@@ -31,20 +33,65 @@ class Variable(NamedTuple):
 VARIABLES: Final[Mapping[str, Variable]] = MappingProxyType(
     {
         "tenant": Variable("string", "The tenant of the caller"),
-        "job_type": Variable("string", "The job type; `command` for a job without a type"),
         "submitter": Variable("string", "The name of the user or machine that submits"),
+        "name": Variable("string", "The job's name; empty if not set"),
+        "job_type": Variable("string", "The job type; `command` for a job without a type"),
         "priority": Variable("string", "`high`, `default` or `low`; `default` if not set"),
-        "cpus": Variable("double", "CPU limit in cores; `0.0` if not set"),
-        "memory_mb": Variable("int", "Memory limit in MiB; `512` if not set"),
-        "pids": Variable("int", "Limit of processes and threads; `1024` if not set"),
+        "target": Variable("string", "The target, such as `host:web-1`; empty for any agent"),
+        "network": Variable("string", "`none`, `egress` or `host`; `none` if not set"),
+        "labels": Variable("map(string, string)", "The labels; empty if not set"),
         "items": Variable("int", "Number of work items; `1` if not set"),
+        "timeout_s": Variable("double", "Time limit of an attempt in seconds; `600.0` if not set"),
+        "heartbeat_timeout_s": Variable(
+            "double", "Seconds after which a silent attempt is stopped; `0.0` if not set"
+        ),
+        "restartable": Variable("bool", "Whether it may start twice; `true` if not set"),
+        "max_attempts": Variable("int", "Maximum number of attempts; `3` if not set"),
+        "cpus": Variable("double", "CPU limit in cores; `0.0` if not set"),
+        "cores": Variable("string", "Cores to run on, such as `0-2,5`; empty if not set"),
+        "memory_mb": Variable("int", "Memory limit in MiB; `512` if not set"),
+        "tmp_mb": Variable(
+            "int", "Size of /tmp in MiB; if not set, `256`, or half of `memory_mb` if that is less"
+        ),
+        "disk_mb": Variable("int", "Size of the work directory on disk in MiB; `0` if not set"),
+        "io_bps": Variable("int", "Bytes read or written a second; `0` if not set"),
+        "pids": Variable("int", "Limit of processes and threads; `1024` if not set"),
+        "mask_secrets": Variable("bool", "Whether secrets are masked; `true` if not set"),
+        "merge_stderr": Variable("bool", "Whether both streams are one; `false` if not set"),
+        "reply_timeout_s": Variable(
+            "double", "Seconds that the agents of a target have to start it; `0.0` if not set"
+        ),
+        "max_concurrency": Variable(
+            "int", "Maximum number of a group's jobs that run at once; `0` if not set"
+        ),
+        "max_failures": Variable(
+            "int", "Failures after which no further jobs of a group start; `-1` if not set"
+        ),
+        "weekday": Variable(
+            "int", "Day of the week in UTC, 1 (Monday) to 7 (Sunday), of the same time as `hour`"
+        ),
         "hour": Variable(
             "int", "Hour of the day in UTC, 0 to 23: of `run_at` if it is later, else of now"
         ),
-        "network": Variable("string", "`none`, `egress` or `host`; `none` if not set"),
-        "labels": Variable("map(string, string)", "The labels; empty if not set"),
+        "minute": Variable("int", "Minute of that hour, 0 to 59"),
     }
 )
+
+
+_EPOCH_WEEKDAY: Final = 4  # 1970-01-01 was a Thursday
+
+
+class DefaultQueues(NamedTuple):
+    """The queues of jobs that name none and for which no filter is true."""
+
+    queue: str
+    """That of tenants without one of their own."""
+    own: Mapping[str, str] = MappingProxyType({})
+    """By tenant."""
+
+    def of(self, tenant: str) -> str:
+        """Return that of a tenant, which it may not be allowed to use."""
+        return self.own.get(tenant, self.queue)
 
 
 class QueueFilter(NamedTuple):
@@ -62,16 +109,33 @@ def attributes(tenant: str, submitter: str, spec: Submission, now_ms: int) -> di
     resources = spec.resources
     return {
         "tenant": tenant,
-        "job_type": spec.type or COMMAND,
         "submitter": submitter,
+        "name": spec.name or "",
+        "job_type": spec.type or COMMAND,
         "priority": spec.priority,
-        "cpus": float(resources.cpus or 0),
-        "memory_mb": resources.memory,
-        "pids": resources.processes,
-        "items": spec.items,
-        "hour": start_ms // HOUR_MS % 24,
+        "target": spec.target or "",
         "network": spec.network,
         "labels": dict(spec.labels),
+        "items": spec.items,
+        "timeout_s": float(spec.timeout_s),
+        "heartbeat_timeout_s": float(spec.heartbeat_timeout_s or 0),
+        "restartable": spec.restartable,
+        "max_attempts": spec.retry.max_attempts,
+        "cpus": float(resources.cpus or 0),
+        "cores": resources.cores or "",
+        "memory_mb": resources.memory,
+        "tmp_mb": resources.tmp,
+        "disk_mb": resources.disk_mb or 0,
+        "io_bps": resources.io_bps or 0,
+        "pids": resources.processes,
+        "mask_secrets": spec.mask_secrets,
+        "merge_stderr": spec.merge_stderr,
+        "reply_timeout_s": float(spec.reply_timeout_s or 0),
+        "max_concurrency": spec.max_concurrency or 0,
+        "max_failures": -1 if spec.max_failures is None else spec.max_failures,
+        "weekday": (start_ms // DAY_MS + _EPOCH_WEEKDAY - 1) % 7 + 1,
+        "hour": start_ms // HOUR_MS % 24,
+        "minute": start_ms // MINUTE_MS % 60,
     }
 
 

@@ -11,6 +11,7 @@ from typing import Final, Generic, Protocol, Self, TypeVar
 
 from joblane.deployment.limits import Limit, TenantLimits
 from joblane.queue.activity import Change
+from joblane.queue.backlog import Backlog
 from joblane.queue.state_counts import StateCounts
 
 OPEN_MINUTES: Final = 75
@@ -46,6 +47,8 @@ class Use:
     """Their output files."""
     states: StateCounts = field(default_factory=StateCounts)
     """How the numbers of jobs by state change. Stored beside the others, not with them."""
+    backlog: Backlog = field(default_factory=Backlog)
+    """How those by queue and type change; stored as `states` is."""
 
     def add(self, other: "Use") -> None:
         """Add another one to this one."""
@@ -53,6 +56,7 @@ class Use:
         self.output_bytes += other.output_bytes
         self.file_bytes += other.file_bytes
         self.states = self.states.plus(other.states)
+        self.backlog = self.backlog.plus(other.backlog)
 
     def encode(self) -> str:
         """Encode the figures for the table, without the states."""
@@ -187,17 +191,18 @@ class Account(Generic[ATotal]):
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """The jobs of a tenant by state, as a total."""
+    """The jobs of a tenant by state, and those that wait or run, as totals."""
 
     counts: StateCounts = field(default_factory=StateCounts)
+    backlog: Backlog = field(default_factory=Backlog)
 
     def plus(self, _minute: int, use: Use) -> "Jobs":
         """Add the use of a later minute."""
-        return Jobs(self.counts.plus(use.states))
+        return Jobs(self.counts.plus(use.states), self.backlog.plus(use.backlog))
 
     def none_below_zero(self) -> "Jobs":
         """Correct numbers that cannot be."""
-        return Jobs(self.counts.none_below_zero())
+        return Jobs(self.counts.none_below_zero(), self.backlog.none_below_zero())
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,7 @@ def _beside_data(head: Head) -> Row:
     The stream is read for counts and notifications, and a group for its progress.
     """
     spec = head.spec
-    found: Row = {"items": spec.items if spec.items != 1 else None}
+    found: Row = {"items": spec.items if spec.items != 1 else None, "type": spec.type}
     if spec.notify is not None and _notifies(head):
         found[NOTIFY] = spec.notify.model_dump_json(exclude_defaults=True)
     if head.group is not None:

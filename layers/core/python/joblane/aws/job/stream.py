@@ -6,6 +6,7 @@ from typing import Any
 
 from joblane.aws.job.items import HEAD, queue_of, tenant_of
 from joblane.aws.table import Row, decode
+from joblane.job.fields import COMMAND
 from joblane.queue.activity import Change, kind_of
 from joblane.state.lifecycle import State
 from joblane.state.timeline import Step, waits_since
@@ -26,13 +27,16 @@ def read_record(record: Mapping[str, Any]) -> Change | None:
     kind = None if after is None or "group" in new else kind_of(before, after)
     output_bytes = _added("output_bytes", old, new)
     file_bytes = _added("output_file_bytes", old, new)
-    if kind is None and before is after and not (output_bytes or file_bytes):
+    moved_from = queue_of(old) if old and new and queue_of(old) != queue_of(new) else None
+    if kind is None and before is after and not (output_bytes or file_bytes or moved_from):
         return None
     return Change(
         tenant=tenant_of(new or old),
         queue=queue_of(new or old),
         kind=kind,
-        items=_items(new or old),
+        items=int(_submitted(new or old, "items", 1)),
+        type=str(_submitted(new or old, "type", COMMAND)),
+        moved_from=moved_from,
         minute=int(stream["ApproximateCreationDateTime"]) // 60,
         sequence=int(stream["SequenceNumber"]),
         waited_ms=max(0, _last_step_ms(new) - _ready_ms(old)) if kind == "started" else 0,
@@ -54,10 +58,10 @@ def _state(image: Row) -> State | None:
     return State(image["state"]) if image else None
 
 
-def _items(head: Row) -> int:
-    """Items of a job, from its submission or from the attribute that replaces it."""
+def _submitted(head: Row, name: str, otherwise: Any) -> Any:
+    """A field of a job's submission, from there or from the attribute that replaces it."""
     found = json.loads(head["spec"]) if "spec" in head else head
-    return int(found.get("items", 1))
+    return otherwise if (value := found.get(name)) is None else value
 
 
 def _ready_ms(head: Row) -> int:

@@ -2,13 +2,14 @@
 
 The items of a tenant lie beside those of its queues (`joblane.aws.queue.counters`), in a series of
 its name. Its accounts have the minute 0. An item of a minute has attributes `b<sequence>` with the
-figures of a batch, and `c<sequence>` with its counts by state.
+figures of a batch, `c<sequence>` with its counts by state, and `d<sequence>` with its backlog.
 """
 
 from dataclasses import astuple
 
 from joblane.aws.table import ConditionFailed, Row, Store
 from joblane.errors import Changed
+from joblane.queue.backlog import Backlog
 from joblane.queue.state_counts import StateCounts
 from joblane.queue.usage import USE_TTL_S, Account, Accounts, Figures, Jobs, Settled, Use
 
@@ -25,6 +26,7 @@ class UsageStore(Store):
         minute: int,
         use: tuple[int, Use] | None,
         states: tuple[int, StateCounts] | None,
+        backlog: tuple[int, Backlog] | None,
     ) -> None:
         """Store the counts of one batch, as `joblane.aws.queue.counters.CounterStore.put` does.
 
@@ -38,6 +40,9 @@ class UsageStore(Store):
         if states is not None:
             parts.append(f"#c{states[0]:x} = :states")
             values["states"] = states[1].encode()
+        if backlog is not None:
+            parts.append(f"#d{backlog[0]:x} = :backlog")
+            values["backlog"] = backlog[1].encode()
         self._table.update(_key(tenant, minute), f"SET {', '.join(parts)}", **values)
 
     def minutes(self, tenant: str, since: int) -> dict[int, Use]:
@@ -52,6 +57,8 @@ class UsageStore(Store):
                     total.add(Use.decode(value))
                 elif name.startswith("c"):
                     total.add(Use(states=StateCounts.decode(value)))
+                elif name.startswith("d"):
+                    total.add(Use(backlog=Backlog.decode(value)))
         return found
 
     def accounts(self, tenant: str) -> tuple[Accounts | None, int]:
@@ -78,8 +85,8 @@ class UsageStore(Store):
             "closed": [figures.closed_minute, *astuple(closed)],
             "present": [figures.at_minute, *astuple(present)],
             "jobs": {
-                "closed": [jobs.closed_minute, jobs.closed.counts.encode()],
-                "present": [jobs.at_minute, jobs.present.counts.encode()],
+                "closed": [jobs.closed_minute, *_encode_jobs(jobs.closed)],
+                "present": [jobs.at_minute, *_encode_jobs(jobs.present)],
                 "counted": accounts.counted_ms,
                 "settled": None if accounts.settled is None else _encode_settled(accounts.settled),
             },
@@ -151,12 +158,16 @@ def _accounts(row: Row) -> Accounts:
 
 
 def _jobs(row: Row) -> Account[Jobs]:
-    (closed_minute, closed), (at_minute, present) = row["closed"], row["present"]
-    return Account(closed_minute, _decode(closed), _decode(present), at_minute)
+    (closed_minute, *closed), (at_minute, *present) = row["closed"], row["present"]
+    return Account(closed_minute, _decode(*closed), _decode(*present), at_minute)
 
 
-def _decode(text: str) -> Jobs:
-    return Jobs(StateCounts.decode(text))
+def _encode_jobs(jobs: Jobs) -> list[str]:
+    return [jobs.counts.encode(), jobs.backlog.encode()]
+
+
+def _decode(counts: str, backlog: str) -> Jobs:
+    return Jobs(StateCounts.decode(counts), Backlog.decode(backlog))
 
 
 def _encode_settled(settled: Settled) -> Row:
@@ -164,9 +175,9 @@ def _encode_settled(settled: Settled) -> Row:
     return {
         "minute": settled.minute,
         "figures": list(astuple(figures)),
-        "jobs": settled.jobs.counts.encode(),
+        "jobs": _encode_jobs(settled.jobs),
     }
 
 
 def _decode_settled(row: Row) -> Settled:
-    return Settled(row["minute"], Figures(*row["figures"]), _decode(row["jobs"]))
+    return Settled(row["minute"], Figures(*row["figures"]), _decode(*row["jobs"]))

@@ -44,8 +44,10 @@ def more_wait(changes: Iterable[Change]) -> bool:
     more: Counter[str] = Counter()
     for change in changes:
         begins, ends = change.after is State.PENDING, change.before is State.PENDING
-        came[change.queue] += begins and not ends
-        more[change.queue] += begins - ends
+        old = change.moved_from or change.queue
+        came[change.queue] += begins and not (ends and old == change.queue)
+        more[change.queue] += begins
+        more[old] -= ends
     return any(count > 0 and count >= UNTAKEN * came[name] for name, count in more.items())
 
 

@@ -3,8 +3,8 @@
 A batch of the stream becomes one write for each tenant, queue and minute in it. When a batch is
 delivered again, its writes replace those of the first delivery (`joblane.aws.queue.counters`).
 
-What limits of tenants bound, and jobs by state, are written by tenant and minute in the same way,
-and then added up for each tenant in the batch.
+What limits of tenants bound, jobs by state, and jobs and items by queue and type, are written by
+tenant and minute in the same way, and then added up for each tenant in the batch.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,6 +14,7 @@ from joblane.aws.job.stream import read_record
 from joblane.aws.queue.counters import CounterStore
 from joblane.aws.queue.usage import UsageStore
 from joblane.queue.activity import Change, fold
+from joblane.queue.backlog import fold_backlog
 from joblane.queue.state_counts import fold_states
 from joblane.queue.usage import Accounts, fold_use
 from joblane.service.decide_again import decide_again
@@ -54,10 +55,10 @@ class Counting:
 
     def _count_use(self, changes: Sequence[Change]) -> None:
         """Store what the changes add to the figures of tenants, and count those anew."""
-        uses, states = fold_use(changes), fold_states(changes)
-        places = {**uses, **states}
+        uses, states, backlogs = fold_use(changes), fold_states(changes), fold_backlog(changes)
+        places = {**uses, **states, **backlogs}
         for place in places:
-            self.usage.put(*place, uses.get(place), states.get(place))
+            self.usage.put(*place, uses.get(place), states.get(place), backlogs.get(place))
         first: dict[str, int] = {}
         for tenant, minute in places:
             first[tenant] = min(minute, first.get(tenant, minute))

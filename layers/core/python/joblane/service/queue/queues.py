@@ -8,13 +8,14 @@ alone. Activity is counted by tenant: a tenant sees its own, the role platform t
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
+from functools import partial, reduce
 
 from joblane.aws.queue.counters import CounterStore
 from joblane.aws.queue.lanes import Lanes
 from joblane.aws.queue.message_ages import Age, MessageAges
 from joblane.aws.queue.moves import QueueMoveStore
 from joblane.aws.queue.settings import SettingsStore
+from joblane.aws.queue.usage import UsageStore
 from joblane.contract.problems import Forbidden, NotFound, VersionChanged
 from joblane.contract.queues import (
     LaneView,
@@ -23,6 +24,7 @@ from joblane.contract.queues import (
     SettingsInput,
     SettingsView,
     activity,
+    open_jobs,
     retired_view,
     settings_view,
 )
@@ -31,6 +33,7 @@ from joblane.errors import Changed, Unavailable
 from joblane.formats.times import rfc3339
 from joblane.queue.access import may_change, open_queues
 from joblane.queue.activity import Tally, oldest_minute
+from joblane.queue.backlog import Backlog
 from joblane.queue.retired import Retired
 from joblane.queue.settings import QueueSettings
 from joblane.service.log import Log
@@ -46,6 +49,7 @@ class QueueStatistics:
 
     lanes: Lanes
     counters: CounterStore
+    usage: UsageStore
     oldest: MessageAges
     log: Log
     _: KW_ONLY
@@ -62,6 +66,7 @@ class QueueStatistics:
         """Show the queues of `settings`; activity is that of these tenants' jobs together."""
         ages = self._ages()
         with self.pool(AT_ONCE) as pool:
+            backlog = read_backlog(self.usage, tenants, pool)
             counters = pool.map(
                 lambda queue: self._activity(tenants, queue, oldest_minute(now_ms)), settings
             )
@@ -74,6 +79,7 @@ class QueueStatistics:
                     lanes=tuple(lanes[queue, lane] for lane in LANES),
                     settings=settings[queue],
                     retired=retired[queue],
+                    jobs=None if backlog is None else open_jobs(backlog.queue(queue)),
                     activity=tuple(activity(minutes, now_ms)),
                 )
                 for queue, minutes in zip(settings, counters, strict=True)
@@ -104,6 +110,12 @@ class QueueStatistics:
             oldest_s=None if age is None else age.seconds,
             oldest_at=None if age is None else rfc3339(age.at_ms),
         )
+
+
+def read_backlog(usage: UsageStore, tenants: Collection[str], pool: Executor) -> Backlog | None:
+    """Read what waits and runs of these tenants together; None if it was never counted."""
+    found = [accounts for accounts, _ in pool.map(usage.accounts, tenants) if accounts is not None]
+    return reduce(Backlog.plus, (each.jobs.present.backlog for each in found)) if found else None
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,15 @@ from joblane.contract.principal import Principal
 from joblane.contract.problems import wrong
 from joblane.contract.queues import QueueChoice, QueueVerdict
 from joblane.job.spec import Submission
-from joblane.queue.routing import ChosenQueue, Evaluate, QueueFilter, attributes, choose, explain
+from joblane.queue.routing import (
+    ChosenQueue,
+    DefaultQueues,
+    Evaluate,
+    QueueFilter,
+    attributes,
+    choose,
+    explain,
+)
 from joblane.service.log import Log
 from joblane.service.queue.rules import QueueRules
 
@@ -24,7 +32,7 @@ class QueueRouter:
     """The queues of one deployment with their filters."""
 
     rules: QueueRules
-    default_queue: str
+    defaults: DefaultQueues
     filters: tuple[QueueFilter, ...]
     """By falling order."""
     log: Log
@@ -44,7 +52,12 @@ class QueueRouter:
         allowed = self.rules.open_to(by.tenant)
         choice = self._choose(by, spec, now_ms)
         entries = explain(
-            choice, spec.queue, allowed, self.default_queue, self.filters, self.rules.retired
+            choice,
+            spec.queue,
+            allowed,
+            self.defaults.of(by.tenant),
+            self.filters,
+            self.rules.retired,
         )
         taken = next((each.reason for each in entries if each.verdict == "takes"), None)
         return QueueChoice(
@@ -66,7 +79,12 @@ class QueueRouter:
         allowed = self.rules.open_to(by.tenant)
         evaluate = self._evaluator(by, spec, now_ms)
         return choose(
-            spec.queue, allowed, self.default_queue, self.filters, evaluate, self.rules.retired
+            spec.queue,
+            allowed,
+            self.defaults.of(by.tenant),
+            self.filters,
+            evaluate,
+            self.rules.retired,
         )
 
     def _evaluator(self, by: Principal, spec: Submission, now_ms: int) -> Evaluate:

@@ -9,19 +9,21 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from joblane.audit.records import Who
 from joblane.aws.files.signed_uploads import SignedUpload
 from joblane.aws.key.keys import KeyStore
+from joblane.aws.queue.usage import UsageStore
 from joblane.aws.typed.bundle_store import BundleStore
 from joblane.aws.typed.types import TypeStore
 from joblane.contract.problems import Conflict, NotFound, Problem, wrong
+from joblane.contract.queues import open_jobs
 from joblane.contract.types import (
     Pushed,
     TypePage,
     TypeView,
     built_in_views,
-    summary,
+    type_entry,
     type_view,
 )
 from joblane.deployment.names import Architecture
-from joblane.job.fields import TypeName
+from joblane.job.fields import COMMAND, TypeName
 from joblane.queue.access import open_queues
 from joblane.queue.retired import Retired, why_retired
 from joblane.service.decide_again import decide_again
@@ -55,6 +57,7 @@ class Types:
     bundles: BundleStore
     meter: UploadMeter
     keys: KeyStore
+    usage: UsageStore
     compiled: Compile
     _: KW_ONLY
     queues: Mapping[str, tuple[str, ...]]
@@ -64,12 +67,16 @@ class Types:
     """Those of the deployment's fleets."""
     now_ms: Callable[[], int]
 
-    def show_all(self, tenant: str) -> TypePage:
-        """Show all types of a tenant."""
+    def show_all(self, tenant: str, *, counts: bool = False) -> TypePage:
+        """Show all types of a tenant; with `counts`, a read more, what waits and runs of each."""
         versions = self.store.versions(tenant, self.store.names(tenant).items())
         views = [*built_in_views(), *map(type_view, versions)]
-        entries = tuple(map(summary, sorted(views, key=lambda view: view.type)))
+        accounts = self.usage.accounts(tenant)[0] if counts else None
+        backlog = None if accounts is None else accounts.jobs.present.backlog
+        ordered = sorted(views, key=lambda view: view.type)
+        entries = tuple(type_entry(view, backlog) for view in ordered)
         return TypePage(
+            commands=None if backlog is None else open_jobs(backlog.type(COMMAND)),
             entries=entries,
             limit=len(entries),
             next=None,

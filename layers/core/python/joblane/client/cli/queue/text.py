@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from joblane.client.cli.text.counts import count, open_jobs
 from joblane.client.cli.text.formats import age, duration, printable, record, timestamp
 from joblane.client.cli.text.tables import Screen, table
 
@@ -40,6 +41,7 @@ def queue_details(entry: Fields, now: datetime, screen: Screen) -> str:
         "state": state(entry),
         "threads": f"{declared} (joblane.toml)" if own is None else f"{own} (set)",
         "all agents": settings.get("cluster_threads"),
+        **open_jobs(entry.get("jobs")),
         "changed": _set(settings, now),
         **_retired(entry, now),
     }
@@ -55,7 +57,7 @@ def queue_details(entry: Fields, now: datetime, screen: Screen) -> str:
     windows = [
         [
             f"{window.get('minutes')} min",
-            *(_count(window, kind) for kind in KINDS),
+            *(count(window, kind) for kind in KINDS),
             seconds(window.get("mean_wait_s")),
         ]
         for window in entry.get("activity", [])
@@ -164,11 +166,6 @@ def _age(lane: Fields, now: datetime) -> str | None:
     if lane["oldest_s"] is None:
         return None
     return f"{duration(lane['oldest_s'])} ({age(lane['oldest_at'], now)} ago)"
-
-
-def _count(window: Fields, kind: str) -> str:
-    jobs, items = window[kind]["jobs"], window[kind]["items"]
-    return printable(jobs) if items == jobs else f"{jobs} ({items})"
 
 
 def _rate(window: Fields, kind: str) -> str | None:

@@ -8,6 +8,7 @@ from joblane.client.cli import completion, exit_codes
 from joblane.client.cli.job.read import show_page
 from joblane.client.cli.options import Json, Reason, Verbs, connect
 from joblane.client.cli.text import formats, terminal
+from joblane.client.cli.text.counts import open_jobs
 from joblane.client.cli.typed import run as type_run
 
 Name = Annotated[
@@ -80,8 +81,8 @@ def push(
 
 @commands.command("ls")
 def ls(ctx: typer.Context, *, json: Json = False) -> None:
-    """List the job types."""
-    show_page(connect(ctx).types(), _row, "types", "no job types", as_json=json)
+    """List the job types, with their jobs that wait and run; (items) where the number differs."""
+    show_page(connect(ctx).types(counts=True), _row, "types", "no job types", as_json=json)
 
 
 @commands.command("get")
@@ -124,6 +125,7 @@ def _row(entry: dict[str, Any]) -> dict[str, Any]:
         "type": entry.get("type") or entry.get("name"),
         "version": entry.get("version"),
         "queue": defaults.get("queue"),
+        **open_jobs(entry.get("jobs")),
         "pushed_at": entry.get("pushed_at"),
         "description": description or None,
     }
