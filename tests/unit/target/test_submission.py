@@ -254,7 +254,7 @@ def test_a_group_needs_room_for_all_its_members(aws: Cloud):
 @pytest.mark.parametrize(
     ("fields", "field", "problem"),
     [
-        ({"target": "web"}, "target", "must be _any, _all, host:NAME, or KEY:VALUE"),
+        ({"target": "web"}, "target", "names no agent that serves queue default; it must be _any"),
         ({"target": "host:a b"}, "target", "must name an agent after host:"),
         ({"target": "group:web."}, "target", "must have a value of segments"),
         ({"target": "_all", "concurrency": "per-customer"}, "target", "not allowed with concurr"),

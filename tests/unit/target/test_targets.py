@@ -1,10 +1,14 @@
 """Targets and labels: what they look like, and what they select."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from joblane.state.lease import Heartbeat
+from joblane.target.choose import find_host
 from joblane.target.match import (
     MOST_LABELS,
     Target,
@@ -38,7 +42,8 @@ def test_a_target_reads_as_it_is_written(text: str, expected: Target | None):
     ("text", "problem"),
     [
         ("", "must be _any, _all, host:NAME"),
-        ("web", "must be _any, _all, host:NAME"),
+        ("_web", "must be _any, _all, host:NAME"),
+        ("web.dev", "must be _any, _all, host:NAME"),
         ("host:", "must name an agent"),
         ("host:a.b", "must name an agent"),
         ("host:" + 41 * "a", "must name an agent"),
@@ -57,6 +62,23 @@ def test_what_is_no_target(text: str, problem: str):
         parse_target(text)
     with pytest.raises(ValidationError, match=problem):
         submission(target=text)
+
+
+def test_a_name_alone_is_an_agents():
+    assert Target(host="web-1") == parse_target("web-1")
+    agents = [
+        Heartbeat("w1", queues=("default",), labels={"group": "web.dev"}),
+        Heartbeat("web", queues=("default",)),
+        Heartbeat("db", queues=("nightly",)),
+    ]
+    assert "host:w1" == str(find_host(agents, "w1", "default"))
+    for name, problem in (
+        ("db", "names no agent that serves queue default; it must be _any, _all, host:NAME, or"),
+        ("dev", "names no agent that serves queue default; did you mean group:web.dev?"),
+        ("web", "may mean host:web or the label group:web.dev; write the one you mean"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(problem)):
+            find_host(agents, name, "default")
 
 
 @pytest.mark.parametrize(

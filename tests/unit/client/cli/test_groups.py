@@ -23,7 +23,7 @@ RUN = ("run", "--target", "group:web", "--", "uptime")
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        ("web", "--target must be _any, _all, host:NAME, or KEY:VALUE"),
+        ("web.dev", "--target must be _any, _all, host:NAME, or KEY:VALUE"),
         ("host:", "--target must name an agent after host:"),
         ("group:a..b", "--target must have a value of segments"),
     ],

@@ -63,7 +63,7 @@ from joblane.service.job.wake_up import message_delay_s, send_wake_up, send_wake
 from joblane.service.key.admission import KeyAdmission, SubmissionOutcome, is_admitted_now
 from joblane.state.lifecycle import State
 from joblane.state.trace import TraceContext
-from joblane.target.match import TooManyMembers
+from joblane.target.match import TooManyMembers, is_name
 
 if TYPE_CHECKING:
     from joblane.service.target.targets import Targets
@@ -130,7 +130,7 @@ class Submitter:
                 if isinstance(found, Problem):
                     raise found
                 return self._warn(self._continue(found)), True
-        check_deadline(head, now_ms)
+        head = self.check_new(head, now_ms)
         head = replace(head, job_id=claim.first_id, idempotency_row=key.row if key else None)
         return self._warn(self.accept(head, key, now_ms)), claim.repeated
 
@@ -264,6 +264,21 @@ class Submitter:
         head = self.admission.head(by, spec, job_id, now_ms, trace, repeats=repeats)
         return self.keyed.name_key(head)
 
+    def check_new(self, head: Head, now_ms: int) -> Head:
+        """Check what depends on the present, not before a repeated request is answered.
+
+        Raises Invalid for a job that would expire at once, and for a target that is a name alone
+        and no agent's; the target of the job that is returned is written out.
+        """
+        if head.deadline_ms is not None and head.deadline_ms <= now_ms:
+            raise wrong("deadline", f"must be in the future; it is {rfc3339(now_ms)} now")
+        if head.spec.target is None or not is_name(head.spec.target):
+            return head
+        try:
+            return self.targets().name_host(head)
+        except ValueError as problem:
+            raise wrong("target", str(problem)) from None
+
     def _assign(self, heads: list[Head], now_ms: int) -> list[Head]:
         """Assign the jobs among these that name their agent."""
         if all(head.spec.target is None for head in heads):
@@ -308,10 +323,9 @@ class Submitter:
             if is_broadcast(spec.target):
                 raise wrong("target", "must name one agent in a batch; submit a group by itself")
             head = self.make_head(by, spec, job_id, now_ms, trace)
-            check_deadline(head, now_ms)
+            return self.check_new(head, now_ms)
         except Problem as problem:
             return problem
-        return head
 
     def _within_limits(
         self, tenant: str, entries: Sequence[Head | SubmissionOutcome | Problem]
@@ -391,12 +405,6 @@ class Submitter:
         reads it from the id.
         """
         return block_of_ids(now_ms, self.random_bits(80))
-
-
-def check_deadline(head: Head, now_ms: int) -> None:
-    """Refuse a new job that would expire at once; not before a repeated request is answered."""
-    if head.deadline_ms is not None and head.deadline_ms <= now_ms:
-        raise wrong("deadline", f"must be in the future; it is {rfc3339(now_ms)} now")
 
 
 def _is_group_now(head: Head) -> bool:

@@ -17,7 +17,7 @@ from joblane.service.group.expansion import INLINE_S, Expansion
 from joblane.state.lease import Heartbeat
 from joblane.state.lifecycle import State
 from joblane.state.timeline import Step
-from joblane.target.choose import TargetChoice, choose, why_not
+from joblane.target.choose import TargetChoice, choose, find_host, why_not
 from joblane.target.match import Target, TooManyMembers
 
 READS_AT_ONCE = 16
@@ -40,6 +40,17 @@ class Targets:
         """The agent that a `host:` job names, and why that takes no jobs of its queue."""
         name = _host(head)
         return name, why_not(self.agents.get(name), name, head.queue, now_ms)
+
+    def name_host(self, head: Head) -> Head:
+        """Write out a target that is a name alone, `w1`, as `host:w1`; reads all agents.
+
+        Raises ValueError saying why no agent is meant by it.
+        """
+        name = head.spec.target or ""
+        with self.pool(READS_AT_ONCE) as pool:
+            rows = self.agents.read_all_at_once(pool)
+        target = str(find_host(rows, name, head.queue))
+        return replace(head, spec=head.spec.model_copy(update={"target": target}))
 
     def assign(self, heads: Sequence[Head], now_ms: int) -> list[Head]:
         """Assign new `host:` jobs to their agents, or skip them; other jobs stay as they are.
