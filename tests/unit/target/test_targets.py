@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from joblane.state.lease import Heartbeat
 from joblane.target.choose import find_host
 from joblane.target.match import (
     MOST_LABELS,
@@ -16,6 +15,7 @@ from joblane.target.match import (
     parse_labels,
     parse_target,
 )
+from tests.support.fleet import heartbeat
 from tests.support.jobs import submission
 
 SEGMENT = st.text("abcXYZ019_-", min_size=1, max_size=6)
@@ -67,9 +67,9 @@ def test_what_is_no_target(text: str, problem: str):
 def test_a_name_alone_is_an_agents():
     assert Target(host="web-1") == parse_target("web-1")
     agents = [
-        Heartbeat("w1", queues=("default",), labels={"group": "web.dev"}),
-        Heartbeat("web", queues=("default",)),
-        Heartbeat("db", queues=("nightly",)),
+        heartbeat("w1", 0, labels={"group": "web.dev"}),
+        heartbeat("web", 0),
+        heartbeat("db", 0, queues=("nightly",)),
     ]
     assert "host:w1" == str(find_host(agents, "w1", "default"))
     for name, problem in (

@@ -95,9 +95,11 @@ def parse_target(text: str) -> Target | None:
     return Target(label=(key, value))
 
 
-def is_name(text: str) -> bool:
+def is_name(text: str | None) -> bool:
     """Whether a target is a name alone, such as `w1`; `_` begins the words of Joblane."""
-    return not text.startswith("_") and re.match(AGENT_NAME_PATTERN, text) is not None
+    if text is None or text.startswith("_"):
+        return False
+    return re.match(AGENT_NAME_PATTERN, text) is not None
 
 
 def check_label(key: str, value: str) -> None:

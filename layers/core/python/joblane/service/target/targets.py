@@ -41,16 +41,14 @@ class Targets:
         name = _host(head)
         return name, why_not(self.agents.get(name), name, head.queue, now_ms)
 
-    def name_host(self, head: Head) -> Head:
-        """Write out a target that is a name alone, `w1`, as `host:w1`; reads all agents.
+    def name_hosts(self, heads: Sequence[Head]) -> dict[str, Head | str]:
+        """Write out targets that are a name alone, `w1`, as `host:w1`; reads all agents once.
 
-        Raises ValueError saying why no agent is meant by it.
+        Returns the jobs by their ids; a text in place of one says why it names no agent.
         """
-        name = head.spec.target or ""
         with self.pool(READS_AT_ONCE) as pool:
             rows = self.agents.read_all_at_once(pool)
-        target = str(find_host(rows, name, head.queue))
-        return replace(head, spec=head.spec.model_copy(update={"target": target}))
+        return {head.job_id: _name_host(head, rows) for head in heads}
 
     def assign(self, heads: Sequence[Head], now_ms: int) -> list[Head]:
         """Assign new `host:` jobs to their agents, or skip them; other jobs stay as they are.
@@ -129,6 +127,14 @@ def waits_for_host(head: Head) -> bool:
 def broadcasts(head: Head) -> bool:
     """Whether a job becomes a group, or is one."""
     return is_broadcast(head.spec.target)
+
+
+def _name_host(head: Head, agents: Sequence[Heartbeat]) -> Head | str:
+    try:
+        target = str(find_host(agents, head.spec.target or "", head.queue))
+    except ValueError as problem:
+        return str(problem)
+    return replace(head, spec=head.spec.model_copy(update={"target": target}))
 
 
 def _target(head: Head) -> Target:
