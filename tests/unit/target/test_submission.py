@@ -66,7 +66,8 @@ def test_a_name_alone_is_written_out(aws: Cloud, api: Api, run_at_ms: int | None
 
 
 def test_an_agent_with_a_name_that_is_a_label_has_to_be_written_out(aws: Cloud, api: Api):
-    beat(aws, "web", NOW_MS, labels={"group": "web.dev"})
+    beat(aws, "web", NOW_MS)
+    beat(aws, "w1", NOW_MS, labels={"group": "web.dev"})
     status, problem = api("POST", "/v1/jobs", {"command": ["a"], "target": "web"})
     assert 400 == status
     why = "target may mean host:web or the label group:web.dev; write the one you mean"

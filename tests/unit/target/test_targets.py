@@ -67,15 +67,15 @@ def test_what_is_no_target(text: str, problem: str):
 def test_a_name_alone_is_an_agents():
     assert Target(host="web-1") == parse_target("web-1")
     agents = [
-        heartbeat("w1", 0, labels={"group": "web.dev"}),
+        heartbeat("w1", 0, labels={"group": "web.dev.w1"}),
         heartbeat("web", 0),
         heartbeat("db", 0, queues=("nightly",)),
     ]
     assert "host:w1" == str(find_host(agents, "w1", "default"))
     for name, problem in (
         ("db", "names no agent that serves queue default; it must be _any, _all, host:NAME, or"),
-        ("dev", "names no agent that serves queue default; did you mean group:web.dev?"),
-        ("web", "may mean host:web or the label group:web.dev; write the one you mean"),
+        ("dev", "names no agent that serves queue default; did you mean group:web.dev.w1?"),
+        ("web", "may mean host:web or the label group:web.dev.w1; write the one you mean"),
     ):
         with pytest.raises(ValueError, match=re.escape(problem)):
             find_host(agents, name, "default")

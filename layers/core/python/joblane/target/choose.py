@@ -36,13 +36,14 @@ def find_host(agents: Iterable[Heartbeat], name: str, queue: str) -> Target:
     """The target that a name alone means: the agent of this name.
 
     Raises ValueError if none that serves the queue has it, alive or not, or if it may as well mean
-    a label.
+    a label: that of another agent has it as its key or as a segment of its value.
     """
     serving = [row for row in agents if queue in row.queues]
     labels = sorted(
         {
             f"{key}:{value}"
             for row in serving
+            if row.name != name
             for key, value in row.labels.items()
             if name in (key, *value.split("."))
         }
