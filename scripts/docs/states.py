@@ -67,8 +67,7 @@ def groups() -> str:
 def list_computed() -> str:
     """The state of a group for every combination of its members' states."""
     lines = [
-        "| some have not ended | some are completed | some are neither completed nor skipped "
-        "| state of the group |",
+        "| some have not ended | some are completed | some ended otherwise, not skipped | state |",
         "|---|---|---|---|",
     ]
     for seen, state in STATES.items():
