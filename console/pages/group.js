@@ -2,7 +2,7 @@
 
 import { call, path } from '../api.js';
 import { ENDED, UNSUCCESSFUL, hasEnded, nameOf } from '../job-actions.js';
-import { Badge, Copy, Empty, Facts, Failure, Head, Id, Loading, Section, Span, Table, Time, none } from '../parts.js';
+import { Badge, Copy, Empty, Facts, Failure, Head, Id, Loading, Section, Span, Table, Time, dash } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { href } from '../router.js';
 import { Sentence } from '../sentence.js';
@@ -36,10 +36,10 @@ const VIEWS = [
 const COLUMNS = [
   { name: 'Agent', cell: (member) => (member.id ? html`<a href=${href(['jobs', member.id])}>${member.agent}</a>` : member.agent) },
   { name: 'State', cell: (member) => (member.state ? html`<${Badge} state=${member.state} />` : html`<span class="none">expired</span>`) },
-  { name: 'Exit code', className: 'number', cell: (member) => member.exit_code ?? none() },
+  { name: 'Exit code', className: 'number', cell: (member) => member.exit_code ?? dash() },
   { name: 'Reason', className: 'wide', cell: (member) => html`<${Sentence} text=${member.reason} />` },
-  { name: 'Result', className: 'minor', cell: (member) => (member.result === null ? none() : html`<code>${JSON.stringify(member.result)}</code>`) },
-  { name: 'Attempt', className: 'number minor', cell: (member) => member.attempt || none() },
+  { name: 'Result', className: 'minor', cell: (member) => (member.result === null ? dash() : html`<code>${JSON.stringify(member.result)}</code>`) },
+  { name: 'Attempt', className: 'number minor', cell: (member) => member.attempt || dash() },
   { name: 'Started', className: 'number minor', cell: (member) => html`<${Time} at=${member.started_at} />` },
   { name: 'Took', className: 'number', cell: (member) => html`<${Span} from=${member.started_at} to=${member.ended_at} />` },
 ];

@@ -2,7 +2,7 @@
 
 import { ApiError, call, path } from '../api.js';
 import { confirm, perform } from '../dialogs.js';
-import { Copy, Empty, Facts, Failure, Head, Id, Loading, Section, Table, Time, none } from '../parts.js';
+import { Copy, Empty, Facts, Failure, Head, Id, Loading, Section, Table, Time, dash } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { go, href } from '../router.js';
 import { resolved, typeName } from '../schema.js';
@@ -33,9 +33,9 @@ function List() {
         columns=${[
           { name: 'Type', cell: (/** @type {Summary} */ each) => each.type },
           { name: 'Version', className: 'number', cell: (/** @type {Summary} */ each) => each.version ?? 'built in' },
-          { name: 'What it does', className: 'wide', cell: (/** @type {Summary} */ each) => each.description || none() },
+          { name: 'What it does', className: 'wide', cell: (/** @type {Summary} */ each) => each.description || dash() },
           { name: 'Queue', cell: (/** @type {Summary} */ each) => each.defaults.queue ?? html`<span class="none">the default</span>` },
-          { name: 'Key', className: 'minor', cell: (/** @type {Summary} */ each) => (each.key ? html`<a href=${href(['keys'], { type: each.type })}>${each.key.segments.join(' / ')}</a>` : none()) },
+          { name: 'Key', className: 'minor', cell: (/** @type {Summary} */ each) => (each.key ? html`<a href=${href(['keys'], { type: each.type })}>${each.key.segments.join(' / ')}</a>` : dash()) },
           { name: 'Bundle', className: 'minor', cell: (/** @type {Summary} */ each) => Object.entries(each.bundles).map(([architecture, digest]) => html`<div>${architecture} <${Id} text=${digest} short=${8} /></div>`) },
           { name: 'Pushed', className: 'minor', cell: (/** @type {Summary} */ each) => html`<${Time} at=${each.pushed_at} />${each.pushed_by && html`<div class="about">by ${each.pushed_by.name}</div>`}` },
           ...(can('jobs.submit') ? [{ name: 'Run', cell: (/** @type {Summary} */ each) => html`<a class="button" href=${href(['submit'], { type: each.type })}>Run<span class="hidden"> ${each.type}</span></a>` }] : []),
@@ -126,7 +126,7 @@ function Shape({ title, schema, none }) {
       { name: 'Name', cell: (/** @type {Row} */ row) => html`<code>${row.name}</code>` },
       { name: 'Type', cell: (/** @type {Row} */ row) => typeName(row.member, schema) },
       { name: 'Needed', cell: (/** @type {Row} */ row) => (required.includes(row.name) ? 'yes' : 'no') },
-      { name: 'Default', className: 'minor', cell: (/** @type {Row} */ row) => (row.member.default === undefined ? none() : html`<code>${JSON.stringify(row.member.default)}</code>`) },
+      { name: 'Default', className: 'minor', cell: (/** @type {Row} */ row) => (row.member.default === undefined ? dash() : html`<code>${JSON.stringify(row.member.default)}</code>`) },
       { name: 'Description', className: 'wide', cell: (/** @type {Row} */ row) => String(row.member.description ?? '') },
     ]} />`}
     <details><summary>JSON Schema</summary>

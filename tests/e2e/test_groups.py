@@ -186,7 +186,7 @@ def test_a_name_alone_is_a_host(joblane: Run):
     assert (0, b"up\n") == (ran.returncode, ran.stdout)
     nobody = joblane("run", "--target", "web-9", "--", "true")
     assert 64 == nobody.returncode
-    assert b"target names no agent that serves queue default" in nobody.stderr
+    assert b"target: names no agent that serves queue default" in nobody.stderr
 
 
 @pytest.mark.usefixtures("agents")
