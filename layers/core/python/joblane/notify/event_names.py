@@ -51,8 +51,8 @@ _ENDS: Final[Mapping[EventName, str]] = {
     "dead": "Its last attempt failed.",
     "cancelled": "It was cancelled.",
     "expired": "Its deadline passed.",
-    "skipped": "A newer job of its key replaced it, no agent was there that it is for, or it said that "
-    "it does not apply where it ran; of a group, all members were skipped.",
+    "skipped": "A newer job of its key replaced it, no agent was there that it is for, or it said "
+    "that it does not apply; of a group, all members were skipped.",
     "stale": "Its agent was lost, and another job took its slot.",
     "partial_failure": "Some members of the group completed, and others failed or were cancelled.",
     "dismissed": "An operator removed the dead job from the dead-letter list.",
