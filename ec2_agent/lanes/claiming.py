@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 
 from ec2_agent.aws_calls.jobs import ClaimCalls
 from ec2_agent.calls import AWS_ERRORS, in_thread
-from ec2_agent.lanes.disposal import OUTDATED, Action, Disposal, dispose_missing, dispose_refused
+from ec2_agent.lanes.disposal import (
+    Action,
+    Disposal,
+    dispose_missing,
+    dispose_outdated,
+    dispose_refused,
+)
 from ec2_agent.lanes.overtaking import is_overtaken, overtaken
 from ec2_agent.logging import events
 from ec2_agent.messages.delivery import Delivery, read_message
@@ -67,12 +73,15 @@ class Claimer:
     async def is_over(self, message: Message) -> bool:
         """Whether a message starts nothing any more: its job has ended, or has a newer one.
 
-        False also if AWS does not answer: it is asked again.
+        Not of a blocked job, which may have no other message (`dispose_outdated`). False also if
+        AWS does not answer: it is asked again.
         """
         head = None
         with suppress(*AWS_ERRORS):
             head = await in_thread(lambda: self.jobs.store.get(message.job_id), "read job")
-        return head is not None and (head.ended or message.is_outdated(head))
+        if head is None or head.state is State.BLOCKED:
+            return False
+        return head.ended or message.is_outdated(head)
 
     async def _claim(self, delivery: Delivery, message: Message) -> Head | None:
         refusal = Refused(None)
@@ -95,7 +104,7 @@ class Claimer:
         if head is None:
             disposal = dispose_missing(delivery.received.sent_ms, now_ms)
         elif message.is_outdated(head):
-            disposal = OUTDATED
+            disposal = dispose_outdated(head)
         else:
             holder = await self._holder(head, now_ms)
             disposal = dispose_refused(head, holder, now_ms, self.settings.name)

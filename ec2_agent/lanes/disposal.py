@@ -36,9 +36,19 @@ class Disposal:
     """Whether the lease of the job's agent is over; else it lives, and never began the job."""
 
 
-OUTDATED = Disposal(Action.DELETE)
-"""For a message from before its job's latest edit, whatever the job's state: it has a newer one,
-which was sent after the edit, or is when its row is due."""
+def dispose_outdated(head: Head) -> Disposal:
+    """Dispose of a message from before its job's latest edit, whatever the job's state.
+
+    The job has a newer one, which was sent after the edit, or is when its row is due. A blocked job
+    has none: its condition's list is to have it, and this message may be all that knows of it:
+
+        agent 1                      jobs                       API            agent 2
+        block  ------------------->  blocked
+        (killed before it joins)
+                                     blocked, edit 1   <------  edit
+                                     message of edit 0  -------------------->  joins, deletes it
+    """
+    return Disposal(Action.JOIN if head.state is State.BLOCKED else Action.DELETE)
 
 
 def dispose_missing(sent_ms: int, now_ms: int) -> Disposal:

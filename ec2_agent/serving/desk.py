@@ -218,7 +218,7 @@ class Desk:
         if waiting.hold is None:
             self.flight.add(waiting.delivery)
         if waiting.message is not None:
-            self.reasons.forget(waiting.message.job_id)  # its claim removes what was written
+            self.reasons.forget(waiting.message)  # its claim removes what was written
         self.tasks.start(self._serve(waiting.delivery))
 
     def _let_go(self, waiting: Waiting) -> None:

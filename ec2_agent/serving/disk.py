@@ -9,6 +9,7 @@ What is to come is not available to others. Where work directories have a file s
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,6 +30,9 @@ GOES_S = 10.0
 
 AGAIN_S = 1.0
 """Seconds between two looks while disk is short."""
+
+PLENTY_MB = 64 * OUTPUT_MB
+"""What is free beside it, nobody counts: more jobs are not started at once."""
 
 UNLIMITED_MB = 1 << 40
 """More than any jobs ask for."""
@@ -70,8 +74,8 @@ class DiskAccount:
     """What the jobs of one agent take of one file system."""
 
     place: str
-    look: Callable[[], Available]
-    """Raises OSError."""
+    look: Callable[[bool], Available]
+    """Finds what is available, all of it only if told to be thorough. Raises OSError."""
     make_room: Callable[[], None]
     """Has caches give up what jobs may write their output to. Blocking; raises OSError."""
     monotonic: Callable[[], float]
@@ -79,48 +83,65 @@ class DiskAccount:
     """What jobs here, and those that have their disk reserved, may still write."""
     there_mb: int = 0
     """What the end of those that run frees, at most."""
-    _going: list[tuple[float, int]] = field(default_factory=list, init=False)
-    """Until when what ended jobs have written may go, and how much that is."""
+    _going: deque[tuple[float, int]] = field(default_factory=deque, init=False)
+    """Until when work directories of ended jobs may go, and how much they take."""
     _seen: Available = field(default=Available(0, 0, 0), init=False)
     _seen_at: float = field(default=float("-inf"), init=False)
+    _thorough: bool = field(default=False, init=False)
 
     def forget(self) -> None:
         """Look again next time: what was to come is there, or gone."""
         self._seen_at = float("-inf")
 
-    def _available(self) -> Available:
-        if (now := self.monotonic()) - self._seen_at >= LOOK_S:
-            try:
-                self._seen = self.look()
-            except OSError:  # `HostCapacity` says which, and takes no jobs
-                self._seen = Available(0, 0, self._seen.total)
-            self._seen_at = now
+    def _available(self, beside_mb: float) -> Available:
+        """What is available; all of it if that is less than `beside_mb` and what is to come."""
+        now = self.monotonic()
+        fresh = now - self._seen_at < LOOK_S
+        if not fresh:
+            self._look(thorough=False, now=now)
+        if self._seen.now // MIB - self.coming_mb < beside_mb and not self._thorough:
+            self._look(thorough=True, now=now)
         return self._seen
 
-    def let_go(self, mb: int) -> None:
-        """Note the end of a job that had so much there."""
-        self.there_mb -= mb
-        self._going.append((self.monotonic() + GOES_S, mb))
+    def _look(self, *, thorough: bool, now: float) -> None:
+        try:
+            self._seen = self.look(thorough)
+        except OSError:  # `HostCapacity` says which, and takes no jobs
+            self._seen = Available(0, 0, self._seen.total)
+        self._seen_at, self._thorough = now, thorough
+
+    def let_go(self, there_mb: int, later_mb: int) -> None:
+        """Note the end of a job that had so much there, of which some goes later."""
+        self.there_mb -= there_mb
+        if later_mb:
+            self._going.append((self.monotonic() + GOES_S, later_mb))
 
     def _ends_free_mb(self) -> int:
         """What ends free at most: those to come, and those that have just been."""
         now = self.monotonic()
-        self._going = [(until, mb) for until, mb in self._going if until > now]
+        while self._going and self._going[0][0] <= now:
+            self._going.popleft()
         return self.there_mb + sum(mb for _, mb in self._going)
 
     @property
     def free_mb(self) -> int:
-        """What is free for more jobs, in MiB; below 0 while one waits for what it has reserved."""
-        return self._available().now // MIB - self.coming_mb
+        """What is free for more jobs, in MiB; below 0 while one waits for what it has reserved.
+
+        Where that is plenty there may be more.
+        """
+        return self._available(PLENTY_MB).now // MIB - self.coming_mb
 
     @property
     def uncached_mb(self) -> int:
         """What is free as long as caches give up nothing, without regard to what is to come."""
-        return self._available().uncached // MIB
+        return self._available(float("-inf")).uncached // MIB
 
     def room(self, asked_mb: int, own_mb: int) -> DiskRoom:
-        """Describe the room for a job, of which `own_mb` are reserved already."""
-        seen = self._available()
+        """Describe the room for a job, of which `own_mb` are reserved already.
+
+        For one that asks for more than there is, the figures are exact.
+        """
+        seen = self._available(asked_mb - own_mb)
         now_mb = seen.now // MIB
         return DiskRoom(
             self.place,
@@ -189,7 +210,7 @@ class Disk:
         own, work = (
             None
             if account is None
-            else HostDisk((room := account.room(0, 0)).free_mb, room.most_mb)
+            else HostDisk((room := account.room(UNLIMITED_MB, 0)).free_mb, room.most_mb)
             for account in (self.own, self.work)
         )
         return own, work
@@ -247,9 +268,14 @@ class Disk:
             use = self._use(account, receipt, asked_mb)
             account.coming_mb -= use.coming_mb
             if use.there_mb:
-                account.let_go(use.there_mb)
+                account.let_go(use.there_mb, self._work_mb(account, delivery.received))
             account.forget()
         self._started.pop(receipt, None)
+
+    def _work_mb(self, account: DiskAccount, received: Received) -> int:
+        """What a job's work directory takes of a file system."""
+        has = received.work_mb and account is (self.work or self.own)
+        return self._takes_mb(received.work_mb) if has else 0
 
     def _use(self, account: DiskAccount, receipt: str, asked_mb: int) -> _Use:
         started = self._started.get(receipt)
@@ -265,8 +291,8 @@ class Disk:
         if own is None or work is None:
             return {}
         asked = {own: max(0, received.disk_mb - received.work_mb)}
-        if received.work_mb:
-            asked[work] = asked.get(work, 0) + self._takes_mb(received.work_mb)
+        if work_mb := self._work_mb(work, received):
+            asked[work] = asked.get(work, 0) + work_mb
         return asked
 
 
@@ -279,7 +305,10 @@ def disk_of(space: DiskSpace, disks: WorkDisks | None, monotonic: Callable[[], f
     """The disk of a host: `space` is the account of the agent's files, `disks` make work ones."""
 
     def account(place: str, of: DiskSpace) -> DiskAccount:
-        return DiskAccount(place, of.available, of.make_room, monotonic)
+        def look(thorough: bool) -> Available:  # noqa: FBT001 - a port has no names
+            return of.available(thorough=thorough)
+
+        return DiskAccount(place, look, of.make_room, monotonic)
 
     own, work = account("disk", space), None
     if disks is not None and disks.able and disks.space is not space:

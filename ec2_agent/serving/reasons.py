@@ -12,7 +12,7 @@ NOTE_AFTER_S = 5.0
 """A job that waits for longer says so; one that waits for less costs no write."""
 
 NOTED = 1000
-"""Jobs whose wait is remembered as written."""
+"""Jobs whose wait is remembered as written; one that is edited counts as another job."""
 
 
 class Reasons:
@@ -20,8 +20,8 @@ class Reasons:
 
     def __init__(self, jobs: JobStore) -> None:
         self._jobs = jobs
-        self._noted: OrderedDict[str, set[Wait]] = OrderedDict()
-        """By job, the one noted last at the end."""
+        self._noted: OrderedDict[tuple[str, int], set[Wait]] = OrderedDict()
+        """By job and edit, which removes what was written; the one noted last is at the end."""
 
     async def note(self, message: Message, wait: Wait, why: str) -> bool:
         """Write what a job waits for, if it still does, and has not been told so yet.
@@ -29,8 +29,7 @@ class Reasons:
         Returns False if it is to be tried again: AWS did not answer, or the job's row was not there
         yet, for a message is sent before the row is written.
         """
-        job_id = message.job_id
-        noted = self._noted.setdefault(job_id, set())
+        noted = self._noted.setdefault(_of(message), set())
         if wait in noted:
             return True
         noted.add(wait)
@@ -41,7 +40,7 @@ class Reasons:
             await in_thread(lambda: self._jobs.note_wait(message, why), "note wait")
         except Refused as refusal:
             if refusal.head is not None:
-                return True  # it does not wait any more
+                return True  # it does not wait any more, or has a newer message
         except AWS_ERRORS:
             pass
         else:
@@ -49,6 +48,10 @@ class Reasons:
         noted.discard(wait)
         return False
 
-    def forget(self, job_id: str) -> None:
+    def forget(self, message: Message) -> None:
         """Let the next waits of a job be written again."""
-        self._noted.pop(job_id, None)
+        self._noted.pop(_of(message), None)
+
+
+def _of(message: Message) -> tuple[str, int]:
+    return message.job_id, message.edit

@@ -213,7 +213,9 @@ def build(
     groups = cache(lambda: _groups(app, operations, deleter, (dynamodb, settings.jobs_table), pool))
     job_operation_routes(app, limits, operations, deleter, groups)
     resubmission_routes(app, lambda: _make_resubmitter(submitter, search, pool))
-    edit_route(app, submitter.serving, lambda: _edits(jobs, router.rules, operations, targets))
+    edit_route(
+        app, submitter.serving, lambda: _edits(jobs, router.rules, operations, targets, typed)
+    )
     group_routes(app, groups, limits)
     selected_jobs_routes(
         app,
@@ -281,12 +283,16 @@ def _make_present_code(
 
 
 def _edits(
-    jobs: KeyedJobs, rules: QueueRules, operations: Operations, targets: "Callable[[], Targets]"
+    jobs: KeyedJobs,
+    rules: QueueRules,
+    operations: Operations,
+    targets: "Callable[[], Targets]",
+    types: "Callable[[], TypedAdmission]",
 ) -> "Edits":
     # Few jobs are edited.
     from joblane.service.job.edit import Edits
 
-    return Edits(jobs, rules, operations, targets)
+    return Edits(jobs, rules, operations, targets, types)
 
 
 def _make_selected(

@@ -266,9 +266,12 @@ def _names(declared: Declared, facts: Facts) -> Iterator[Finding]:
 def _stranded(declared: Declared, facts: Facts) -> Iterator[Finding]:
     """Refuses nothing: a deployment works, and what is removed may be meant to end."""
     for (kind, name), jobs in facts.stranded.open.items():
-        at_least = "" if facts.stranded.all else "at least "
         if not jobs and facts.stranded.all:
             continue
+        at_least = "" if facts.stranded.all else "at least "
         named = "job names it" if jobs == 1 else "jobs name it"
-        text = f"{declared.path}: {kind}.{name} is gone, and {at_least}{jobs} open {named}: "
-        yield Finding(text + STRANDED[kind], refuses=False)
+        found = f", and {at_least}{jobs} open {named}"
+        if not jobs:
+            found = "; no job that was looked at names it, others may"
+        text = f"{declared.path}: {kind}.{name} is gone{found}: {STRANDED[kind]}"
+        yield Finding(text, refuses=False)

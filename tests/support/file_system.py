@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from ec2_agent.sandbox.disk.space import MIB, Available
-from ec2_agent.serving.disk import Disk, DiskAccount
+from ec2_agent.serving.disk import UNLIMITED_MB, Disk, DiskAccount
 from tests.support.desk_world import virtual_s
 
 TOTAL_MB = 1000
@@ -18,17 +18,21 @@ class FileSystem:
     """How much of that caches could give up."""
     total_mb: int = TOTAL_MB
     looks: int = 0
+    thorough: int = 0
+    """How many of these were thorough."""
     rooms_made: int = 0
     broken: bool = False
     now: float = field(default=0.0)
 
-    def look(self) -> Available:
+    def look(self, thorough: bool) -> Available:
         """See DiskAccount."""
         self.looks += 1
+        self.thorough += thorough
         if self.broken:
             raise OSError("gone")
         left = (self.total_mb - self.used_mb) * MIB
-        return Available(left + self.cached_mb * MIB, left, self.total_mb * MIB)
+        cached = self.cached_mb if thorough else 0
+        return Available(left + cached * MIB, left, self.total_mb * MIB)
 
     def make_room(self) -> None:
         """See DiskAccount."""
@@ -47,4 +51,6 @@ class FileSystem:
 
 def free(disk: Disk) -> list[tuple[int, int]]:
     """Free and most of each account."""
-    return [(r.free_mb, r.most_mb) for r in (account.room(0, 0) for account in disk.accounts)]
+    return [
+        (r.free_mb, r.most_mb) for r in (account.room(UNLIMITED_MB, 0) for account in disk.accounts)
+    ]

@@ -1,14 +1,19 @@
 """Recovery: the real function and state machine, over an AWS in memory and a clock that jumps."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from joblane.aws.condition.directory import AppStore
+from joblane.aws.job.jobs import JobStore
 from joblane.condition.state import RELAPSE_S, Phase
+from joblane.job.edit import plan_edit
+from joblane.job.head import Head
 from joblane.job.moves import plan
 from joblane.state.lease import Heartbeat
 from joblane.state.lifecycle import Event, State
+from joblane.state.timeline import Step
 from tests.support.jobs import named
 from tests.support.recovery import TABLE, World, in_memory
 
@@ -131,6 +136,34 @@ def test_the_end_of_the_policy_fails_those_who_waited_so_long(world: World):
     world.machine.run()
     assert [State.FAILED] == world.states(late)
     assert [] == world.receive_all()
+
+
+@pytest.mark.parametrize("other", ["edit", "cancel"])
+def test_a_job_that_changes_while_it_is_failed_is_not_forgotten(
+    world: World, monkeypatch: pytest.MonkeyPatch, other: str
+):
+    """An edited job waits on; were its entry dropped, nothing would ever end it."""
+    (job_id,) = world.submit_and_block(URL)
+    move, met = JobStore.move, list[str]()
+
+    def late(store: JobStore, head: Head, event: Event, step: Step, **more: Any) -> Head:
+        if event is Event.GIVE_UP and not met:
+            met.append(other)
+            seen = world.aws.job(job_id)
+            if other == "edit":
+                spec = seen.spec.model_copy(update={"labels": {"a": "b"}})
+                world.aws.jobs.edit(seen, plan_edit(seen, spec, world.now_ms, "x"), world.now_ms)
+            else:
+                cancel = plan(seen, Event.CANCEL, world.now_ms, "cancelled by an operator")
+                move(world.aws.jobs, seen, Event.CANCEL, cancel, expires_at=9)
+        return move(store, head, event, step, **more)
+
+    monkeypatch.setattr(JobStore, "move", late)
+    world.http.bad = "that address is forbidden"
+    world.machine.run()
+    assert [other] == met
+    assert [State.FAILED if other == "edit" else State.CANCELLED] == world.states([job_id])
+    assert [] == world.conditions.waiting(URL, 1)
 
 
 def test_an_exit_75_that_nobody_explains_is_tried_later_and_later_and_then_fails(world: World):

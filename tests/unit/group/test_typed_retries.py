@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from joblane.contract.problems import LimitReached
+from joblane.service.job.present_code import PresentCode
 from joblane.state.lifecycle import State
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.broadcast import Broadcast
@@ -117,3 +119,20 @@ def test_in_a_group_with_a_limit_all_that_begins_takes_the_new_version(size: int
     at.end(0)
     at.deliver()
     assert (2, "2") == whole(at, 1)
+
+
+def test_a_group_whose_params_take_too_long_to_validate_is_listed(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """As a job is: the other jobs of the page go on, and the answer tells of them."""
+    at = broadcast()
+
+    def slow(*_: object) -> None:
+        raise LimitReached("validating takes too long", retry_after_s=60)
+
+    monkeypatch.setattr(PresentCode, "of", slow)
+    query = {"type": "sync-tickets", "groups": "true", "state": "partial_failure"}
+    status, answer = at.api("POST", "/v1/jobs/retry", query=query)
+    assert 200 == status, answer
+    refused = [{"id": at.head.job_id, "detail": "validating takes too long"}]
+    assert (0, refused) == (answer["retried"], answer["refused"])

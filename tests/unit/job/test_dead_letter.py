@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from functions.dead_letter.handler import Settings, build
 from joblane.aws.clients import Clients
 from joblane.aws.job.dead_letters import PART_CHARS
+from joblane.aws.job.jobs import JobStore
+from joblane.aws.queue.lanes import LaneQueue
 from joblane.deployment.names import LANES, Lane, lane_name, sequel_mapping_parameter_name
+from joblane.job.edit import plan_edit
 from joblane.job.head import Head, make_head
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
@@ -226,6 +229,33 @@ def test_a_letter_from_a_lane_of_another_queue_does_not_touch_the_job(
     ((subject, note),) = notes(aws, told)
     assert "a message that names a job of another queue" in subject
     assert lane_name(NAME, "bulk", "high") == note["source"]
+
+
+@pytest.mark.parametrize("other", ["edit", "claim"])
+def test_a_letter_does_not_end_a_job_that_moves_on_meanwhile(
+    aws: Cloud, told: str, monkeypatch: pytest.MonkeyPatch, other: str
+):
+    """Its message of the edit is in its lane; one that runs now gets a new message."""
+    seen, now_ms = put(aws), int(NOW * 1000)
+    move, met = JobStore.move, list[str]()
+
+    def late(store: JobStore, *decided: Any, **more: Any) -> Head:
+        if not met:
+            met.append(other)
+            if other == "edit":
+                spec = seen.spec.model_copy(update={"priority": "high"})
+                aws.jobs.edit(seen, plan_edit(seen, spec, now_ms, "edited"), now_ms)
+            else:
+                aws.jobs.claim(named(JOB), "agent-1", now_ms)
+        return move(store, *decided, **more)
+
+    monkeypatch.setattr(JobStore, "move", late)
+    assert [] == deal(aws, letter(OURS))
+    assert [other] == met
+    assert (State.PENDING if other == "edit" else State.ACTIVE) is aws.job(JOB).state
+    assert [] == notes(aws, told)
+    lane = LaneQueue(aws.clients.make("sqs"), PREFIX + lane_name(NAME, "default", "default"))
+    assert int(other == "claim") == lane.lengths().visible
 
 
 def test_a_letter_from_before_an_edit_does_not_touch_the_job(aws: Cloud, told: str):

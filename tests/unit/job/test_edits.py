@@ -19,7 +19,7 @@ from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
 from joblane.service.job.wake_up import wake_up_message
 from joblane.state.lifecycle import Outcome, State
-from joblane.state.timeline import Step
+from joblane.state.timeline import TIMELINE_LINES, Step
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB, named, submission
 from tests.support.requests import Api
@@ -93,7 +93,8 @@ def test_all_that_may_change(aws: Cloud, api: Api):
     assert (1024, None, 9) == tuple(job["resources"][n] for n in ("memory_mb", "cpus", "pids"))
     assert (None, 30) == (job["deadline"], job["timeout_s"])
     told = (
-        "b no longer 2, c 3, cpus no longer 2, memory_mb 256 -> 1024, pids 9, timeout_s 600 -> 30"
+        "label b no longer 2, label c 3, cpus no longer 2, memory_mb 256 -> 1024, pids 9, "
+        "timeout_s 600 -> 30"
     )
     assert told in job["timeline"][-1]["reason"]
     (message,) = sent(aws)
@@ -153,7 +154,7 @@ def test_each_state_stays_as_it_is_and_keeps_its_time(aws: Cloud, api: Api, stat
     status, job = edit(api, timeout_s=30)
     assert (200, state) == (status, job["state"])
     assert deadline == rfc3339(aws.job(JOB).wake_at_ms or 0)
-    assert ([1] if state in {State.PENDING, State.RETRY} else []) == [m.edit for m in sent(aws)]
+    assert ([] if state is State.WAITING else [1]) == [m.edit for m in sent(aws)]
 
 
 def test_a_scheduled_job_keeps_its_start(aws: Cloud, api: Api):
@@ -163,6 +164,21 @@ def test_a_scheduled_job_keeps_its_start(aws: Cloud, api: Api):
     found = aws.job(JOB)
     assert (head.next_at_ms, head.next_at_ms) == (found.wake_at_ms, found.next_at_ms)
     assert [] == sent(aws, lane="high")
+
+
+@pytest.mark.parametrize("state", sorted(EDITABLE))
+def test_the_reason_has_the_latest_edit_and_what_the_job_waits_for(
+    aws: Cloud, api: Api, state: State
+):
+    """However often it is edited: earlier edits are in the timeline."""
+    run_at = rfc3339(NOW_MS + 10**8) if state is State.SCHEDULED else None
+    head = put(aws, state, run_at=run_at)
+    for priority in ("low", "high", "low"):
+        status, job = edit(api, priority=priority)
+        assert 200 == status
+    waits = "waits in lane low of queue default for an agent with a free slot"
+    still = waits if state is State.PENDING else head.reason
+    assert f"edited by machine ci: priority high -> low; {still}" == job["reason"]
 
 
 @pytest.mark.parametrize(
@@ -261,13 +277,22 @@ def test_an_edit_of_a_version_that_is_gone_is_refused(aws: Cloud, api: Api):
     assert 200 == answer["statusCode"], answer
 
 
-def test_a_decision_from_before_an_edit_is_not_carried_out(aws: Cloud, api: Api):
-    """The deadline of a job is moved while the requeue function is about to expire it."""
+@pytest.mark.parametrize("lines", [1, TIMELINE_LINES])
+def test_a_decision_from_before_an_edit_is_not_carried_out(aws: Cloud, api: Api, lines: int):
+    """The deadline of a job is moved while the requeue function is about to expire it.
+
+    Also if its timeline is as long then as it was, because it was folded.
+    """
     from joblane.job.moves import plan
     from joblane.state.lifecycle import Event
 
-    seen = put(aws, deadline=rfc3339(NOW_MS + 10**6))
+    head = make_head(JOB, "acme", submission(deadline=rfc3339(NOW_MS + 10**6)), NOW_MS - 60_000)
+    steps = (Step(State.PENDING, NOW_MS - 9_000 + n, 0, f"step {n}") for n in range(lines - 1))
+    seen = replace(head, timeline=(*head.timeline, *steps))
+    aws.jobs.put_new(seen)
     assert 200 == edit(api, deadline=rfc3339(NOW_MS + 10**9))[0]
+    while 1 < lines != len(aws.job(JOB).timeline):
+        assert 200 == edit(api, labels={"n": str(aws.job(JOB).edit)})[0]
     with pytest.raises(Refused):
         aws.jobs.move(seen, Event.EXPIRE, plan(seen, Event.EXPIRE, NOW_MS + 10**6, "over"))
     assert State.PENDING is aws.job(JOB).state

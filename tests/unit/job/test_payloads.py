@@ -170,6 +170,23 @@ def refused(api: Api, body: dict[str, Any]) -> tuple[int, list[str]]:
     return status, [error["field"] for error in problem["errors"]]
 
 
+def test_an_edit_holds_for_what_lies_in_s3(aws: Cloud, api: Api):
+    """For the agent, for who reads it, and for who submits it again; the object is as it was."""
+    job = submit(api, labels={"a": "1"}, timeout_s=60)
+    before = objects(aws)
+    changes = {"labels": {"a": "2"}, "timeout_s": 77, "resources": {"memory_mb": 99}}
+    status, edited = api("PATCH", f"/v1/jobs/{job['id']}", changes)
+    assert (200, True) == (status, edited["abridged"])
+    assert before == objects(aws)
+    _, shown = api("GET", f"/v1/jobs/{job['id']}")
+    assert (BIG, {"a": "2"}, 77) == (shown["command"], shown["labels"], shown["timeout_s"])
+    api("POST", f"/v1/jobs/{job['id']}/cancel")
+    _, again = api("POST", f"/v1/jobs/{job['id']}/resubmit")
+    _, new = api("GET", f"/v1/jobs/{again['id']}")
+    assert (BIG, {"a": "2"}, 77) == (new["command"], new["labels"], new["timeout_s"])
+    assert 99 == new["resources"]["memory_mb"]
+
+
 def test_a_deleted_job_takes_its_object_along(aws: Cloud, api: Api):
     job = submit(api)
     assert 204 == api.raw("DELETE", f"/v1/jobs/{job['id']}")["statusCode"]

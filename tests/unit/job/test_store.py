@@ -1,6 +1,7 @@
 """The jobs table: conditions settle races, and a repeated call changes nothing."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,21 @@ def test_a_large_submission_is_found_by_claims_and_refusals(aws: Cloud):
     with pytest.raises(Refused) as refusal:
         aws.jobs.claim(named(JOB), "agent-2", 2_000)
     assert refusal.value.head == claimed
+
+
+@pytest.mark.parametrize("consistent", [True, False])
+def test_both_reads_of_a_long_submission_are_consistent_or_neither(aws: Cloud, consistent: bool):
+    """An edit writes head and submission at once: who sees one has to see the other."""
+    head, asked = new(aws, command=["x" * 5000]), list[bool]()
+    emitter = aws.emitter()
+    store = type(aws.jobs)(aws.clients.make("dynamodb"), "joblane-jobs")
+
+    def read(params: Any, **_: Any) -> None:
+        asked.extend(each["ConsistentRead"] for each in params["RequestItems"].values())
+
+    emitter.register("before-parameter-build.dynamodb.BatchGetItem", read)
+    assert [head] == store.heads([JOB], consistent=consistent)
+    assert [consistent] * 2 == asked
 
 
 def test_a_page_costs_two_requests_however_many_jobs_there_are(aws: Cloud, meter: Meter):

@@ -11,6 +11,7 @@ from joblane.aws.clients import Clients
 from joblane.aws.key.keyed_jobs import KeyedJobs
 from joblane.aws.key.keys import KeyStore
 from joblane.aws.queue.lanes import Lanes
+from joblane.job.edit import plan_edit
 from joblane.key.policy import KeyLimits
 from joblane.service.job.operations import Operations
 from joblane.service.key.clear import PAGE, ClearResult, KeyClear
@@ -74,6 +75,21 @@ def test_a_job_that_gets_its_slot_meanwhile_is_not_cancelled(at: Deployed):
     assert ClearResult((job("C"),), 0) == clear(at, clients)
     assert ({"B": 11}, "", ["B"]) == (at.active(), at.queued(), at.sent())
     assert State.PENDING is at.head("B").state
+
+
+def test_a_job_that_is_edited_meanwhile_is_cancelled(at: Deployed):
+    put_keyed(at.aws, active="A", queued="BC")
+    emitter, clients = at.own_clients()
+
+    def edit(**_: Any) -> None:
+        if at.head("B").edit == 0:
+            seen, now_ms = at.head("B"), int(at.now * 1000)
+            spec = seen.spec.model_copy(update={"priority": "high"})
+            at.aws.jobs.edit(seen, plan_edit(seen, spec, now_ms, "edited"), now_ms)
+
+    emitter.register("before-call.dynamodb.UpdateItem", edit)
+    assert ClearResult((job("B"), job("C")), 0) == clear(at, clients)
+    assert (State.CANCELLED, 1) == (at.head("B").state, at.head("B").edit)
 
 
 @pytest.mark.parametrize("end", ["failed", "deleted"])

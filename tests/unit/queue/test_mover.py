@@ -15,7 +15,8 @@ from joblane.formats.ids import nth_id
 from joblane.formats.times import rfc3339
 from joblane.job.edit import EDITABLE
 from joblane.job.head import Head, make_head
-from joblane.queue.moves import FIRST_AGAIN_MS, QueueMove
+from joblane.queue.moves import FIRST_AGAIN_MS, MOST_AGAIN_MS, QueueMove
+from joblane.service.job.requeue import Requeue
 from joblane.service.job.wake_up import wake_up_message
 from joblane.service.queue import mover
 from joblane.state.lifecycle import State
@@ -33,14 +34,18 @@ NOW_MS = int(NOW * 1000)
 MOVES = {"JOBLANE_RETIRED": '{"bulk": "default"}'}
 
 
+def mover_of(aws: Clients, at: float = NOW, **settings: Any) -> Requeue:
+    """The requeue function."""
+    environment = {**FUNCTION_ENVIRONMENT, **MOVES, **settings}
+    found = requeue.Settings.model_validate(environment)
+    return requeue.build(found, aws, lambda: at, pool=Inline)
+
+
 def tick(
     aws: Clients, at: float = NOW, left_s: Callable[[], float] = lambda: 60.0, **settings: Any
 ) -> Counter[str]:
     """The requeue function's minute, without limits that are shared out."""
-    environment = {**FUNCTION_ENVIRONMENT, **MOVES, **settings}
-    found = requeue.Settings.model_validate(environment)
-    function = requeue.build(found, aws, lambda: at, pool=Inline)
-    return replace(function, share=lambda _now_ms: 0).run(left_s)
+    return replace(mover_of(aws, at, **settings), share=lambda _now_ms: 0).run(left_s)
 
 
 def put(
@@ -75,7 +80,7 @@ def test_what_waits_moves_with_its_message(state: State):
     moved = aws.job(head.job_id)
     assert ("default", state, 1) == (moved.queue, moved.state, moved.edit)
     assert "queue bulk is retired: queue bulk -> default" in moved.timeline[-1].reason
-    has_message = state in {State.PENDING, State.RETRY}
+    has_message = state in {State.PENDING, State.RETRY, State.BLOCKED}
     assert has_message == (wake_up_message(moved).encode() in memory.queues.bodies())
     assert (1, 0) == (progress(aws).moved, progress(aws).kept)
 
@@ -136,17 +141,72 @@ def test_the_next_pass_finds_what_came_meanwhile(aws: Cloud):
     assert (2, 2) == (progress(aws).moved, progress(aws).passes)
 
 
+def test_a_queue_that_was_not_retired_meanwhile_is_walked_at_once(aws: Cloud):
+    """It took jobs meanwhile, and its passes were a day apart."""
+    at = NOW
+    for _ in range(9):
+        tick(aws.clients, at)
+        at += MOST_AGAIN_MS / 1000
+    last = at - MOST_AGAIN_MS / 1000
+    assert (9, last) == (progress(aws).passes, (progress(aws).ended_ms or 0) / 1000)
+    put(aws, 0)
+    tick(aws.clients, last + 3600, JOBLANE_RETIRED="{}")
+    tick(aws.clients, last + 3660, JOBLANE_RETIRED='{"bulk": null}')
+    assert "bulk" == at_home(aws, 0)
+    assert 1 == tick(aws.clients, last + 7200)["Moved"]
+    found = progress(aws)
+    assert (1, 1) == (found.moved, found.passes)  # the next pass is 15 minutes later
+    tick(aws.clients, last + 10_000, JOBLANE_RETIRED="{}")
+    forgotten = progress(aws)
+    tick(aws.clients, last + 10_060, JOBLANE_RETIRED="{}")
+    assert QueueMove("default", version=forgotten.version) == forgotten == progress(aws)
+
+
+def test_a_run_of_before_that_goes_on_meanwhile_is_forgotten_a_minute_later(
+    aws: Cloud, monkeypatch: pytest.MonkeyPatch
+):
+    tick(aws.clients)
+    function = mover_of(aws.clients, JOBLANE_RETIRED="{}")
+    write = QueueMoveStore.write
+
+    def goes_on(store: QueueMoveStore, queue: str, move: QueueMove) -> QueueMove:
+        monkeypatch.setattr(QueueMoveStore, "write", write)
+        write(store, queue, replace(progress(aws), moved=7))
+        return write(store, queue, move)
+
+    monkeypatch.setattr(QueueMoveStore, "write", goes_on)
+    function.move_jobs(NOW_MS, lambda: 60.0)
+    assert 7 == progress(aws).moved
+    function.move_jobs(NOW_MS, lambda: 60.0)
+    assert QueueMove("default", version=progress(aws).version) == progress(aws)
+
+
 def test_what_there_was_no_time_for_moves_a_minute_later(
     aws: Cloud, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(mover, "PAGE", 2)
     for number in range(5):
         put(aws, number)
-    left = iter([60.0, *[1.0] * 100])
-    assert 2 == tick(aws.clients, left_s=lambda: next(left))["Moved"]
+    left = iter([60.0, *[0.0] * 100])
+    assert 2 == mover_of(aws.clients).move_jobs(NOW_MS, lambda: next(left))["Moved"]
     assert (nth_id(JOB, 3), None) == (progress(aws).before, progress(aws).ended_ms)
     assert 3 == tick(aws.clients, NOW + 60)["Moved"]
     assert (5, 1) == (progress(aws).moved, progress(aws).passes)
+
+
+def test_what_is_due_does_not_wait_for_moves(aws: Cloud):
+    """A job past its deadline does not move, and one whose time has come starts in any case."""
+    put(aws, 0, deadline=rfc3339(NOW_MS - 1000))
+    put(aws, 1, run_at=rfc3339(NOW_MS - 1000))
+
+    def fails(_now_ms: int, _left_s: Callable[[], float]) -> Counter[str]:
+        raise ValueError("nobody expected that")
+
+    function = replace(mover_of(aws.clients), share=lambda _now_ms: 0, move_jobs=fails)
+    with pytest.raises(ValueError, match="nobody"):
+        function.run(lambda: 60.0)
+    states = [aws.job(nth_id(JOB, number)).state for number in (0, 1)]
+    assert [State.EXPIRED, State.PENDING] == states
 
 
 def test_a_job_that_an_agent_claims_first_is_left_to_it(
@@ -165,15 +225,13 @@ def test_a_job_that_an_agent_claims_first_is_left_to_it(
     assert (State.ACTIVE, "bulk") == (aws.job(head.job_id).state, at_home(aws, 0))
 
 
-def test_without_such_a_queue_nothing_is_read(aws: Cloud):
+def test_without_such_a_queue_nothing_is_read_but_once_in_a_process(aws: Cloud):
     meter = Meter()
-    clients = meter.clients_of(aws)
-    tick(aws.clients, JOBLANE_RETIRED="{}")  # the first minute begins a pass of renewal
-    tick(clients, JOBLANE_RETIRED='{"bulk": null}')
-    plain = dict(meter.calls)
-    meter.calls.clear()
-    tick(clients, JOBLANE_RETIRED="{}")
-    assert plain == dict(meter.calls)
+    move = mover_of(meter.clients_of(aws), JOBLANE_RETIRED='{"bulk": null}').move_jobs
+    move(NOW_MS, lambda: 60.0)
+    assert {"dynamodb.BatchGetItem": 1} == meter.calls
+    move(NOW_MS, lambda: 60.0)
+    assert {"dynamodb.BatchGetItem": 1} == meter.calls
 
 
 def test_the_price_of_a_pass_and_of_a_job_that_moves(aws: Cloud):

@@ -37,8 +37,9 @@ def submitting(aws: Cloud, **more: str) -> Api:
     return Api(submission.build(environment, aws.clients, time.time))
 
 
-def administering(aws: Cloud) -> Api:
-    return Api(admin.build(admin.Settings.model_validate(settings()), aws.clients, time.time))
+def administering(aws: Cloud, **more: str) -> Api:
+    environment = admin.Settings.model_validate(settings(**more))
+    return Api(admin.build(environment, aws.clients, time.time))
 
 
 @pytest.fixture(name="api")
@@ -62,6 +63,25 @@ def test_a_job_that_names_it_is_refused_with_what_to_name(api: Api, queue: str, 
     assert (400, [{"field": "queue", "problem": said}]) == (status, problem["errors"])
     status, choice = api("POST", "/v1/queues/explain", {**RUN, "queue": queue})
     assert (200, None, f"queue {said}") == (status, choice["queue"], choice["reason"])
+
+
+def test_nobody_is_told_to_name_a_queue_that_only_others_may_use(aws: Cloud):
+    more = {"JOBLANE_RETIRED": '{"old": "theirs", "older": null}'}
+    status, problem = submitting(aws, **more)("POST", "/v1/jobs", {**RUN, "queue": "old"})
+    said = f"{STAYS}; this tenant may use default"
+    assert (400, [{"field": "queue", "problem": said}]) == (status, problem["errors"])
+    _, choice = submitting(aws, **more)("POST", "/v1/queues/explain", {**RUN, "queue": "old"})
+    assert "theirs" not in json.dumps(choice)
+    body = described(defaults={"queue": "old"})
+    status, problem = administering(aws, **more)("PUT", "/v1/types/sync-tickets", body)
+    assert (400, [{"field": "defaults.queue", "problem": STAYS}]) == (status, problem["errors"])
+
+
+def test_a_type_is_told_which_queues_take_jobs(aws: Cloud):
+    body = described(defaults={"queue": "none-such"})
+    status, problem = administering(aws)("PUT", "/v1/types/sync-tickets", body)
+    said = "is unknown; this tenant may use default"
+    assert (400, [{"field": "defaults.queue", "problem": said}]) == (status, problem["errors"])
 
 
 def test_in_a_batch_each_job_is_refused_by_itself(api: Api):

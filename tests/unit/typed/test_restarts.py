@@ -8,7 +8,9 @@ import pytest
 
 from functions.admin import handler as admin
 from functions.submission import handler as submission
+from joblane.aws.job.items import is_inline
 from joblane.aws.key.keys import KeyStore
+from joblane.aws.table import Table, TransactionRefused
 from joblane.key.segments import KeyName
 from joblane.state.lifecycle import State
 from tests.support.aws import DESCRIPTOR, KEYS_TABLE, Cloud, configure
@@ -325,6 +327,70 @@ def test_what_an_edit_has_changed_stays(aws: Cloud, api: Api):
     _, job = api("POST", f"/v1/jobs/{first['id']}/retry")
     assert (77, "bulk") == (job["timeout_s"], job["queue"])
     assert (2, 99) == (job["resources"]["cpus"], job["resources"]["memory_mb"])
+
+
+@pytest.mark.parametrize("taken", [{"memory_mb": None, "cpus": None}, None])
+def test_what_an_edit_takes_away_is_the_default_of_its_version(
+    aws: Cloud, api: Api, taken: dict[str, None] | None
+):
+    store_type(aws, defaults={"resources": {"cpus": 2, "memory_mb": 700, "pids": 50}})
+    first = submit(api, resources={"memory_mb": 64})
+    store_type(aws, defaults={"resources": {"memory_mb": 800}})
+    for edit in (1, 1):  # and when it is sent again
+        status, job = api("PATCH", f"/v1/jobs/{first['id']}", {"resources": taken})
+        assert (200, edit) == (status, job["edit"])
+        found = tuple(job["resources"][name] for name in ("cpus", "memory_mb", "pids"))
+        assert (2, 700, 50) == found
+    assert () == aws.job(first["id"]).given
+
+
+def test_a_restart_in_a_queue_of_a_longer_name_leaves_the_submission_to_edits(aws: Cloud, api: Api):
+    """What is stored beside a submission decides whether that is in the row: also its lane."""
+    store_type(aws, defaults={"queue": "bulk"})
+    origin = "x"
+    while is_inline(aws.job((first := submit(api, params={"origin": origin}))["id"])):
+        origin, longest = origin + "x", first["id"]
+    end(aws, longest)
+    store_type(aws, defaults={"queue": "default"})
+    status, job = api("POST", f"/v1/jobs/{longest}/retry")
+    assert (202, "default") == (status, job["queue"])
+    status, job = api("PATCH", f"/v1/jobs/{longest}", {"timeout_s": 77})
+    assert 200 == status, job
+    assert 77 == aws.job(longest).spec.timeout_s
+
+
+@pytest.mark.parametrize("how", ["one", "as it was read", "selected"])
+def test_a_restart_whose_item_is_busy_is_made_again(
+    aws: Cloud, api: Api, monkeypatch: pytest.MonkeyPatch, how: str
+):
+    """DynamoDB refuses a transaction while another one has the item: the job is not gone."""
+    long = {"LONG": "x" * 2000}
+    store_type(aws, defaults={"timeout_s": 60})
+    first = submit(api, env=long)
+    end(aws, first["id"])
+    store_type(aws, defaults={"timeout_s": 70})
+    transact, met = Table.transact, list[int]()
+
+    def busy(table: Table, writes: Any) -> None:
+        met.append(len(writes))
+        if len(met) == 1:
+            raise TransactionRefused([{"Code": "TransactionConflict"}, *[{}] * (len(writes) - 1)])
+        transact(table, writes)
+
+    path = f"/v1/jobs/{first['id']}"
+    tag = api.raw("GET", path)["headers"]["ETag"]
+    monkeypatch.setattr(Table, "transact", busy)
+    match how:
+        case "one":
+            status, _ = api("POST", f"{path}/retry")
+        case "selected":
+            status, answer = api("POST", "/v1/jobs/retry", query={"type": "sync-tickets"})
+            assert 1 == answer["retried"], answer
+        case _:
+            status = api.raw("POST", f"{path}/retry", headers={"if-match": tag})["statusCode"]
+    assert status in {200, 202}
+    assert 2 == len(met)
+    assert (State.PENDING, 70) == (aws.job(first["id"]).state, aws.job(first["id"]).spec.timeout_s)
 
 
 def test_a_push_during_a_restart_comes_before_or_after_it(aws: Cloud, api: Api):

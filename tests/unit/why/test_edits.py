@@ -8,7 +8,7 @@ import pytest
 from joblane.formats.times import rfc3339
 from joblane.group.record import MemberOf
 from joblane.queue.maxima import Maxima
-from joblane.state.lease import Heartbeat
+from joblane.state.lease import Heartbeat, HostDisk
 from joblane.state.lifecycle import State
 from joblane.state.timeline import Step
 from joblane.why.explain import explain, summary
@@ -98,6 +98,14 @@ def test_who_asks_too_much_may_ask_for_less(maxima: Maxima, resources: Any, opti
     assert [*expected, *TO_BULK] == edits(both, "too_large")
 
 
+def test_a_typed_job_with_cores_that_no_fleet_has_is_cancelled() -> None:
+    """Which ones it may have is not known, and `none` would be those that its type sets."""
+    head = job(State.PENDING, type="sync-tickets", params={}, resources={"cores": "2,9"})
+    queue = replace(OPEN, maxima=(Maxima(cores=8),))
+    situation = waits(READY, queue=queue, head=replace(head, type_version=1))
+    assert [] == edits(situation, "too_large")
+
+
 def test_a_member_that_asks_too_much_is_cancelled() -> None:
     head = job(State.PENDING, resources={"memory_mb": 2048})
     queue = replace(OPEN, maxima=(Maxima(memory_mb=512),))
@@ -121,6 +129,32 @@ def test_agents_with_less_memory_say_how_much_they_give(resources: Any, options:
     assert [f"joblane edit {JOB} {each}" for each in options] == edits(situation, "agents_lack")
 
 
+@pytest.mark.parametrize(
+    ("lacks", "network", "member", "advice"),
+    [
+        (("disk_mb",), "none", False, "edit the job to ask for less"),
+        (("disk_mb",), "none", True, "submit the job without"),  # members are not edited
+        (("disk_mb", "egress"), "egress", False, "submit the job without"),  # nor is a network
+    ],
+)
+def test_a_job_that_no_agent_can_run_is_edited_where_that_helps(
+    lacks: tuple[str, ...], network: Any, member: bool, advice: str
+) -> None:
+    head = job(State.PENDING, resources={"disk_mb": 900_000}, network=network)
+    head = replace(head, member_of=MemberOf(OTHER, 0) if member else None)
+    (reason, *_) = explain(waits(replace(READY, lacks=lacks), head=head))
+    assert "agents_lack" == reason.code
+    assert reason.text.endswith(f"start an agent whose host has it, or {advice}")
+
+
+def test_agents_without_disk_for_its_files_are_not_named_for_their_memory() -> None:
+    small = replace(READY, memory_mb=3000, disk=HostDisk(400, 500))
+    head = replace(job(State.PENDING, resources={"memory_mb": 64_000}), files_mb=600)
+    assert [] == edits(waits(small, head=head), "agents_lack")
+    named = edits(waits(small, head=replace(head, files_mb=400)), "agents_lack")
+    assert [f"joblane edit {JOB} --memory-mb 3000"] == named
+
+
 @pytest.mark.parametrize(("lane", "options"), [("default", ["--priority high"]), ("high", [])])
 def test_a_job_behind_others_may_go_to_the_first_lane(lane: Any, options: list[str]) -> None:
     lanes = {**BUSY, "high": replace(BUSY["high"], visible=5)}
@@ -140,3 +174,31 @@ def test_a_job_waits_since_before_its_edit() -> None:
     line = Step(State.PENDING, NOW - 5_000, 0, "edited by ann: priority low -> default; waits")
     situation = waits(head=replace(head, timeline=(*head.timeline, line)))
     assert summary(situation, explain(situation)).startswith("pending for 1 h, since ")
+
+
+def disk_edits(row: Heartbeat, code: Code = "disk_full", **changes: Any) -> list[str]:
+    """The edits that are offered to a job with a work directory of 3000 MB on this agent."""
+    head = replace(job(State.PENDING, resources={"disk_mb": 3000}), **changes)
+    return edits(waits(row, head=head), code)
+
+
+def test_a_work_directory_may_become_as_large_as_an_agent_has_room_for() -> None:
+    """A tenth is left for what a file system takes of its file."""
+    row = replace(READY, disk=HostDisk(1050, 9000))
+    smaller = [f"joblane edit {JOB} --disk-mb 900"]
+    assert smaller == disk_edits(row)
+    assert smaller == disk_edits(replace(row, disk=HostDisk(1150, 9000)), files_mb=100)
+    assert smaller == disk_edits(
+        replace(row, disk=HostDisk(50, 60), work_disk=HostDisk(1000, 9000))
+    )
+    lacking = replace(row, disk=HostDisk(0, 1050))
+    assert smaller == disk_edits(lacking, "agents_lack")
+
+
+def test_a_work_directory_that_would_be_too_small_is_not_offered() -> None:
+    row = replace(READY, disk=HostDisk(1050, 9000))
+    assert [] == disk_edits(row, files_mb=501), "its input files are placed there"
+    assert [] == disk_edits(replace(row, disk=HostDisk(-9, 9000)))
+    assert [] == disk_edits(replace(row, disk=HostDisk(51, 9000)))
+    head = replace(job(State.PENDING), files_mb=2000)
+    assert [] == edits(waits(row, head=head), "disk_full"), "it has no disk of its own"

@@ -315,8 +315,8 @@ def test_what_a_host_lacks_for_one_job_is_said_as_its_agent_wrote_it():
     assert ["agents_lack", "last_attempt"] == codes(situation)
     assert (
         "no live agent of queue default can give it what it asks for; web-1 says: cores "
-        "'9': core 9 is not one of this host's (0,1): start an agent whose host has it, or submit "
-        "the job without"
+        "'9': core 9 is not one of this host's (0,1): start an agent whose host has it, or edit "
+        "the job to ask for less"
     ) == first(situation).text
     other = replace(READY, name="web-2")
     assert "message_lost_hint" == first(waits(READY, other, head=head)).code

@@ -85,6 +85,11 @@ def test_a_job_of_a_retired_queue_says_where_it_goes(queue: Any, words: str):
     assert bool(queue.misfit) == bool(reason.commands)
 
 
+def test_a_job_that_only_one_agent_may_run_does_not_move():
+    head = replace(job(State.PENDING), assigned=READY.name)
+    assert "queue_retired" not in codes(Situation(head, NOW, queue=MOVES, agent=READY))
+
+
 def explained(aws: Cloud, job_id: str, **settings: str) -> dict[str, Any]:
     environment = Settings.model_validate({**FUNCTION_ENVIRONMENT, **settings})
     api = Api(build(environment, aws.clients, time.time))

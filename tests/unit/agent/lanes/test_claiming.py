@@ -11,6 +11,7 @@ from ec2_agent.lanes.disposal import Action, dispose_refused
 from joblane.aws.job.claims import EARLY_MS
 from joblane.aws.queue.lanes import LaneQueue
 from joblane.formats.times import rfc3339
+from joblane.job.edit import plan_edit
 from joblane.job.head import Head, make_head
 from joblane.job.moves import AttemptFacts
 from joblane.state.lease import LEASE_S, UNLISTED_MS, Heartbeat
@@ -21,6 +22,7 @@ from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.clock import Clock
 from tests.support.jobs import JOB, named, submission
 from tests.support.meter import Meter
+from tests.support.recovery import store
 
 NOW = 1_800_000_000.0
 LANE = DESCRIPTOR.lane_url("default", "default")
@@ -213,6 +215,20 @@ def test_a_message_of_another_agents_job_is_deleted_whatever_its_state(aws: Clou
     send(aws)
     assert claim(aws) is None  # though its agent is lost
     assert ((0, 0), State.ACTIVE) == (state(aws), aws.job(JOB).state)
+
+
+def test_a_blocked_job_that_was_edited_joins_its_condition_by_its_earlier_message(aws: Cloud):
+    """Its agent has died before the job joined, and an edit sends a blocked job no other one."""
+    put(aws)
+    send(aws)
+    head = aws.jobs.claim(named(JOB), "agent-9", int(NOW * 1000) - 2)
+    blocked = Step(State.BLOCKED, int(NOW * 1000) - 1, 0, "exit code 75", records=0)
+    head = aws.jobs.block(head, blocked, "tcp:db:5432", AttemptFacts(Outcome.BLOCKED))
+    spec = head.spec.model_copy(update={"priority": "high"})
+    aws.jobs.edit(head, plan_edit(head, spec, int(NOW * 1000), "edited"), int(NOW * 1000))
+    assert claim(aws) is None
+    assert [JOB] == [each.job_id for each in store(aws.clients).waiting("tcp:db:5432", 9)]
+    assert (0, 0) == state(aws)
 
 
 def test_a_job_that_was_not_claimed_in_time_is_left_to_fail(aws: Cloud):

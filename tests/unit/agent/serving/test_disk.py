@@ -8,7 +8,7 @@ import pytest
 
 from ec2_agent.messages.delivery import Delivery
 from ec2_agent.messages.hiding import TOO_LARGE
-from ec2_agent.serving.disk import AGAIN_S, GOES_S, LOOK_S, Disk
+from ec2_agent.serving.disk import AGAIN_S, GOES_S, LOOK_S, PLENTY_MB, Disk
 from ec2_agent.serving.gates import FIRST_HOLD_S
 from ec2_agent.serving.slots import Memory, Slots
 from joblane.aws.queue.lanes import Received
@@ -123,22 +123,39 @@ def test_more_jobs_come_only_while_their_output_fits():
 
 
 def test_the_disk_is_looked_at_seldom_and_after_each_change():
-    system = FileSystem()
+    system = FileSystem(total_mb=PLENTY_MB + 1000)
     disk, one = Disk(system.account()), delivery(1)
     for _ in range(5):
-        free(disk)
+        assert disk.jobs > THREADS
+        disk.rooms(one.received, reserved=False)
     assert 1 == system.looks
     disk.take(one)
-    free(disk)
+    assert disk.jobs > THREADS
     assert 1 == system.looks, "what is to come was counted"
     disk.note_started(one)
-    free(disk)
+    assert disk.jobs > THREADS
     disk.release(one)
-    free(disk)
+    assert disk.jobs > THREADS
     assert 3 == system.looks
     system.now += LOOK_S
-    free(disk)
-    assert 4 == system.looks
+    assert disk.jobs > THREADS
+    assert (4, 0) == (system.looks, system.thorough)
+
+
+def test_what_caches_have_is_looked_at_only_where_it_decides():
+    system = FileSystem(used_mb=600, cached_mb=500)
+    disk = Disk(system.account())
+    small, large = delivery(1, 400), delivery(2, 900)
+    (room,) = disk.rooms(small.received, reserved=False)
+    assert (400, 0) == (room.free_mb, system.thorough)
+    for _ in range(5):
+        (room,) = disk.rooms(large.received, reserved=False)
+        assert 900 == room.free_mb
+    assert 1 == system.thorough
+    system.now += LOOK_S
+    assert 900 // OUTPUT_MB == disk.jobs, "that is not plenty"
+    assert (HostDisk(900, 900), None) == disk.describe()
+    assert 2 == system.thorough
 
 
 def test_a_file_system_that_cannot_be_read_has_nothing_free():

@@ -58,14 +58,15 @@ class Host(FileSystem):
         self.left_over_mb = 0
         """Files of ended jobs in caches."""
 
-    def look(self) -> Available:
+    def look(self, thorough: bool) -> Available:
         """See DiskAccount: a cache counts the files that it has, whoever is being given them."""
         jobs = self.jobs.values()
         files = sum(min(job.there_mb, job.files_mb) for job in jobs if not job.typed)
         used = sum(job.needed_mb for job in jobs) + self.left_over_mb
         used += sum(job.files_mb for job in jobs if job.started and not job.typed)
         left = TOTAL_MB - used
-        return Available((left + files + self.left_over_mb) * MIB, left * MIB, TOTAL_MB * MIB)
+        found = self.left_over_mb if thorough else 0
+        return Available((left + files + found) * MIB, left * MIB, TOTAL_MB * MIB)
 
     def check(self) -> None:
         """Whatever jobs that were claimed may still write has room, if caches give up the rest."""

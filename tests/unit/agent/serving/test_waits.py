@@ -18,6 +18,7 @@ from ec2_agent.serving.reasons import NOTE_AFTER_S
 from joblane.aws.queue.lanes import Received
 from joblane.contract.job import job_view
 from joblane.formats.ids import nth_id
+from joblane.job.edit import plan_edit
 from joblane.job.head import make_head
 from joblane.service.job.wake_up import wake_up_message
 from joblane.state.lifecycle import State
@@ -298,20 +299,31 @@ def test_a_message_that_comes_before_its_jobs_row_comes_again_soon_and_once(worl
     assert "of memory" in world.reason(large)
 
 
-@pytest.mark.parametrize(("receives", "left"), [(LOOK_EVERY - 1, 1), (LOOK_EVERY, 0)])
-@pytest.mark.parametrize("over", ["edited", "ended"])
+@pytest.mark.parametrize(
+    ("over", "receives", "left"),
+    [
+        ("edited", LOOK_EVERY - 1, 1),
+        ("edited", LOOK_EVERY, 0),
+        ("ended", LOOK_EVERY - 1, 1),
+        ("ended", LOOK_EVERY, 0),
+        ("blocked", LOOK_EVERY, 1),
+    ],
+)
 def test_the_message_of_a_job_that_can_run_nowhere_goes_with_its_job(
     world: World, receives: int, left: int, over: str
 ):
-    """No claim ever deletes it."""
+    """No claim ever deletes it. That of a blocked job may be needed, as in `dispose_outdated`."""
     world.agent = world.start(most_mb=1024)
     large = world.send_by_lane(receives=receives, **LARGE)
     head = world.head(large)
     world.aws.jobs.delete(head.job_id)
-    edited = replace(head, edit=1)
     ended = replace(head, timeline=(Step(State.CANCELLED, 2000, 0, "by hand"),))
-    ended = replace(ended, state=State.CANCELLED)
-    world.aws.jobs.put_new(edited if over == "edited" else ended)
+    found = {
+        "edited": replace(head, edit=1),
+        "ended": replace(ended, state=State.CANCELLED),
+        "blocked": replace(head, edit=1, state=State.BLOCKED),
+    }
+    world.aws.jobs.put_new(found[over])
 
     async def story() -> None:
         world.agent.lane(large)
@@ -363,6 +375,28 @@ def test_a_message_that_comes_before_its_jobs_row_has_its_wait_noted_later(world
         await asyncio.sleep(NOTE_AFTER_S)
         assert "jobs_running" in job_view(world.aws.job(early.job_id)).reason
         await agent.finish()
+
+    world.run(story())
+
+
+def test_an_edited_jobs_wait_is_written_again(world: World):
+    """The edit has removed what was written, and its message may come to the same agent."""
+    world.agent = world.start(most_mb=1024)
+    large = world.send_by_lane(**LARGE)
+
+    async def story() -> None:
+        world.agent.lane(large)
+        await world.agent.desk.tasks.done()
+        assert "of memory" in world.reason(large)
+        seen = world.head(large)
+        spec = seen.spec.model_copy(update={"labels": {"a": "b"}})
+        edited = plan_edit(seen, spec, 2000, "edited")
+        world.aws.jobs.edit(seen, edited, 2000)
+        assert "of memory" not in world.reason(large)
+        world.lane.send(wake_up_message(edited))
+        world.agent.lane(world.receive())
+        await world.agent.desk.tasks.done()
+        assert "of memory" in world.reason(large)
 
     world.run(story())
 

@@ -46,6 +46,16 @@ def test_a_refused_move_says_why(
     assert "409 Conflict: a job that is completed cannot be cancelled" in ran.said
 
 
+def test_a_retry_that_does_not_fit_says_what_to_do(api: FakeApi, joblane: Joblane) -> None:
+    api.add("01J")
+    errors = [{"field": "params.since", "problem": "required"}]
+    detail = "the present version does not take it; restart it with --same-version"
+    api.answers["/v1/jobs/01J/retry"] = problem(409, "Conflict", detail=detail, errors=errors)
+    ran = joblane("retry", "01J")
+    expected = f"joblane: 409 Conflict: {detail}\njoblane:   params.since: required\n"
+    assert (64, expected) == (ran.code, ran.said)
+
+
 def test_a_move_whose_answer_is_lost_is_not_sent_again(api: FakeApi, joblane: Joblane) -> None:
     api.add("01J")
     api.more = lambda request: CUT if request.method == "POST" else None

@@ -12,10 +12,10 @@ from typing import Any, Final
 from joblane.formats.merge_patch import merge
 from joblane.job.fields import STORED
 from joblane.job.head import Head, waits
-from joblane.job.moves import NotAllowed, rearm, reply_by
+from joblane.job.moves import CALLED_FOR, NotAllowed, rearm, reply_by
 from joblane.job.spec import Submission
 from joblane.state.lifecycle import State
-from joblane.state.timeline import Step, fold
+from joblane.state.timeline import Step, fold, waits_since
 
 EDITABLE_FIELDS: Final = ("queue", "priority", "deadline", "labels", "resources", "timeout_s")
 """Fields of a submission that an edit may change. What the job does is not among them: resubmit it
@@ -25,9 +25,6 @@ EDITABLE: Final = frozenset(
     {State.SCHEDULED, State.WAITING, State.PENDING, State.RETRY, State.BLOCKED}
 )
 """States of jobs that wait, which may be edited."""
-
-_SENT: Final = frozenset({State.PENDING, State.RETRY})
-"""Those of them that have a message."""
 
 _FREED: Final = "no longer"
 
@@ -69,14 +66,15 @@ def differences(before: Submission, after: Submission) -> tuple[str, ...]:
 
 
 def describe(before: Submission, after: Submission) -> str:
-    """What an edit changed, for the timeline: `queue a -> b, memory_mb 512 -> 1024`."""
+    """What an edit changed, for the timeline: `queue a -> b, label team web -> ops`."""
     changes = []
     for name in differences(before, after):
         old, new = _shown(before, name), _shown(after, name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             members = sorted(old.keys() | new.keys())
+            prefix = "label " if name == "labels" else ""
             changes += [
-                _change(each, old.get(each), new.get(each))
+                _change(f"{prefix}{each}", old.get(each), new.get(each))
                 for each in members
                 if old.get(each) != new.get(each)
             ]
@@ -127,15 +125,15 @@ def plan_edit(head: Head, spec: Submission, now_ms: int, why: str) -> Head:
 
 
 def _still(head: Head) -> str:
-    """What the job goes on waiting for."""
+    """What the job goes on waiting for, without the edits before this one."""
     if head.state is State.PENDING:
         return waits(head)
-    return head.reason
+    return waits_since(head.timeline).full_reason if head.waits_for is None else head.waits_for
 
 
 def _wake_at(head: Head, now_ms: int) -> int | None:
     """When the requeue function looks at the job next."""
-    if head.state in _SENT:
+    if head.state in CALLED_FOR:
         return now_ms
     if head.state is State.SCHEDULED:
         return head.next_at_ms

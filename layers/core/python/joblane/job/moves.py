@@ -24,8 +24,9 @@ _RESTARTS = frozenset({Event.RETRY, Event.REPLAY, Event.RETRY_QUEUED, Event.REPL
 _SENT = frozenset({Event.RETRY, Event.REPLAY, Event.WAKE, Event.REOPEN})
 """Events after which messages have to be sent: of the job, or of members of a group."""
 
-_SENT_FOR = frozenset({State.PENDING, State.RETRY})
-"""States of jobs that wait for an agent, and have a message."""
+CALLED_FOR = frozenset({State.PENDING, State.RETRY, State.BLOCKED})
+"""States of jobs that an agent must hear of after an edit: it starts them, or puts a blocked one on
+the list of its condition, which the agent that blocked it may not have done before it died."""
 
 _OF_DEAD_LETTERS = frozenset({Event.REPLAY, Event.DISMISS})
 """Operations of the dead-letter list, which has no members of groups."""
@@ -191,7 +192,7 @@ def _at_deadline(head: Head) -> Due:
 
 def _awaits_message(head: Head) -> bool:
     """Whether a job was just moved here, or edited, so that its message may not be sent yet."""
-    return head.state in _SENT_FOR and head.wake_at_ms == head.timeline[-1].at_ms
+    return head.state in CALLED_FOR and head.wake_at_ms == head.timeline[-1].at_ms
 
 
 @dataclass(frozen=True, slots=True)

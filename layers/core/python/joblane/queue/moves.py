@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from joblane.job.edit import EDITABLE
+from joblane.job.head import Head
+
 FIRST_AGAIN_MS: Final = 15 * 60_000
 """From the end of the first pass to the second one: by then no function has the earlier
 joblane.toml any more, as Lambda ends what a deployment replaces within minutes."""
@@ -50,6 +53,20 @@ class QueueMove:
         for _ in range(1, self.passes):
             wait_ms = min(2 * wait_ms, MOST_AGAIN_MS)
         return self.ended_ms + wait_ms
+
+
+def may_move(head: Head) -> bool:
+    """Whether a job moves with its queue: it waits there, for a lane, and not with a group.
+
+    One that only one agent may run is in that agent's inbox, which serves the queue until the agent
+    is told otherwise.
+    """
+    return head.state in EDITABLE and head.assigned is None and head.member_of is None
+
+
+def forget(move: QueueMove) -> QueueMove:
+    """Return a queue's passes as if there had been none: its jobs do not move any more."""
+    return QueueMove(move.to, version=move.version)
 
 
 def begin(move: QueueMove | None, to: str, tenants: Sequence[str], now_ms: int) -> QueueMove | None:

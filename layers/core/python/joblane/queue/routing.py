@@ -157,7 +157,7 @@ def explain(
     ordered += [queue for queue in allowed if queue not in by_queue]
     ordered.sort(key=lambda queue: queue != named)
     for queue in ordered:
-        if (why := why_retired(queue, retired)) is not None:
+        if (why := why_retired(queue, retired, allowed)) is not None:
             found.append(Considered(queue, by_queue.get(queue), "retired", f"it {why}"))
             continue
         verdict, reason = _verdict(choice, queue, named, default, by_queue.get(queue))

@@ -9,7 +9,8 @@ from joblane.job.assigned import SILENT_MS
 from joblane.job.lacking import lacking_agents
 from joblane.state.lease import Heartbeat
 from joblane.why.capacity import Obstacle, QueueCapacity
-from joblane.why.edits import in_queue_of, within_memory_of
+from joblane.why.disks import disk_full
+from joblane.why.edits import in_queue_of, may_edit, within_disk_of, within_memory_of
 from joblane.why.reason import Fact, Reason
 from joblane.why.situation import Agents, Queue, Situation
 from joblane.why.words import at, some, span, without_ids
@@ -221,6 +222,13 @@ def _unready(s: Situation, seen: _Seen, facts: dict[str, Fact]) -> list[Reason]:
     return found
 
 
+def _without(s: Situation, missing: list[str]) -> str:
+    """How to do without what no agent gives: a limit may be edited, network egress may not."""
+    if may_edit(s) and "egress" not in missing:
+        return "edit the job to ask for less"
+    return "submit the job without"
+
+
 def _lacking(s: Situation, seen: _Seen, facts: dict[str, Fact]) -> Reason:
     """What agents cannot give the job: of all of them that decides, of some it is said last."""
     queue, all_, some_ = s.head.queue, len(seen.alive), len(seen.lacking)
@@ -229,11 +237,14 @@ def _lacking(s: Situation, seen: _Seen, facts: dict[str, Fact]) -> Reason:
     what = " and ".join(missing)
     heartbeat = bool(Capabilities.of(row).missing(s.head.spec, s.head.own_disk_mb))
     says = f"{row.name} lacks {what}" if heartbeat else f"{row.name} says: {what}"
-    mends = within_memory_of(s, seen.lacking) if some_ == all_ else ()
+    mends: tuple[str, ...] = ()
+    if some_ == all_:
+        mends = within_memory_of(s, seen.lacking)
+        mends = mends or within_disk_of(s, seen.lacking, lambda disk: disk.most_mb)
     if some_ == all_:
         text = (
             f"no live agent of queue {queue} can give it what it asks for; {says}: start an agent "
-            "whose host has it, or submit the job without"
+            f"whose host has it, or {_without(s, missing)}"
         )
     else:
         text = (
@@ -275,7 +286,7 @@ def _full(
         Obstacle.SHARE: _cluster_limit,
         Obstacle.THREADS: _thread_limit,
         Obstacle.TENANT: _running_limit,
-        Obstacle.DISK: _disk_full,
+        Obstacle.DISK: disk_full,
     }
     found = [make(s, capacity, by[kind], facts) for kind, make in makers.items() if by[kind]]
     if full := by[Obstacle.SLOTS]:
@@ -368,31 +379,4 @@ def _thread_limit(
         f"{_describe(rows, running)}",
         {"queue": name, "threads": most, "agents": len(rows), "running": running, **facts},
         (f"joblane queues set {name} --threads N",),
-    )
-
-
-def _disk_full(
-    s: Situation, capacity: QueueCapacity, rows: Sequence[Heartbeat], facts: dict[str, Fact]
-) -> Reason:
-    """Say what the job asks of the disk, and what the agent has that has most of it."""
-    short = {row.name: capacity.short_disk(row) for row in rows}
-    asks = [(ask.has.free_mb, name, ask) for name, ask in short.items() if ask is not None]
-    free_mb, name, ask = max(asks)
-    free_mb = max(0, free_mb)
-    return Reason(
-        "disk_full",
-        f"{some(len(rows), 'agent')} with free slots {_have(len(rows))} too little {ask.what} "
-        f"free: it asks for {ask.asked_mb} MB, and {name} has {free_mb} of {ask.has.most_mb} MB "
-        "free for jobs; it starts when jobs there end. To start sooner it needs a smaller disk_mb "
-        "or smaller input files, or an agent with a larger disk",
-        {
-            "queue": s.head.queue,
-            "agents": len(rows),
-            "agent": name,
-            "asked_mb": ask.asked_mb,
-            "free_mb": free_mb,
-            "most_mb": ask.has.most_mb,
-            **facts,
-        },
-        (f"joblane agents get {name}",),
     )

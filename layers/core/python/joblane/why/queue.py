@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from joblane.formats.times import rfc3339
 from joblane.queue.gone import ways_out
+from joblane.queue.moves import may_move
 from joblane.state.lifecycle import State
 from joblane.why.reason import Reason
 from joblane.why.situation import Situation
@@ -37,7 +38,7 @@ def explain_gone(s: Situation) -> Iterator[Reason]:
 def explain_retired(s: Situation) -> Iterator[Reason]:
     """The queue whose waiting jobs move to another one."""
     queue, name = s.queue, s.head.queue
-    if queue is None or queue.moves_to is None or s.head.member_of is not None:
+    if queue is None or queue.moves_to is None or not may_move(s.head):
         return
     to, due_ms = queue.moves_to, queue.next_move_ms
     text = f"queue {name} is retired, and its jobs move to queue {to}"

@@ -41,24 +41,25 @@ def _explain_stopping(s: Situation) -> Iterator[Reason]:
 def _explain_lost(s: Situation) -> Iterator[Reason]:
     head, row = s.head, s.agent
     if row is None or not row.alive(s.now_ms):
-        text = f"agent {head.agent} that runs it is gone: {last_seen(row)}"
+        text = f"agent {head.agent} that runs it is gone: {last_seen(row)};"
     elif not row.holds(head.job_id, _claimed_ms(s), s.now_ms):
-        text = f"agent {head.agent} does not list the job: it was started anew, or lost its claim"
+        text = f"agent {head.agent} does not list the job: it was started anew, or lost its claim;"
     elif is_silent(row, s.now_ms):
         ends_ms = row.beat_ms + row.lease_s * 1000
         text = (
             f"agent {head.agent} that runs it has sent no heartbeat since "
-            f"{at(row.beat_ms, s.now_ms)}; if none comes, its lease ends at {at(ends_ms, s.now_ms)}"
+            f"{at(row.beat_ms, s.now_ms)}; if none comes, its lease ends at "
+            f"{at(ends_ms, s.now_ms)}, and then"
         )
     else:
         return
     if not head.spec.restartable or head.assigned is not None:
         then = "the job ends failed"
     else:
-        then = "another agent takes the job over, within some minutes"
+        then = f"a live agent of queue {head.queue} takes it over, within minutes if there is one"
     yield Reason(
         "agent_lost",
-        f"{text}; then {then}",
+        f"{text} {then}",
         {
             "agent": head.agent,
             "last_seen_at": None if row is None or not row.beat_ms else rfc3339(row.beat_ms),

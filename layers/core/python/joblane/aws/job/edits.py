@@ -21,7 +21,7 @@ from joblane.aws.job.items import (
     to_data,
     to_row,
 )
-from joblane.aws.job.table import JobTable, Refused, WriteCondition, at_edit, unchanged
+from joblane.aws.job.table import JobTable, Refused, unchanged
 from joblane.aws.table import Item, TransactionRefused
 from joblane.errors import Changed
 from joblane.job.head import DATA_DAYS, Head
@@ -52,7 +52,7 @@ class JobEdits(JobTable):
         sets["timeline"] = [step.encode() for step in after.timeline]
         if after.waits_for is None:  # an agent may have written it since
             removes = sorted({*removes, "waits_for"})
-        condition, beside = self._seen(head), self.as_submission(head, after, now_ms)
+        condition, beside = unchanged(head), self.as_submission(head, after, now_ms)
         if not beside:
             self._update(
                 head.job_id,
@@ -97,8 +97,3 @@ class JobEdits(JobTable):
                 )
             )
         return writes
-
-    @staticmethod
-    def _seen(head: Head) -> WriteCondition:
-        seen, edit = unchanged(head), at_edit(head.edit)
-        return WriteCondition(f"{seen.text} AND {edit.text}", {**seen.values, **edit.values})

@@ -14,6 +14,7 @@ from joblane.aws.job.items import (
 )
 from joblane.aws.job.table import Refused, WriteCondition, at_edit, unchanged
 from joblane.aws.table import ConditionFailed, Item, Row, TransactionRefused
+from joblane.errors import Changed
 from joblane.job.head import Head
 from joblane.job.moves import apply, rearm
 from joblane.key.segments import KeyName
@@ -105,7 +106,7 @@ class JobMoves(JobEdits):
                                          active, epoch 1   <------  claim
             move: cancel if pending, 0   refused: decide again on the refusal's head
 
-        Raises Refused with the job as it is.
+        Raises Refused with the job as it is, and Changed if another request was writing it.
         """
         after = apply(to or head, event, step, expires_at)
         if self.as_submission(head, after, step.at_ms):
@@ -134,14 +135,17 @@ class JobMoves(JobEdits):
         return self._as_update(head.job_id, unchanged(head), sets=sets, removes=removes)
 
     def _move_with_submission(self, head: Head, after: Head, now_ms: int) -> None:
-        """Make `after` of `head`, and write its submission. Raises Refused as `move`."""
+        """Make `after` of `head`, and write its submission. Raises as `move`."""
         beside = self.as_submission(head, after, now_ms)
         try:
             self._table.transact([self.as_change(head, after), *beside])
         except TransactionRefused as refusal:
             row = refusal.row(0)
-            if not row or row["timeline"][-1] != after.timeline[-1].encode():
+            if row and row["timeline"][-1] == after.timeline[-1].encode():
+                return  # written before, and the answer was lost
+            if refusal.has_failed(0):
                 raise Refused(self._complete(row) if row else None) from refusal
+            raise Changed("the job is being changed by another request") from refusal
 
     def as_skip(self, job_id: str, step: Step, expires_at: int) -> Item:
         """The write that skips a job that has not started, as a part of a transaction.

@@ -1,8 +1,9 @@
 """Adapter for submissions that are too large for the table: one S3 object for each.
 
 The object `payloads/<tenant>/<job id>` is written once, before the job's message and row, and never
-changed. One of an edit has the number of the edit and its digest behind that, so that two edits at
-once write no object of the same name:
+changed. What a job has now of `EDITABLE_FIELDS` is in its DATA item, where they are not abridged.
+An object that a restart writes has the number of the edit and its digest behind that, so that two
+at once write no object of the same name:
 
     function           S3          lane         table               agent
     keep  ---------->  object
@@ -28,6 +29,7 @@ from joblane.aws.bounded import Unreadable, read
 from joblane.aws.job.items import encode_spec, read_spec, spec_of_member
 from joblane.deployment.names import PAYLOADS
 from joblane.errors import Failure
+from joblane.job.edit import EDITABLE_FIELDS
 from joblane.job.head import Head, PayloadObject, abridge
 from joblane.job.spec import Submission
 
@@ -68,7 +70,7 @@ class PayloadStore:
         self._bucket = bucket
 
     def keep(self, head: Head) -> Head:
-        """Put the submission of a new job, or of an edit, into S3 if it is too large for the table.
+        """Put the submission of a new job, or of a restart, into S3 if the table does not take it.
 
         Returns the head to store; its submission is abridged if it was put into S3.
         """
@@ -106,7 +108,8 @@ class PayloadStore:
             raise PayloadLost(f"submit it again: {why}, {where}") from None
         if len(body) != stored.size or hashlib.sha256(body).hexdigest() != stored.sha256:
             raise PayloadLost(f"submit it again: not the object that was written, {where}")
-        spec = read_spec(body, head.lane_path)
+        edited = {name: getattr(head.spec, name) for name in EDITABLE_FIELDS}
+        spec = read_spec(body, head.lane_path).model_copy(update=edited)
         if head.member_of is not None:
             spec = spec_of_member(spec, head.spec.reply_timeout_s)
         return replace(head, spec=spec, payload=None)

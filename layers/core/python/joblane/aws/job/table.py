@@ -51,10 +51,19 @@ def at_edit(edit: int) -> WriteCondition:
 
 
 def unchanged(head: Head) -> WriteCondition:
-    """A job still has the state, the epoch and the timeline of `head`; an edit adds a line."""
+    """A job still has the state, the epoch, the timeline and the edit of `head`.
+
+    Edits add lines, which are folded at some length: it may be what it was.
+    """
+    edit = at_edit(head.edit)
     return WriteCondition(
-        "#state = :before AND #epoch = :epoch AND size(#timeline) = :length",
-        {"before": head.state, "epoch": head.epoch, "length": len(head.timeline)},
+        f"#state = :before AND #epoch = :epoch AND size(#timeline) = :length AND {edit.text}",
+        {
+            "before": head.state,
+            "epoch": head.epoch,
+            "length": len(head.timeline),
+            **edit.values,
+        },
     )
 
 
@@ -73,14 +82,16 @@ class JobTable(Store):
         """Read many jobs, in the order of their ids, without absent ones.
 
         One request for each hundred, and one more for those of them with long submissions.
-        Submissions in S3 are not read: their heads have them abridged.
+        Submissions in S3 are not read: their heads have them abridged. With `consistent` both reads
+        are: an edit writes a head and its long submission at once.
         """
         found = self._table.get_many([key(job_id) for job_id in job_ids], consistent=consistent)
         # Members of a group share one submission.
         in_data = {
             _place(key): key for row in found if "spec" not in row for key in [data_key(row)]
         }
-        data = {_place(row): row for row in self._table.get_many(list(in_data.values()))}
+        wanted = list(in_data.values())
+        data = {_place(row): row for row in self._table.get_many(wanted, consistent=consistent)}
         wholes = ((row, row if "spec" in row else data.get(_place(data_key(row)))) for row in found)
         heads = {
             row["job_id"]: from_row(row, whole)

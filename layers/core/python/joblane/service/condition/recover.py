@@ -24,6 +24,7 @@ from joblane.job.moves import plan
 from joblane.service.condition.supervisor import ConditionSupervisor
 from joblane.service.condition.testers import BadParameters
 from joblane.service.condition.tests import ConditionTests
+from joblane.service.decide_again import decide_again
 from joblane.service.job.wake_up import send_wake_up
 from joblane.service.log import Log
 from joblane.state.lifecycle import Event, State
@@ -269,29 +270,35 @@ class Recovery:
         return went
 
     def _fail(self, row: ConditionState, entry: WaitingJob, why: str) -> None:
-        """End one job with the condition as its reason, if it still waits for it."""
-        now_ms = self.now_ms()
-        head = self.jobs.get(entry.job_id)
-        if head is None or head.condition != row.condition:
-            self._drop_outdated(row, entry, head)
-            return
-        waited = _span((now_ms - entry.first_ms) // 1000)
-        reason = (
-            f"gave up after {waited} of waiting: {why}; condition {unscope_name(row.condition)}"
-        )
-        step = plan(head, Event.GIVE_UP, now_ms, reason)
-        expires_at = self.retention.expires_at(
-            step.state, now_ms, member=head.member_of is not None
-        )
-        try:
-            self.jobs.move(head, Event.GIVE_UP, step, expires_at=expires_at)
-        except Refused:  # cancelled or expired meanwhile, or failed before
-            self.log.info(
-                "job changed before it could be failed",
-                job_id=entry.job_id,
-                trace_id=entry.trace_id,
+        """End one job with the condition as its reason, if it still waits for it.
+
+        A job that was edited meanwhile still waits, so this is decided again:
+
+            recovery                     jobs                API
+            reads: blocked, edit 0
+                                         blocked, edit 1 <-  edit
+            failed if edit 0  -------->  refused
+            reads: blocked, edit 1
+        """
+
+        def once() -> None:
+            now_ms = self.now_ms()
+            head = self.jobs.get(entry.job_id)
+            if head is None or head.condition != row.condition:
+                self._drop_outdated(row, entry, head)
+                return
+            waited = _span((now_ms - entry.first_ms) // 1000)
+            reason = (
+                f"gave up after {waited} of waiting: {why}; condition {unscope_name(row.condition)}"
             )
-        self.conditions.drop(row.condition, entry)
+            step = plan(head, Event.GIVE_UP, now_ms, reason)
+            expires_at = self.retention.expires_at(
+                step.state, now_ms, member=head.member_of is not None
+            )
+            self.jobs.move(head, Event.GIVE_UP, step, expires_at=expires_at)
+            self.conditions.drop(row.condition, entry)
+
+        decide_again(once)
 
     def _policy(self, row: ConditionState) -> AnyPolicy:
         return self.policies.get(row.condition.partition(":")[0], DEFAULT_POLICY)

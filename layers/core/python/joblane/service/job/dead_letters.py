@@ -19,13 +19,15 @@ job's tenant and comes from a lane of the job's queue (docs/decisions/0204).
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Any
 
 from joblane.aws.job.dead_letters import DeadLetter, DeadLetterStore
-from joblane.aws.job.jobs import JobStore, Refused
+from joblane.aws.job.jobs import JobStore
 from joblane.job.head import Head
 from joblane.job.message import Message, NotOurs
 from joblane.job.moves import NotAllowed
+from joblane.service.decide_again import decide_again
 from joblane.service.fleet.kick import is_given_up
 from joblane.service.job.expired_records import Expired, read_expired
 from joblane.service.job.operations import Gone, Operations
@@ -68,7 +70,7 @@ class DeadLetters:
         failed: list[str] = []
         for record in records:
             try:
-                self._one(record)
+                decide_again(partial(self._one, record))
             except Exception:
                 # Whatever it was, the other letters must not wait for it. SQS delivers this
                 # one again, and does not count it as an error of the function.
@@ -78,6 +80,14 @@ class DeadLetters:
         return failed
 
     def _one(self, record: Mapping[str, Any]) -> None:
+        """Handle one record. Raises Changed if its job changes meanwhile: the letter may be old.
+
+        service                      table                      API
+        reads: pending, edit 0
+                                     pending, edit 1   <------  edit, which sends a message
+        move: exhaust if edit 0 -->  refused
+        reads: edit 1; the letter is from before it
+        """
         message_id, letter = str(record["messageId"]), _letter(record)
         if str(record["eventSourceARN"]).endswith(f":{self.alternate}"):
             self._event(message_id, replace(letter, source=self.alternate))
@@ -122,8 +132,10 @@ class DeadLetters:
             if head.state in {State.PENDING, State.RETRY}:
                 self._put(head.job_id, letter, now_ms)
             try:
-                head = self.operations.decide(head, Event.EXHAUST, letter.reason, now_ms)
-            except (NotAllowed, Gone, Refused):
+                head = self.operations.decide(
+                    head, Event.EXHAUST, letter.reason, now_ms, exact=True
+                )
+            except (NotAllowed, Gone):
                 self.log.info("outdated dead letter discarded", **_names(head))
                 return
         self._notify(

@@ -21,17 +21,16 @@ from joblane.contract.problems import Conflict, FieldProblem, invalid, wrong
 from joblane.formats.times import rfc3339
 from joblane.job.edit import changed_meanwhile, check_editable, differences, patched, plan_edit
 from joblane.job.head import Head
+from joblane.job.moves import CALLED_FOR
 from joblane.job.spec import Submission
 from joblane.service.job.operations import Operations, repeat_on_change
 from joblane.service.job.wake_up import message_delay_s, send_wake_up
 from joblane.service.queue.rules import QueueRules
-from joblane.state.lifecycle import State
 from joblane.typed.given import given_after
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # few jobs are typed or have a target
     from joblane.service.target.targets import Targets
-
-_SENT = frozenset({State.PENDING, State.RETRY})
+    from joblane.service.typed.admission import TypedAdmission
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,8 @@ class Edits:
     operations: Operations
     targets: "Callable[[], Targets]"
     """Returns what knows agents, for jobs that only one may run."""
+    types: "Callable[[], TypedAdmission] | None" = None
+    """Returns what knows the defaults of types; None where no limit is taken away."""
 
     def edit(
         self, head: Head, patch: Mapping[str, Any], why: str, now_ms: int, *, exact: bool = False
@@ -59,14 +60,14 @@ class Edits:
         """
 
         def once(seen: Head) -> Head:
-            spec = _patch(seen.spec, patch)
+            given = _given_after(seen, patch)
+            spec = self._with_defaults(seen, _patch(seen.spec, patch), patch, given)
             if spec == seen.spec:
                 return seen
             check_editable(seen)
             _check_fields(head.spec, seen.spec, patch)
             self._admit(seen, spec, now_ms)
-            after = plan_edit(seen, spec, now_ms, why)
-            after = replace(after, given=_given_after(seen, patch))
+            after = replace(plan_edit(seen, spec, now_ms, why), given=given)
             self.jobs.edit(seen, after, now_ms)
             return after
 
@@ -74,6 +75,18 @@ class Edits:
         if after.edit != head.edit:
             self._send(after, now_ms)
         return after
+
+    def _with_defaults(
+        self, seen: Head, spec: Submission, patch: Mapping[str, Any], given: tuple[str, ...]
+    ) -> Submission:
+        """A submission in which limits that the patch takes away are those of its type again."""
+        limits = patch.get("resources", {})
+        if seen.type_version is None or (limits is not None and None not in limits.values()):
+            return spec
+        if self.types is None:
+            raise ValueError("limits of typed jobs are not taken away here")
+        resources = self.types().limits(seen.tenant, spec, seen.type_version, given)
+        return spec.model_copy(update={"resources": resources})
 
     def _admit(self, seen: Head, spec: Submission, now_ms: int) -> None:
         """Refuse what a new submission could not ask for. What stays is not checked again."""
@@ -92,7 +105,7 @@ class Edits:
 
     def _send(self, head: Head, now_ms: int) -> None:
         """Send the message of a job that has one; a scheduled one keeps its time in `wake`."""
-        if head.state in _SENT:
+        if head.state in CALLED_FOR:
             self.operations.send(head, now_ms)
         elif (delay_s := message_delay_s(head, now_ms)) is not None:
             send_wake_up(self.operations.lanes, head, delay_s)

@@ -250,7 +250,10 @@ def unless_gone(call: Callable[[], T]) -> T:
 
 
 def repeat_on_change(call: Callable[[Head], T], head: Head, *, exact: bool) -> T:
-    """Call with the job as it was last seen, until it did not change before the write."""
+    """Call with the job as it was last seen, until it did not change before the write.
+
+    With `exact` only while another request was writing it, which may have been refused.
+    """
 
     def once() -> T:
         nonlocal head
@@ -260,4 +263,5 @@ def repeat_on_change(call: Callable[[Head], T], head: Head, *, exact: bool) -> T
             head = refusal.head or head
             raise
 
-    return once() if exact else decide_again(once, busy=TryAgain(BUSY, retry_after_s=1))
+    passes = Refused if exact else ()
+    return decide_again(once, busy=TryAgain(BUSY, retry_after_s=1), passes=passes)

@@ -39,10 +39,10 @@ class PresentCode:
     def of(self, head: Head, now_ms: int) -> Renewed:
         """Return a typed job as it is to be started again.
 
-        A submission in which something changes is another edit, and is in S3 by now if it is too
-        large for the table. Raises DoesNotFit if the present
-        version, or the deployment as it is now, does not take it, NotAllowed if its submission is
-        lost, LimitReached if its params take too long to validate, and Unavailable.
+        A submission that changes, or gets another lane, is another edit, and is in S3 by now if it
+        is too large for the table. Raises DoesNotFit if the present version, or the deployment as
+        it is now, does not take it, NotAllowed if its submission is lost, LimitReached if its
+        params take too long to validate, and Unavailable.
         """
         try:
             whole = self.payloads.read_whole(head)
@@ -54,13 +54,16 @@ class PresentCode:
         except Invalid as problem:
             raise _does_not_fit(head, problem) from None
         after = replace(after, key=None if request is None else request.name)
-        if encode_spec(after.spec) == encode_spec(whole.spec):  # as it is stored
-            moved = {"queue": after.queue, "priority": after.lane}
-            spec = head.spec.model_copy(update=moved)
-            after = replace(after, spec=spec, payload=head.payload, given=head.given)
+        if _as_stored(after) == _as_stored(whole):
+            after = replace(after, spec=head.spec, payload=head.payload, given=head.given)
         else:
             after = self.payloads.keep(replace(after, edit=head.edit + 1))
         return Renewed(after, request)
+
+
+def _as_stored(head: Head) -> tuple[str, str]:
+    """A submission as it is stored, and the lane: by both it is in the row, or in its DATA item."""
+    return encode_spec(head.spec), head.lane_path
 
 
 def _does_not_fit(head: Head, problem: Invalid) -> DoesNotFit:

@@ -11,10 +11,10 @@ as it is now, so running twice at once, or being killed at any point, does no ha
     send  -------------------------------------------->     message
     rearm  ------------------>   pending
 
-Before that, limits of queues and tenants are shared out again where agents have come or gone,
-keys are looked at that jobs have waited for long (`joblane.service.key.watch`), and jobs of retired
-queues are moved (`joblane.service.queue.mover`). After it, if there is time, messages are renewed
-that SQS would delete (`joblane.service.job.renewal`).
+Before that, limits of queues and tenants are shared out again where agents have come or gone, and
+keys are looked at that jobs have waited for long (`joblane.service.key.watch`). After it, if there
+is time, messages are renewed that SQS would delete (`joblane.service.job.renewal`), and then jobs
+of retired queues are moved (`joblane.service.queue.mover`): they run where they are, too.
 """
 
 from collections import Counter
@@ -134,12 +134,12 @@ class Requeue:
             self.log.exception("limits could not be shared out; next try in a minute")
             done["Failed"] += 1
         self._look_at_keys(left_s, done)
-        self._move_jobs(left_s, done)
         first = int(self.clock()) // 60
         for shard in ((first + n) % WAKE_SHARDS for n in range(WAKE_SHARDS)):
             if not self._shard(str(shard), left_s, done):
                 done["Unread"] += 1
         self._renew(left_s, done)
+        self._move_jobs(left_s, done)
         return done
 
     def _renew(self, left_s: Callable[[], float], done: Counter[str]) -> None:

@@ -15,7 +15,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
-from joblane.contract.problems import TryAgain
+from joblane.contract.problems import LimitReached, TryAgain
 from joblane.contract.queries import SelectJobs
 from joblane.errors import Unavailable
 from joblane.job.head import Head
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from joblane.service.group.groups import Groups
 
 PageChange = Callable[[Head, int | None], "Swept"]
-"""Changes a page of members of a group. Raises NotAllowed, TryAgain and Gone."""
+"""Changes a page of members of a group. Raises NotAllowed, TryAgain, LimitReached and Gone."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _change_group(
     """Change a page of members; `following` is where to continue after the group."""
     try:
         swept = members(head, page)
-    except (NotAllowed, TryAgain) as refusal:
+    except (NotAllowed, TryAgain, LimitReached) as refusal:
         return BulkResult(1, 0, {head.job_id: str(refusal)}, following)
     except Gone:
         return BulkResult(1, 0, {}, following)

@@ -64,11 +64,14 @@ class KeyClear:
         return ClearResult(cancelled, len(state.queued) - len(page))
 
     def _cancel(self, head: Head, why: str, now_ms: int) -> bool:
-        """Cancel a job if it waits. Returns whether this has cancelled it."""
+        """Cancel a job if it waits, also if it is edited. Returns whether this has cancelled it."""
         if head.state is not State.WAITING:
             return False
         try:
             self.operations.decide(head, Event.CANCEL, why, now_ms, exact=True)
-        except (NotAllowed, Gone, Refused):
-            return False  # it has a slot now, or has ended
+        except Refused as refusal:  # it has a slot now, has ended, or was edited
+            now = refusal.head
+            return now is not None and now.key == head.key and self._cancel(now, why, now_ms)
+        except (NotAllowed, Gone):
+            return False
         return True

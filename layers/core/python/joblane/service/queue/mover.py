@@ -12,12 +12,16 @@ killed anywhere repeats one page at most, where what has moved is left out:
     reads the page: it is in queue new
 
 What the other queue does not take stays, and runs where it is. `why` says so of each.
+
+A queue that is not retired any more, or moves nothing, is forgotten by the first run of a process:
+another joblane.toml always comes with one. When its jobs are to move again, all are looked at anew.
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import KW_ONLY, dataclass
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Final
 
@@ -25,10 +29,9 @@ from joblane.aws.job.jobs import JobStore
 from joblane.aws.queue.moves import QueueMoveStore
 from joblane.contract.problems import Conflict, Invalid, TryAgain
 from joblane.errors import Changed, Unavailable
-from joblane.job.edit import EDITABLE
 from joblane.job.head import Head
 from joblane.job.moves import NotAllowed
-from joblane.queue.moves import QueueMove, after_page, begin
+from joblane.queue.moves import QueueMove, after_page, begin, forget, may_move
 from joblane.service.job.edit import Edits
 from joblane.service.job.operations import Gone
 from joblane.service.log import Log
@@ -41,7 +44,7 @@ AT_ONCE: Final = 8
 """Threads that move the jobs of a page; each waits for AWS most of the time."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class QueueMover:
     """Moves jobs of retired queues. A run may be repeated after a crash at any point."""
 
@@ -55,14 +58,16 @@ class QueueMover:
     log: Log
     pool: Callable[[int], Executor] = ThreadPoolExecutor
     """Makes an executor of that many workers."""
+    _has_forgotten: bool = field(default=False, init=False)
 
     def run(self, now_ms: int, left_s: Callable[[], float]) -> Counter[str]:
         """Move jobs while there is time; returns how many have `Moved`, and were `Kept`.
 
-        Reads nothing where no queue has jobs to move. Raises Unavailable when the cursor or a page
-        cannot be read.
+        Reads nothing where no queue has jobs to move, but once in a process. Raises Unavailable
+        when the cursor or a page cannot be read.
         """
         done: Counter[str] = Counter()
+        self._forget()
         moving = {queue: to for queue, to in self.rules.retired.items() if to is not None}
         if not moving:
             return done
@@ -76,6 +81,17 @@ class QueueMover:
                 continue
         return done
 
+    def _forget(self) -> None:
+        """Forget the passes of queues whose jobs do not move, once in a process."""
+        if self._has_forgotten:
+            return
+        still = [name for name in self.rules.tenants if self.rules.retired.get(name) is None]
+        with suppress(Changed):  # a process of before goes on with one: in a minute, again
+            for queue, move in self.moves.read(still).items():
+                if (after := forget(move)) != move:
+                    self.moves.write(queue, after)
+            self._has_forgotten = True
+
     def _queue(
         self,
         queue: str,
@@ -87,7 +103,7 @@ class QueueMover:
         done: Counter[str] = Counter()
         while move is not None and move.tenant is not None and left_s() > 0:
             heads, following = self.jobs.page(move.tenant, limit=PAGE, before=move.before)
-            chosen = [head for head in heads if _moves(head, queue)]
+            chosen = [head for head in heads if head.queue == queue and may_move(head)]
             with self.pool(AT_ONCE) as pool:
                 counts = Counter(pool.map(partial(self._one, move.to, now_ms), chosen))
             counts.pop("Changed", None)
@@ -113,12 +129,3 @@ class QueueMover:
             self.log.exception("a job not moved", job_id=head.job_id, trace_id=head.trace_id)
             return "Failed"
         return "Moved"
-
-
-def _moves(head: Head, queue: str) -> bool:
-    """Whether a job waits in the queue, for a lane.
-
-    One that only one agent may run is in that agent's inbox, which serves the queue until the agent
-    is told otherwise.
-    """
-    return head.queue == queue and head.state in EDITABLE and head.assigned is None

@@ -45,7 +45,7 @@ class QueueRules:
         """Why a job may not name a queue, and which it may."""
         usable = self.open_to(tenant)
         names = ", ".join(each for each in usable if each not in self.retired) or "none"
-        why = why_retired(queue, self.retired) if queue in usable else None
+        why = why_retired(queue, self.retired, usable) if queue in usable else None
         return f"{why or 'is unknown'}; this tenant may use {names}"
 
     def check_fleets(self, spec: Submission) -> None:

@@ -12,14 +12,14 @@ A job is pinned to the version that is current when it is submitted, or started 
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from joblane.aws.typed.types import TypeStore
 from joblane.contract.problems import Invalid, parse_model, wrong
 from joblane.formats.pointer import PointsNowhere, parse_pointer, resolve
-from joblane.job.spec import Input, Submission
+from joblane.job.spec import Input, Resources, Submission
 from joblane.service.typed.schemas import Compile, Schema
 from joblane.service.typed.validation_time import ValidationTime
 from joblane.typed.built_in import built_in_types
@@ -142,6 +142,18 @@ class TypedAdmission:
         Raises Unavailable.
         """
         return self._contract(tenant, name, version).contract.key
+
+    def limits(
+        self, tenant: str, spec: Submission, version: int, given: Collection[str]
+    ) -> Resources:
+        """Return the limits of a stored job's attempts: those given, the others of its version.
+
+        Raises Invalid if that version is gone, and Unavailable.
+        """
+        contract = self._contract(tenant, str(spec.type), version).contract
+        bare = only_given(spec, given)
+        found: Resources = with_defaults(bare, contract).get("resources", bare.resources)
+        return found
 
     def _number(self, tenant: str, name: str, now_ms: int) -> int | None:
         """The version of new jobs; None if there is no such type."""

@@ -142,9 +142,9 @@ class Types:
                 raise wrong(field, f"is not a JSON Schema that can be used: {error}") from None
         usable = open_queues(self.queues, tenant)
         if definition.defaults.queue not in (None, *usable):
-            names = ", ".join(usable) or "none"
+            names = ", ".join(name for name in usable if name not in self.retired) or "none"
             raise wrong("defaults.queue", f"is unknown; this tenant may use {names}")
-        if (why := why_retired(definition.defaults.queue or "", self.retired)) is not None:
+        if (why := why_retired(definition.defaults.queue or "", self.retired, usable)) is not None:
             raise wrong("defaults.queue", why)
         for architecture, sha256 in definition.bundles.items():
             if not self.bundles.exists(tenant, sha256):

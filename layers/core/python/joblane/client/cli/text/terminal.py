@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from http import HTTPStatus
 from typing import BinaryIO, TextIO
 
 from joblane.client.cli.text.escapes import UNSAFE
@@ -60,12 +61,16 @@ def note(message: str) -> None:
 
 
 def explain(error: JoblaneError) -> None:
-    """Write an error to stderr: one line, and one for each field that the API refused."""
+    """Write an error to stderr: one line, and one for each field that the API refused.
+
+    The detail of an invalid request only repeats the fields; that of a conflict says what to do.
+    """
     if not isinstance(error, ApiError):
         note(str(error))
         return
     tail = f" (request {error.request_id})" if error.request_id and error.retryable else ""
-    note(f"{error.title if error.fields else error}{tail}")
+    repeats_fields = error.fields and error.status != HTTPStatus.CONFLICT
+    note(f"{error.title if repeats_fields else error}{tail}")
     for field in error.fields:
         note(f"  {field.field}: {field.problem}")
 
