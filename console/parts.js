@@ -20,6 +20,9 @@ export function Badge({ state }) {
   return html`<span class=${`badge is-${state}`}><span aria-hidden="true">${SIGNS[state] ?? '•'}</span> ${state.replaceAll('_', ' ')}</span>`;
 }
 
+/** What stands in place of a value that is not there. */
+export const dash = () => html`<span class="none">–</span>`;
+
 /**
  * A time: how long ago, with the clock of the reader's zone and of UTC beside it.
  * @param {{ at: string | null | undefined, full?: boolean }} props  `full` shows the clock itself.
@@ -28,14 +31,14 @@ export function Time({ at, full = false }) {
   const inUtc = useStore(utc);
   const text = usePicked(now, (nowMs) => (!at ? '' : full ? clock(at, inUtc) : relative(at, nowMs)));
   const title = useMemo(() => (at ? `${clock(at, false)} ${zone(false)} · ${clock(at, true)} UTC` : ''), [at]);
-  if (!at) return html`<span class="none">–</span>`;
+  if (!at) return dash();
   return html`<time datetime=${at} title=${title}>${text}</time>`;
 }
 
 /** Time from one moment to another, or until now. @param {{ from: string | null, to?: string | null }} props */
 export function Span({ from, to = null }) {
   const text = usePicked(now, (nowMs) => (from ? duration(((to ? Date.parse(to) : nowMs) - Date.parse(from)) / 1000) : ''));
-  return from ? html`<span>${text}</span>` : html`<span class="none">–</span>`;
+  return from ? html`<span>${text}</span>` : dash();
 }
 
 /** Text in a fixed-width font that can be copied. @param {{ text: string, short?: number }} props */

@@ -9,7 +9,7 @@ const FIELDS = /** @type {const} */ ([
 ]);
 
 /** Values that a field has without being given. @type {Record<string, unknown>} */
-const DEFAULTS = { priority: 'default', network: 'none', timeout_s: 600, restartable: true, mask_secrets: true, merge_stderr: false, items: 1, retry: { max_attempts: 3, backoff_s: [5, 30, 120, 600, 1800] }, exit_codes: { permanent: [], blocked: [] } };
+const DEFAULTS = { priority: 'default', network: 'none', timeout_s: 600, restartable: true, mask_secrets: true, merge_stderr: false, items: 1, retry: { max_attempts: 3, backoff_s: [5, 30, 120, 600, 1800] }, exit_codes: { permanent: [], blocked: [], skipped: [] } };
 
 /** Fields of a job as somebody would submit them. @typedef {Record<string, any>} Fields */
 
@@ -74,7 +74,7 @@ export function limitsOf({ limits, resources }) {
  * @param {Job['exit_codes'] | null | undefined} codes
  */
 export function exitCodes(codes) {
-  return [['no further attempt after', codes?.permanent], ['waits for a condition after', codes?.blocked]]
+  return [['no further attempt after', codes?.permanent], ['waits for a condition after', codes?.blocked], ['skipped after', codes?.skipped]]
     .flatMap(([text, named]) => (named?.length ? [`${text} ${/** @type {number[]} */ (named).join(', ')}`] : [])).join('; ');
 }
 

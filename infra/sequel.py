@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 
 from infra.stream import HEADS, Pattern, StreamReading
-from joblane.key.state import FREES_SLOT
 from joblane.state.lifecycle import ENDED, State
 
 _KEYED = {"follows": {"M": {"k": {"S": [{"exists": True}]}}}}
@@ -34,7 +33,7 @@ def patterns(*, notifies: bool) -> list[Pattern]:
             {"eventName": ["REMOVE"], "dynamodb": {**HEADS, **before}},
         ]
 
-    found = [*ends(_KEYED, FREES_SLOT), *ends(_MEMBERS, ENDED)]
+    found = [*ends(_KEYED, ENDED), *ends(_MEMBERS, ENDED)]
     if notifies:
         changed = {"dynamodb": {**HEADS, "NewImage": _TELLING}}
         found.append({"eventName": ["INSERT", "MODIFY"], **changed})

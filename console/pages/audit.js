@@ -2,7 +2,7 @@
 
 import { Choice, setQuery, valueOf } from '../fields.js';
 import { useList } from '../lists.js';
-import { Copy, Empty, Failure, Head, Id, Loading, Pager, Table, Time } from '../parts.js';
+import { Copy, Empty, Failure, Head, Id, Loading, Pager, Table, Time, dash } from '../parts.js';
 import { href } from '../router.js';
 import { can, summary } from '../session.js';
 import { clock, utc, zone } from '../time.js';
@@ -135,7 +135,7 @@ function target(kind, name) {
 /** The reason, why it was refused, and the other parameters of the request. @param {Entry} entry */
 function details({ reason, refused, asked }) {
   const given = Object.entries(asked ?? {}).map(([name, value]) => `${name}: ${value === null ? 'none' : typeof value === 'string' ? value : JSON.stringify(value)}`);
-  if (!reason && !refused && !given.length) return html`<span class="none">–</span>`;
+  if (!reason && !refused && !given.length) return dash();
   return html`${reason && html`<div>${reason}</div>`}${refused && html`<div>${refused.status}: ${refused.detail}</div>`}${given.length > 0 && html`<div class="about">${given.join(', ')}</div>`}`;
 }
 

@@ -1,8 +1,8 @@
 /** One group: the job of each agent, with its state, its end, and the way to its output. */
 
 import { call, path } from '../api.js';
-import { ENDED, hasEnded, nameOf } from '../job-actions.js';
-import { Badge, Copy, Empty, Failure, Facts, Head, Id, Loading, Section, Span, Table, Time } from '../parts.js';
+import { ENDED, UNSUCCESSFUL, hasEnded, nameOf } from '../job-actions.js';
+import { Badge, Copy, Empty, Facts, Failure, Head, Id, Loading, Section, Span, Table, Time, dash } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { href } from '../router.js';
 import { Sentence } from '../sentence.js';
@@ -18,23 +18,28 @@ const PAGE = 100;
 const MOST = 2000;
 
 /** @param {Member} member */
-const failed = (member) => ENDED.includes(member.state ?? '') && member.state !== 'completed';
+const ended = ({ state }) => state !== null && ENDED.includes(state);
+
+/** @param {Member} member */
+const failed = (member) => UNSUCCESSFUL.includes(member.state ?? '');
 
 /** Which members are shown: name in the address, title, and which. @type {[string, string, (member: Member) => boolean][]} */
 const VIEWS = [
   ['', 'All', () => true],
-  ['failed', 'Not completed', failed],
-  ['open', 'Not ended', (member) => member.state !== null && !ENDED.includes(member.state)],
+  ['failed', 'Unsuccessful', failed],
+  ['open', 'Not ended', (member) => member.state !== null && !ended(member)],
   ['completed', 'Completed', (member) => member.state === 'completed'],
+  ['skipped', 'Skipped', (member) => member.state === 'skipped'],
 ];
 
 /** @type {import('../parts.js').Column<Member>[]} */
 const COLUMNS = [
   { name: 'Agent', cell: (member) => (member.id ? html`<a href=${href(['jobs', member.id])}>${member.agent}</a>` : member.agent) },
   { name: 'State', cell: (member) => (member.state ? html`<${Badge} state=${member.state} />` : html`<span class="none">expired</span>`) },
-  { name: 'Exit code', className: 'number', cell: (member) => member.exit_code ?? html`<span class="none">–</span>` },
+  { name: 'Exit code', className: 'number', cell: (member) => member.exit_code ?? dash() },
   { name: 'Reason', className: 'wide', cell: (member) => html`<${Sentence} text=${member.reason} />` },
-  { name: 'Attempt', className: 'number minor', cell: (member) => member.attempt || html`<span class="none">–</span>` },
+  { name: 'Result', className: 'minor', cell: (member) => (member.result === null ? dash() : html`<code>${JSON.stringify(member.result)}</code>`) },
+  { name: 'Attempt', className: 'number minor', cell: (member) => member.attempt || dash() },
   { name: 'Started', className: 'number minor', cell: (member) => html`<${Time} at=${member.started_at} />` },
   { name: 'Took', className: 'number', cell: (member) => html`<${Span} from=${member.started_at} to=${member.ended_at} />` },
 ];
@@ -48,12 +53,14 @@ async function readGroup(id, signal) {
   const members = [];
   /** @type {string | null} */
   let next = null;
+  let changed = false;
   for (;;) {
     /** @type {GroupPage} */
     const page = await call('GET', path`v1/groups/${id}`, { query: { limit: PAGE, next }, signal });
     members.push(...page.entries);
+    changed ||= page.changed;
     next = page.next;
-    if (!next || members.length >= MOST) return { group: page.group, members, more: next !== null };
+    if (!next || members.length >= MOST) return { group: page.group, members, changed, more: next !== null };
   }
 }
 
@@ -65,12 +72,12 @@ export default function Page({ route }) {
   if (!data) {
     return html`<${Head} title=${`Group ${id}`} />${error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}`;
   }
-  const { group, members, more } = data;
+  const { group, members, changed, more } = data;
   every.current = hasEnded(group) ? 15_000 : Math.max(3000, members.length * 10);
   const name = route.query.get('members') ?? '';
   const shows = VIEWS.find(([each]) => each === name)?.[2] ?? (() => true);
   const shown = members.filter(shows);
-  const done = members.filter((member) => ENDED.includes(member.state ?? '')).length;
+  const done = members.filter(ended).length;
   return html`
     <${Head} title=${nameOf(group, 90)} about=${html`<${Badge} state=${group.state} /> <${Id} text=${group.id} /><${Copy} text=${group.id} what="the id" />`}>
       <${Actions} job=${group} refresh=${refresh} />
@@ -83,6 +90,7 @@ export default function Page({ route }) {
       ['Members', group.members ?? 'not chosen yet'],
       ['At once', group.max_concurrency ?? 'all'],
       ['Failures before it stops', group.max_failures],
+      ['Changed something', changed ? 'yes' : null],
       ['Created', html`<${Time} at=${group.created_at} />`],
       ['Took', html`<${Span} from=${group.created_at} to=${group.ended_at} />`],
       ['Specification', html`<a href=${href(['jobs', group.id])}>As a job</a>`],

@@ -5,7 +5,7 @@ import { Choice, setQuery, valueOf } from '../fields.js';
 import { chipsOf, filtersOf, sought, SPANS } from '../job-filters.js';
 import { nameOf, STATES } from '../job-actions.js';
 import { PAGE, useList } from '../lists.js';
-import { Badge, Empty, Failure, Head, Loading, Section, Span, Table, Time } from '../parts.js';
+import { Badge, Empty, Failure, Head, Loading, Section, Span, Table, Time, dash } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { go, href } from '../router.js';
 import { Sentence } from '../sentence.js';
@@ -29,7 +29,7 @@ function Ran({ job }) {
   const last = job.timeline.at(-1);
   const before = totals(rows(job.timeline, 0)).run;
   if (job.state === 'active' && last && !before) return html`<${Span} from=${last.at} />`;
-  return before ? html`<span>${duration(before)}</span>` : html`<span class="none">–</span>`;
+  return before ? html`<span>${duration(before)}</span>` : dash();
 }
 
 /** @type {import('../parts.js').Column<Job>[]} */
@@ -37,7 +37,7 @@ const COLUMNS = [
   { name: 'Job', className: 'short', cell: (job) => nameOf(job, 48) },
   { name: 'State', cell: (job) => html`<${Badge} state=${job.state} />` },
   { name: 'Queue', className: 'minor', cell: (job) => html`${job.queue}${job.priority !== 'default' && html` <span class="about">${job.priority}</span>`}` },
-  { name: 'Agent', className: 'minor', cell: (job) => job.agent ?? job.assigned ?? html`<span class="none">–</span>` },
+  { name: 'Agent', className: 'minor', cell: (job) => job.agent ?? job.assigned ?? dash() },
   { name: 'Why', className: 'wide', cell: (job) => html`<span class="clamp"><${Sentence} text=${job.reason} /></span>` },
   { name: 'Created', className: 'number', cell: (job) => html`<${Time} at=${job.created_at} />` },
   { name: 'Ran', className: 'number minor', cell: (job) => html`<${Ran} job=${job} />` },

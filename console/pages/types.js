@@ -2,7 +2,7 @@
 
 import { ApiError, call, path } from '../api.js';
 import { confirm, perform } from '../dialogs.js';
-import { Copy, Empty, Facts, Failure, Head, Id, Loading, Section, Table, Time } from '../parts.js';
+import { Copy, Empty, Facts, Failure, Head, Id, Loading, Section, Table, Time, dash } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { open } from '../queue-figures.js';
 import { go, href } from '../router.js';
@@ -34,9 +34,9 @@ function List() {
         columns=${[
           { name: 'Type', cell: (/** @type {Entry} */ each) => each.type },
           { name: 'Version', className: 'number', cell: (/** @type {Entry} */ each) => each.version ?? 'built in' },
-          { name: 'What it does', className: 'wide', cell: (/** @type {Entry} */ each) => each.description || html`<span class="none">–</span>` },
+          { name: 'What it does', className: 'wide', cell: (/** @type {Entry} */ each) => each.description || dash() },
           { name: 'Queue', cell: (/** @type {Entry} */ each) => each.defaults.queue ?? html`<span class="none">the default</span>` },
-          { name: 'Key', className: 'minor', cell: (/** @type {Entry} */ each) => (each.key ? html`<a href=${href(['keys'], { type: each.type })}>${each.key.segments.join(' / ')}</a>` : html`<span class="none">–</span>`) },
+          { name: 'Key', className: 'minor', cell: (/** @type {Entry} */ each) => (each.key ? html`<a href=${href(['keys'], { type: each.type })}>${each.key.segments.join(' / ')}</a>` : dash()) },
           { name: 'Waiting', className: 'number', cell: (/** @type {Entry} */ each) => open(each.jobs?.waiting) },
           { name: 'Running', className: 'number', cell: (/** @type {Entry} */ each) => open(each.jobs?.running) },
           { name: 'Pushed', className: 'minor', cell: (/** @type {Entry} */ each) => html`<${Time} at=${each.pushed_at} />${each.pushed_by && html`<div class="about">by ${each.pushed_by.name}</div>`}` },
@@ -128,7 +128,7 @@ function Shape({ title, schema, none }) {
       { name: 'Name', cell: (/** @type {Row} */ row) => html`<code>${row.name}</code>` },
       { name: 'Type', cell: (/** @type {Row} */ row) => typeName(row.member, schema) },
       { name: 'Needed', cell: (/** @type {Row} */ row) => (required.includes(row.name) ? 'yes' : 'no') },
-      { name: 'Default', className: 'minor', cell: (/** @type {Row} */ row) => (row.member.default === undefined ? html`<span class="none">–</span>` : html`<code>${JSON.stringify(row.member.default)}</code>`) },
+      { name: 'Default', className: 'minor', cell: (/** @type {Row} */ row) => (row.member.default === undefined ? dash() : html`<code>${JSON.stringify(row.member.default)}</code>`) },
       { name: 'Description', className: 'wide', cell: (/** @type {Row} */ row) => String(row.member.description ?? '') },
     ]} />`}
     <details><summary>JSON Schema</summary>

@@ -78,16 +78,7 @@ def judge(head: Head, ending: Ending, stop: StopReason | None, at_ms: int) -> At
     named = ending.condition
     names = (named, *head.spec.requires, default_condition(head.queue))
     condition = scope_name(next(name for name in names if name), head.tenant)
-    outcome = outcome_of(
-        exit_code=ending.exit_code,
-        timed_out=ending.timed_out or ending.silent,
-        oom_killed=ending.oom_killed,
-        codes=read_exit_codes(
-            head.spec.exit_codes,
-            typed=head.spec.type is not None,
-            waits=bool(named or head.spec.requires),
-        ),
-    )
+    outcome = _outcome(head, ending)
     blocked_by = condition if outcome is Outcome.BLOCKED else None
     match outcome:
         case Outcome.BLOCKED:
@@ -101,6 +92,9 @@ def judge(head: Head, ending: Ending, stop: StopReason | None, at_ms: int) -> At
             reason = f"ran out of memory ({_memory_limit(head)}) after {wall}"
         case _ if ending.error is not None:
             reason = f"exit code {ending.exit_code}: {_explain(head, ending.error)}"
+        case Outcome.SKIPPED:
+            said = ending.skip or ending.failure or f"exit code {ending.exit_code}"
+            reason = f"does not apply here: {shorten(said, FAILURE_CHARS)}"
         case Outcome.FAILED | Outcome.PERMANENT if ending.failure and ending.exit_code is not None:
             reason = shorten(ending.failure, FAILURE_CHARS)
         case _ if ending.signal is not None:
@@ -108,6 +102,22 @@ def judge(head: Head, ending: Ending, stop: StopReason | None, at_ms: int) -> At
         case _:
             reason = f"exit code {ending.exit_code} after {wall}"
     return AttemptResult(outcome, reason, at_ms, blocked_by, ending, ending.records)
+
+
+def _outcome(head: Head, ending: Ending) -> Outcome:
+    """The outcome of a process that nobody stopped: what it said counts if it exits with 0."""
+    outcome = outcome_of(
+        exit_code=ending.exit_code,
+        timed_out=ending.timed_out or ending.silent,
+        oom_killed=ending.oom_killed,
+        codes=read_exit_codes(
+            head.spec.exit_codes,
+            typed=head.spec.type is not None,
+            waits=bool(ending.condition or head.spec.requires),
+        ),
+    )
+    skips = outcome is Outcome.SUCCEEDED and ending.skip is not None
+    return Outcome.SKIPPED if skips else outcome
 
 
 def not_collected(

@@ -149,6 +149,8 @@ class Ending:
     """Whether the sandbox's init was killed."""
     failure: str | None = None
     """What the job itself said went wrong."""
+    skip: str | None = None
+    """Why the job does not apply here, as it said itself."""
     result: str | None = None
     """The result that the job gave, as JSON."""
     result_file: bool = False

@@ -25,13 +25,13 @@ MESSAGE_CHARS = 200
 """Characters of a progress message."""
 
 ERROR_CHARS = 160
-"""Characters of an error that are kept: those of a reason."""
+"""Characters of an error, or of why a job is skipped, that are kept: those of a reason."""
 
 OK = b'{"ok": true}\n'
 
 _TAKES_TRUE = frozenset({"context", "heartbeat", "params"})
 
-NAMES = ("block", "context", "error", "heartbeat", "params", "progress", "result")
+NAMES = ("block", "context", "error", "heartbeat", "params", "progress", "result", "skip")
 
 
 class LineRequests:
@@ -60,6 +60,8 @@ class LineRequests:
         """The result that it gave last, as JSON in its shortest form."""
         self.error: str | None = None
         """What it said went wrong, in one line."""
+        self.skip: str | None = None
+        """Why it does not apply here, in one line."""
         self.progress: tuple[float | None, str | None] | None = None
         """Percent and message that it reported last."""
         self.progress_number = 0
@@ -103,6 +105,8 @@ class LineRequests:
                 self.result = _result(value, self._secrets)
             case "error":
                 self.error = _text("error", value, self._secrets)[:ERROR_CHARS]
+            case "skip":
+                self.skip = _text("skip", value, self._secrets)[:ERROR_CHARS]
 
     def _block(self, condition: object) -> None:
         if not isinstance(condition, str):

@@ -359,6 +359,7 @@ class Shim:
             error=None if ending.error is None else self._secrets.mask(ending.error),
             condition=said.condition,
             failure=said.error,
+            skip=said.skip,
             silent=self._silent and ending.stopped,
             records=self._log.seq,
             output_bytes=self._log.output,

@@ -67,7 +67,7 @@ def groups() -> str:
 def list_computed() -> str:
     """The state of a group for every combination of its members' states."""
     lines = [
-        "| some have not ended | some are completed | some ended otherwise | state of the group |",
+        "| some have not ended | some are completed | some ended otherwise, not skipped | state |",
         "|---|---|---|---|",
     ]
     for seen, state in STATES.items():
@@ -78,7 +78,7 @@ def list_computed() -> str:
 
 def list_exit_codes() -> str:
     """What exit codes mean, by what is known of the job."""
-    none, named = ExitCodes(), ExitCodes(permanent=(3,), blocked=(4,))
+    none, named = ExitCodes(), ExitCodes(permanent=(3,), blocked=(4,), skipped=(5,))
     jobs = (
         ("a command", read_exit_codes(none, typed=False, waits=False)),
         (
@@ -94,7 +94,7 @@ def list_exit_codes() -> str:
     for text, code in (("0", 0), ("65", 65), ("75", 75), ("any other", 1)):
         got = (_outcome_of(code, codes) for _, codes in jobs)
         lines.append(f"| {text} | {' | '.join(got)} |")
-    for field, code in (("permanent", 3), ("blocked", 4)):
+    for field, code in (("permanent", 3), ("blocked", 4), ("skipped", 5)):
         got = (
             _outcome_of(code, read_exit_codes(named, typed=typed, waits=waits))
             for typed, waits in ((False, False), (False, True), (True, False))

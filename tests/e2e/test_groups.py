@@ -155,6 +155,41 @@ def test_what_the_commands_show_of_a_group(joblane: Run):
 
 
 @pytest.mark.usefixtures("agents")
+def test_members_give_results_and_say_that_they_do_not_apply(joblane: Run):
+    """Ids of members are consecutive: every other one skips, on its line."""
+    script = """case $JOBLANE_JOB_ID in
+      *[02468ACEGJMPRTWY]) echo '{"result": {"changed": true, "n": 1}}' >&3 ;;
+      *) echo '{"skip": "no nginx"}' >&3 ;;
+    esac"""
+    ran = joblane("run", "--target", "group:web", "--", "sh", "-c", script)
+    assert 0 == ran.returncode, ran.stderr
+    group = re.findall(r"group (\w{26})", ran.stderr.decode())[-1]
+    found = json.loads(joblane("results", group, "--json").stdout)
+    assert ("completed", True) == (found["state"], found["changed"])
+    done = [each for each in found["members"] if each["state"] == "completed"]
+    rest = [each for each in found["members"] if each["state"] == "skipped"]
+    assert (3, True, True) == (len(done) + len(rest), len(done) > 0, len(rest) > 0)
+    assert f"{len(done)} of 3 completed; {len(rest)} skipped" in summary(ran)
+    assert all({"changed": True, "n": 1} == each["result"] for each in done)
+    assert {("does not apply here: no nginx", None)} == {(e["reason"], e["result"]) for e in rest}
+    shown = [f'{each["agent"]}  {{"changed": true, "n": 1}}' for each in done]
+    assert shown == joblane("results", group).stdout.decode().splitlines()
+    code = ("--target", "group:web", "--skipped-exit-code", "4", "--", "sh", "-c", "exit 4")
+    nobody = joblane("run", *code)
+    assert 1 == nobody.returncode
+    assert "joblane: group ID skipped: 0 of 3 completed; 3 skipped" == summary(nobody)
+
+
+@pytest.mark.usefixtures("agents")
+def test_a_name_alone_is_a_host(joblane: Run):
+    ran = joblane("run", "--target", "web-2", "--", "echo", "up")
+    assert (0, b"up\n") == (ran.returncode, ran.stdout)
+    nobody = joblane("run", "--target", "web-9", "--", "true")
+    assert 64 == nobody.returncode
+    assert b"target: names no agent that serves queue default" in nobody.stderr
+
+
+@pytest.mark.usefixtures("agents")
 def test_one_host_is_run_like_any_job(joblane: Run):
     ran = joblane("run", "--target", "host:web-2", "--", "sh", "-c", "echo up; exit 3")
     assert (3, b"up\n") == (ran.returncode, ran.stdout)

@@ -66,12 +66,13 @@ class Broadcast:
         """The job of a member."""
         return self.aws.job(self.group().id_of(index))
 
-    def end(self, index: int, state: State = State.COMPLETED) -> None:
+    def end(self, index: int, state: State = State.COMPLETED, result: str | None = None) -> None:
         """An agent runs a member to its end."""
         self.claim(index)
         head = self.member(index)
         step = Step(state, int(self.now * 1000), head.attempt, "as the test wants", records=0)
-        facts = AttemptFacts(Outcome.SUCCEEDED, expires_at=int(NOW) + 999_999)
+        expires_at = int(NOW) + 999_999
+        facts = AttemptFacts(Outcome.SUCCEEDED, expires_at=expires_at, result=result)
         self.aws.jobs.settle(head, step, facts)
 
     def claim(self, index: int) -> None:

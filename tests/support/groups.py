@@ -212,11 +212,13 @@ class GroupWorld:
 
     # --- what happens
 
-    def end(self, index: int, state: State = State.COMPLETED) -> None:
+    def end(self, index: int, state: State = State.COMPLETED, result: str | None = None) -> None:
         """An agent runs a member to its end."""
         head = self.rows.claim(named(self.group.id_of(index)), f"web-{index}", NOW_MS)
         step = Step(state, NOW_MS + 1, head.attempt, "as the test wants")
-        self.rows.settle(head, step, AttemptFacts(Outcome.SUCCEEDED, expires_at=int(NOW) + 999_999))
+        expires_at = int(NOW) + 999_999
+        facts = AttemptFacts(Outcome.SUCCEEDED, expires_at=expires_at, result=result)
+        self.rows.settle(head, step, facts)
 
     def deliver(self, records: Sequence[Record] | None = None) -> None:
         """Handle records as the function `sequel` does: one settlement of the group."""

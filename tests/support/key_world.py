@@ -254,7 +254,9 @@ def with_row(world: World, n: int, row: Row | None) -> World:
     before = world.rows[n]
     if before is None or row is None or row.state is before.state:
         return world._replace(rows=put(world.rows, n, row))
-    if row.state not in TRANSITIONS[before.state]:
+    started = before.state is State.ACTIVE
+    # A job may say itself that it does not apply, which no job of a model does.
+    if row.state not in TRANSITIONS[before.state] or (started and row.state is State.SKIPPED):
         world = world._replace(problem=f"{before.state} becomes {row.state}")
     return world._replace(rows=put(world.rows, n, row))
 

@@ -24,6 +24,7 @@ class FakeGroup:
                 "attempt": 0,
                 "exit_code": None,
                 "outcome": None,
+                "result": None,
                 "started_at": None,
                 "ended_at": None,
             }
@@ -76,7 +77,9 @@ class FakeGroup:
         self.pages.append(cursor)
         start, limit = int(cursor), int(request.query["limit"])
         end = start + limit
-        page = {"group": self.job.data, "entries": self.members[start:end], "limit": limit}
+        shown = self.members[start:end]
+        changed = any((member["result"] or {}).get("changed") for member in shown)
+        page = {"group": self.job.data, "changed": changed, "entries": shown, "limit": limit}
         return ok(page | {"next": str(end) if end < len(self.members) else None})
 
     def _sweep(self, request: Request) -> Fault:

@@ -20,7 +20,7 @@ from joblane.group.record import (
     roll,
     stop_group,
 )
-from joblane.group.states import GROUP_STATES, SETTLES, STATES, SeenMemberStates, state_of
+from joblane.group.states import GROUP_STATES, SETTLES, STATES, SeenMemberStates, sentence, state_of
 from joblane.state.lifecycle import ENDED, State
 from tests.support.depth import budget
 from tests.support.jobs import JOB
@@ -37,7 +37,7 @@ def test_every_combination_has_its_state():
     assert {
         SeenMemberStates(a, b, c) for a in yes_or_no for b in yes_or_no for c in yes_or_no
     } == set(STATES)
-    assert set(SETTLES) == GROUP_STATES - {State.PROCESSING, State.SKIPPED}
+    assert set(SETTLES) == GROUP_STATES - {State.PROCESSING}
 
 
 @given(ends=st.lists(st.sampled_from(ENDS), max_size=30), left=st.integers(0, 3), data=st.data())
@@ -50,10 +50,25 @@ def test_the_order_of_arrival_changes_nothing(ends: list[State], left: int, data
     elif not ends:
         assert State.SKIPPED is state_of({}, 0)
     else:
-        completed = ends.count(State.COMPLETED)
-        named = {len(ends): State.COMPLETED, 0: State.FAILED}
-        expected = named.get(completed, State.PARTIAL_FAILURE)
+        counted = [end for end in ends if end is not State.SKIPPED]
+        completed = counted.count(State.COMPLETED)
+        named = {len(counted): State.COMPLETED, 0: State.FAILED}
+        expected = named.get(completed, State.PARTIAL_FAILURE) if counted else State.SKIPPED
         assert expected is state_of(Counter(ends), members)
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ({State.SKIPPED: 2}, State.SKIPPED),
+        ({State.SKIPPED: 2, State.COMPLETED: 1}, State.COMPLETED),
+        ({State.SKIPPED: 2, State.FAILED: 1}, State.FAILED),
+        ({State.SKIPPED: 1, State.COMPLETED: 1, State.DEAD: 1}, State.PARTIAL_FAILURE),
+    ],
+)
+def test_skipped_members_are_counted_apart(ends: dict[State, int], expected: State):
+    assert expected is state_of(ends, sum(ends.values()))
+    assert f"{ends[State.SKIPPED]} skipped" in sentence(ends, 3)
 
 
 @given(members=st.integers(1, 350), seed=st.integers())

@@ -48,6 +48,27 @@ def test_a_group_shows_its_members_in_order():
     )
 
 
+def test_members_have_their_results_and_the_group_says_whether_something_changed():
+    at = Broadcast(4)
+    at.end(0, result='{"changed":false,"kernel":"6.1"}')
+    at.end(1, State.SKIPPED)
+    _, answer = at.api("GET", at.path)
+    assert answer["changed"] is False
+    at.end(2, result='{"changed":true}')
+    _, answer = at.api("GET", at.path)
+    results = [entry["result"] for entry in answer["entries"]]
+    assert [{"changed": False, "kernel": "6.1"}, None, {"changed": True}, None] == results
+    assert answer["changed"] is True
+    at.end(3)
+    at.deliver()
+    _, answer = at.api("GET", at.path, query={"limit": "1"})
+    assert ("completed", "3 of 4 completed; 1 skipped", True) == (
+        answer["group"]["state"],
+        answer["group"]["reason"],
+        answer["changed"],
+    )
+
+
 def test_pages_of_members_cross_those_of_the_roster():
     at = Broadcast(130)
     found, query = [], {"limit": "70"}

@@ -27,6 +27,12 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ([State.COMPLETED] * 3, State.COMPLETED, "3 of 3 completed"),
         ([State.FAILED] * 3, State.FAILED, "0 of 3 completed; 3 failed"),
+        ([State.SKIPPED] * 3, State.SKIPPED, "0 of 3 completed; 3 skipped"),
+        (
+            [State.SKIPPED, State.COMPLETED, State.SKIPPED],
+            State.COMPLETED,
+            "1 of 3 completed; 2 skipped",
+        ),
         (
             [State.DEAD, State.COMPLETED, State.CANCELLED],
             State.PARTIAL_FAILURE,
@@ -45,6 +51,33 @@ def test_the_last_member_settles_the_group(ends: list[State], state: State, reas
     assert (state, reason, None) == (head.state, head.reason, head.wake_at_ms)
     assert head.expires_at is not None
     assert [State.PROCESSING, state] == [step.state for step in head.timeline]
+
+
+@pytest.mark.parametrize("spec", [{}, {"max_concurrency": 2}])
+@pytest.mark.parametrize(
+    ("results", "changed"),
+    [
+        (['{"changed":true}', None], True),
+        (['{"changed":false}', '{"changed":"yes"}'], False),
+        (["true", '["changed"]'], False),
+    ],
+)
+def test_a_group_has_changed_something_if_a_member_says_so(
+    spec: dict[str, Any], results: list[str | None], *, changed: bool
+):
+    at = GroupWorld()
+    at.begin_all(3, **spec)
+    for index, result in enumerate(results):
+        at.end(index, result=result)
+        at.deliver()
+    at.end(2, State.FAILED)
+    at.deliver()
+    assert (State.PARTIAL_FAILURE, changed) == (at.state(), at.group.changed)
+    at.retry(2)
+    at.deliver()
+    at.end(2)
+    at.deliver()
+    assert (State.COMPLETED, changed) == (at.state(), at.group.changed)
 
 
 def test_ends_that_come_again_change_nothing():

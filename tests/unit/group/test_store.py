@@ -165,7 +165,8 @@ def test_a_member_is_moved_together_with_its_group_or_not_at_all(aws: Cloud):
     after = with_group(head, retry_members(group, [1, 2], rolling=False))
     groups.write_group_with(head, after, moves)
     groups.write_group_with(head, after, moves)  # the answer was lost
-    assert {1: State.PENDING, 2: State.PENDING} == groups.states(group, [1, 2, 3])
+    states = {index: found.state for index, found in groups.states(group, [1, 2, 3]).items()}
+    assert {1: State.PENDING, 2: State.PENDING} == states
     assert [0, 1] == ((groups.progress(JOB) or head).group or group).open_pages
     with pytest.raises(Changed):
         groups.write_group_with(head, with_group(head, group.next(begun=150)), moves)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import joblane
 from joblane import Job, JobType, Key, PermanentError, job_type
-from joblane.handler.errors import BlockedError
+from joblane.handler.errors import BlockedError, SkippedError
 from joblane.handler.job import Context
 
 
@@ -87,6 +87,8 @@ def test_a_handler_can_be_called_without_an_agent(capfd: pytest.CaptureFixture[s
         sync(Sync(origin="a"), Job())
     with pytest.raises(BlockedError, match="app:zendesk"):
         sync(Sync(origin="a", tickets=(1,)), Job(context=Context(attempt=2)))
+    with pytest.raises(SkippedError, match="not here"):
+        Job().skip("not here")
 
 
 def test_params_go_there_and_back_also_through_a_strict_model():

@@ -29,7 +29,7 @@ OTHERS = {
     "concurrency": "per-customer",
     "restartable": False,
     "retry": {"max_attempts": 1},
-    "exit_codes": {"permanent": (3,), "blocked": (4,)},
+    "exit_codes": {"permanent": (3,), "blocked": (4,), "skipped": (5,)},
     "labels": {"team": "web"},
     "items": 7,
     "run_at": "2030-01-01T00:00:00Z",

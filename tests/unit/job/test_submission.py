@@ -144,6 +144,8 @@ BAD = [
     ('{"command": ["a"], "exit_codes": {"blocked": [9, 256]}}', "exit_codes.blocked.1"),
     ('{"command": ["a"], "exit_codes": {"blocked": [9, 9]}}', "exit_codes.blocked"),
     ('{"command": ["a"], "exit_codes": {"permanent": [9], "blocked": [9]}}', "exit_codes.blocked"),
+    ('{"command": ["a"], "exit_codes": {"permanent": [9], "skipped": [9]}}', "exit_codes.skipped"),
+    ('{"type": "sleep", "params": {"ms": 1}, "exit_codes": {"skipped": [75]}}', "exit_codes"),
     ('{"type": "sleep", "params": {"ms": 1}, "exit_codes": {"permanent": [65]}}', "exit_codes"),
     ('{"command": ["a"], "resources": {"cores": "3-1"}}', "resources.cores"),
     ('{"command": ["a"], "resources": {"cores": "0,0"}}', "resources.cores"),

@@ -37,6 +37,13 @@ def test_every_end_frees_the_slot(at: Deployed, state: State):
     assert (True, int(state is State.STALE)) == (state_of_key.idle, state_of_key.stale)
 
 
+def test_a_job_that_says_that_it_does_not_apply_frees_its_slot(at: Deployed):
+    put_keyed(at.aws, active="A", queued="B")
+    at.end("A", State.SKIPPED)
+    assert 1 == at.deliver()
+    assert ({"B": 11}, "") == (at.active(), at.queued())
+
+
 def test_a_job_that_is_tried_again_or_blocked_keeps_its_slot(at: Deployed):
     put_keyed(at.aws, active="A", queued="B")
     head = at.aws.jobs.claim(named(job("A")), "agent-1", NOW_MS)

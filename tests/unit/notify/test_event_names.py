@@ -49,6 +49,7 @@ NAMED: Mapping[Event, EventName] = {
     Event.CANCEL: "cancelled",
     Event.EXPIRE: "expired",
     Event.SKIP: "skipped",
+    Event.DECLINE: "skipped",
     Event.OVERTAKE: "stale",
     Event.RETRY: "released",
     Event.REPLAY: "released",
@@ -61,6 +62,7 @@ NAMED: Mapping[Event, EventName] = {
     Event.ALL_COMPLETED: "completed",
     Event.SOME_COMPLETED: "partial_failure",
     Event.NONE_COMPLETED: "failed",
+    Event.ALL_SKIPPED: "skipped",
     Event.REOPEN: "started",
 }
 """What is told of each cause of a transition."""

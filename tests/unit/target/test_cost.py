@@ -26,7 +26,7 @@ from joblane.service.group.watch import GroupWatch
 from joblane.service.job.operations import Operations
 from joblane.service.job.requeue import GROUP_S
 from joblane.service.target.assigned import AssignedJobs
-from joblane.service.target.targets import Targets
+from joblane.service.target.targets import READS_AT_ONCE, Targets
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, NAME, Cloud, configure
@@ -123,10 +123,15 @@ def test_a_job_for_one_agent_costs_two_write_units_more_than_one_of_a_lane(
     beat(aws, name, NOW_MS)
     meter.reset()
     api("POST", "/v1/jobs", {"command": ["uptime"], "target": f"host:{name}"})
-    assert {"dynamodb.BatchGetItem": 1, "dynamodb.PutItem": 1, "sqs.SendMessage": 1} == meter.calls
+    calls = {"dynamodb.BatchGetItem": 1, "dynamodb.PutItem": 1, "sqs.SendMessage": 1}
+    assert calls == meter.calls
     jobs = JobStore(metered.make("dynamodb"), DESCRIPTOR.jobs_table)
     run_one(jobs, LaneQueue(metered.make("sqs"), inbox(name)), name)
     assert 4 + 2 == meter.write_units
+    meter.reset()
+    entries = 3 * [{"command": ["uptime"], "target": name}]
+    api("POST", "/v1/jobs/batch", {"jobs": entries})
+    assert READS_AT_ONCE == meter.calls["dynamodb.Query"], "all agents, once"
 
 
 @pytest.mark.parametrize("target", ["_all", f"host:{instance(1)}"])

@@ -51,6 +51,30 @@ def test_a_job_for_one_agent_goes_to_its_inbox(aws: Cloud, api: Api):
     assert [job["id"]] == [entry["id"] for entry in api("GET", "/v1/jobs")[1]["entries"]]
 
 
+@pytest.mark.parametrize("run_at_ms", [None, NOW_MS + 3_600_000])
+def test_a_name_alone_is_written_out(aws: Cloud, api: Api, run_at_ms: int | None):
+    beat(aws, "web-1", NOW_MS)
+    body: dict[str, Any] = {"command": ["a"], "target": "web-1"}
+    if run_at_ms is not None:
+        body["run_at"] = rfc3339(run_at_ms)
+    status, job = api("POST", "/v1/jobs", body)
+    assert (202, "host:web-1") == (status, job["target"])
+    assert ("web-1" if run_at_ms is None else None) == job["assigned"]
+    _, batch = api("POST", "/v1/jobs/batch", {"jobs": [body, {**body, "target": "web-2"}]})
+    first, second = batch["entries"]
+    assert ("host:web-1", 400) == (first["job"]["target"], second["status"])
+
+
+def test_an_agent_with_a_name_that_is_a_label_has_to_be_written_out(aws: Cloud, api: Api):
+    beat(aws, "web", NOW_MS)
+    beat(aws, "w1", NOW_MS, labels={"group": "web.dev"})
+    status, problem = api("POST", "/v1/jobs", {"command": ["a"], "target": "web"})
+    assert 400 == status
+    why = "target may mean host:web or the label group:web.dev; write the one you mean"
+    assert why == problem["detail"]
+    assert [] == api("GET", "/v1/jobs")[1]["entries"]
+
+
 def test_requeue_looks_at_it_at_an_earlier_deadline(aws: Cloud, api: Api):
     beat(aws, "web-1", NOW_MS)
     body = {"command": ["a"], "target": "host:web-1", "deadline": rfc3339(NOW_MS + 5_000)}
@@ -254,7 +278,7 @@ def test_a_group_needs_room_for_all_its_members(aws: Cloud):
 @pytest.mark.parametrize(
     ("fields", "field", "problem"),
     [
-        ({"target": "web"}, "target", "must be _any, _all, host:NAME, or KEY:VALUE"),
+        ({"target": "web"}, "target", "names no agent that serves queue default; it must be _any"),
         ({"target": "host:a b"}, "target", "must name an agent after host:"),
         ({"target": "group:web."}, "target", "must have a value of segments"),
         ({"target": "_all", "concurrency": "per-customer"}, "target", "not allowed with concurr"),

@@ -1,10 +1,13 @@
 """Targets and labels: what they look like, and what they select."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from joblane.target.choose import find_host
 from joblane.target.match import (
     MOST_LABELS,
     Target,
@@ -12,6 +15,7 @@ from joblane.target.match import (
     parse_labels,
     parse_target,
 )
+from tests.support.fleet import heartbeat
 from tests.support.jobs import submission
 
 SEGMENT = st.text("abcXYZ019_-", min_size=1, max_size=6)
@@ -38,7 +42,8 @@ def test_a_target_reads_as_it_is_written(text: str, expected: Target | None):
     ("text", "problem"),
     [
         ("", "must be _any, _all, host:NAME"),
-        ("web", "must be _any, _all, host:NAME"),
+        ("_web", "must be _any, _all, host:NAME"),
+        ("web.dev", "must be _any, _all, host:NAME"),
         ("host:", "must name an agent"),
         ("host:a.b", "must name an agent"),
         ("host:" + 41 * "a", "must name an agent"),
@@ -57,6 +62,23 @@ def test_what_is_no_target(text: str, problem: str):
         parse_target(text)
     with pytest.raises(ValidationError, match=problem):
         submission(target=text)
+
+
+def test_a_name_alone_is_an_agents():
+    assert Target(host="web-1") == parse_target("web-1")
+    agents = [
+        heartbeat("w1", 0, labels={"group": "web.dev.w1"}),
+        heartbeat("web", 0),
+        heartbeat("db", 0, queues=("nightly",)),
+    ]
+    assert "host:w1" == str(find_host(agents, "w1", "default"))
+    for name, problem in (
+        ("db", "names no agent that serves queue default; it must be _any, _all, host:NAME, or"),
+        ("dev", "names no agent that serves queue default; did you mean group:web.dev.w1?"),
+        ("web", "may mean host:web or the label group:web.dev.w1; write the one you mean"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(problem)):
+            find_host(agents, name, "default")
 
 
 @pytest.mark.parametrize(

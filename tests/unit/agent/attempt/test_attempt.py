@@ -53,7 +53,7 @@ def test_the_last_attempt_ends_dead(aws: Cloud, launcher: Launcher):
     assert "SIGKILL" in head.timeline[-1].reason
 
 
-CODES = {"permanent": [65], "blocked": [3]}
+CODES = {"permanent": [65], "blocked": [3], "skipped": [4]}
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,7 @@ CODES = {"permanent": [65], "blocked": [3]}
         (75, {"retry": {"max_attempts": 1}}, State.DEAD),
         (65, {"exit_codes": CODES}, State.FAILED),
         (3, {"exit_codes": CODES}, State.BLOCKED),
+        (4, {"exit_codes": CODES}, State.SKIPPED),
         (75, {"exit_codes": CODES}, State.RETRY),
         (75, {"requires": ["app:billing"]}, State.BLOCKED),
         (75, {"requires": ["app:billing"], "exit_codes": {"permanent": [75]}}, State.FAILED),
@@ -103,6 +104,24 @@ def test_a_command_that_is_not_there_says_so(aws: Cloud, launcher: Launcher):
     head = run(aws, launcher, "/no/such/program")
     assert 127 == head.exit_code
     assert "/no/such/program" in head.timeline[-1].reason
+
+
+@pytest.mark.parametrize(
+    ("code", "state", "reason"),
+    [
+        (0, State.SKIPPED, "does not apply here: no nginx"),
+        (4, State.SKIPPED, "does not apply here: no nginx"),
+        (1, State.RETRY, "exit code 1"),
+    ],
+)
+def test_a_job_says_that_it_does_not_apply(
+    aws: Cloud, launcher: Launcher, code: int, state: State, reason: str
+):
+    said = """echo '{"skip": "no nginx"}' >&3; echo '{"result": 1}' >&3; exit """
+    head = run(aws, launcher, "/bin/sh", "-c", f"{said}{code}", exit_codes={"skipped": [4]})
+    assert (state, None) == (head.state, head.result)
+    assert head.timeline[-1].reason.startswith(reason)
+    assert (head.expires_at is not None) == head.ended
 
 
 def test_what_a_job_says_went_wrong_is_the_reason(aws: Cloud, launcher: Launcher):

@@ -128,6 +128,8 @@ def test_a_condition_is_taken_and_answered_and_the_last_one_counts(ends: Ends):
         (b'{"progress": {"message": "%s"}}' % (b"a" * 201), "at most 200"),
         (b'{"progress": %s}' % DEEP, "progress: must be an object"),
         (b'{"error": 3}', "error: must be a string"),
+        (b'{"skip": true}', "skip: must be a string"),
+        (b'{"skip": " "}', "skip: must not be empty"),
         (b'{"error": %s}' % DEEP, "error: must be a string"),
         (b'{"error": "\\ud800"}', "error: must not be empty"),
         (b'{"result": NaN}', "one JSON object"),

@@ -23,7 +23,7 @@ RUN = ("run", "--target", "group:web", "--", "uptime")
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        ("web", "--target must be _any, _all, host:NAME, or KEY:VALUE"),
+        ("web.dev", "--target must be _any, _all, host:NAME, or KEY:VALUE"),
         ("host:", "--target must name an agent after host:"),
         ("group:a..b", "--target must have a value of segments"),
     ],
@@ -81,6 +81,34 @@ def test_the_exit_code_is_0_if_all_completed(api: FakeApi, joblane: Joblane) -> 
     group.end(1)
     assert 0 == joblane(*RUN).code
     assert 0 == joblane("wait", GROUP).code
+
+
+def test_results_are_shown_with_the_group_and_by_themselves(api: FakeApi, joblane: Joblane):
+    group = FakeGroup(api, [f"web-{n}" for n in range(102)])
+    for index in range(102):
+        group.end(index, "skipped" if index == 1 else "completed")
+    group.members[0]["result"] = {"changed": False, "kernel": "6.1"}
+    group.members[101]["result"] = {"changed": True, "text": 80 * "x"}
+    shown = joblane("get", GROUP).stdout.decode()
+    assert "something was changed" in shown
+    assert '{"changed": false, "kernel": "6.1"}' in shown
+    assert 80 * "x" not in shown
+    assert "no members" in joblane("get", "--failed", GROUP).stdout.decode()
+    assert [
+        'web-0  {"changed": false, "kernel": "6.1"}',
+        f'web-101  {{"changed": true, "text": "{80 * "x"}"}}',
+    ] == joblane("results", GROUP).stdout.decode().splitlines()
+    told = json.loads(joblane("results", GROUP, "--json").stdout)
+    assert ("completed", True, 102) == (told["state"], told["changed"], len(told["members"]))
+    assert {
+        "agent": "web-1",
+        "id": "01JM1",
+        "state": "skipped",
+        "reason": "it is skipped",
+        "exit_code": 0,
+        "result": None,
+    } == told["members"][1]
+    assert 66 == joblane("results", "01ARZ3NDEKTSV4RRFFQ69G5FAV").code
 
 
 def test_nobody_that_matches_is_said_and_is_no_success(api: FakeApi, joblane: Joblane) -> None:

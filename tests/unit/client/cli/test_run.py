@@ -68,6 +68,7 @@ def test_options_become_the_submission(api: FakeApi, joblane: Joblane) -> None:
         " --tmp-mb 16 --disk-mb 900 --network egress --env A=1=2 --env B= --timeout-s 2.5"
         " --attempts 4 --heartbeat-timeout-s 30 --backoff-s 1 --backoff-s 2 --no-restart"
         " --label team=x --permanent-exit-code 65 --blocked-exit-code 75 --blocked-exit-code 3"
+        " --skipped-exit-code 4"
     )
     assert joblane("run", *options.split(), "--", "sh", "-c", "--env").code == 0
     assert api.requests[0].body == {
@@ -89,7 +90,7 @@ def test_options_become_the_submission(api: FakeApi, joblane: Joblane) -> None:
         "heartbeat_timeout_s": 30.0,
         "restartable": False,
         "retry": {"max_attempts": 4, "backoff_s": [1.0, 2.0]},
-        "exit_codes": {"permanent": [65], "blocked": [75, 3]},
+        "exit_codes": {"permanent": [65], "blocked": [75, 3], "skipped": [4]},
         "labels": {"team": "x"},
     }
 

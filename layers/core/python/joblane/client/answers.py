@@ -102,6 +102,8 @@ class MemberJson(TypedDict, total=False):
     attempt: int
     exit_code: int | None
     outcome: str | None
+    result: Any
+    """That of a completed job, up to 1,024 bytes."""
     started_at: str | None
     ended_at: str | None
 
@@ -110,6 +112,8 @@ class GroupPage(TypedDict, total=False):
     """An answer of `GET /v1/groups/{id}`: the group, and members in their order."""
 
     group: JobJson
+    changed: bool
+    """Whether the result of a member says `"changed": true`."""
     entries: list[MemberJson]
     limit: int
     next: str | None
@@ -207,6 +211,7 @@ def group_page(answer: object) -> GroupPage:
     """Check that an answer is a page of a group. Raises `AnswerError`."""
     found = as_object(answer, "a group")
     found["group"] = job_json(found.get("group"))
+    found["changed"] = found.get("changed") is True
     for row in rows(found):
         row.setdefault("state", None)
         if not isinstance(row.get("index"), int) or not isinstance(row.get("state"), str | None):

@@ -60,6 +60,8 @@ class ExitCodes(TypedDict, total=False):
     blocked: Sequence[int]
     """After one of these codes the job waits for the condition that it has named, else for the
     first of its `requires`, else for `app:` and its queue's name."""
+    skipped: Sequence[int]
+    """After one of these codes the job is skipped: it does not apply where it ran."""
 
 
 class Concurrency(TypedDict, total=False):

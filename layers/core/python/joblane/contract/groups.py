@@ -1,5 +1,7 @@
 """Groups in the API: a broadcast with its members."""
 
+from typing import Any
+
 from joblane.contract.job import Job
 from joblane.contract.models import Page, View
 from joblane.state.lifecycle import Outcome, State
@@ -25,6 +27,9 @@ class Member(View):
     """Exit code of its last attempt."""
     outcome: Outcome | None
     """How its last attempt ended."""
+    result: Any
+    """The result of a completed job, any JSON of up to 1,024 bytes. Of a longer one `GET
+    /v1/jobs/{id}` shows it."""
     started_at: str | None
     """Start of its first attempt."""
     ended_at: str | None
@@ -36,5 +41,8 @@ class GroupPage(Page):
 
     group: Job
     """The job that was submitted, with the state of the group."""
+    changed: bool
+    """Whether the `result` of a member is an object with `"changed": true`: of one of these
+    entries, or of any hundred members that have all ended."""
     entries: tuple[Member, ...]
     """Members, in the order of their agents' names."""

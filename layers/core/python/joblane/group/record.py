@@ -76,6 +76,9 @@ class Group:
     """Members that are to be retried once there is room, the first one first; kept only with
     `max_concurrency`."""
     stop: Stop | None = None
+    changed: bool = False
+    """Whether the result of a completed member of a page that is done says `"changed": true`. Such
+    a member is not retried, so this is never taken back."""
 
     def id_of(self, index: int) -> str:
         """Id of a member's job."""
@@ -147,14 +150,16 @@ def note_placed(group: Group, upto: int) -> Group:
     return group if upto <= group.placed else group.next(placed=min(upto, group.begun))
 
 
-def page_done(group: Group, page: int, tally: Tally) -> Group:
+def page_done(group: Group, page: int, tally: Tally, *, changed: bool = False) -> Group:
     """Note that all members of a page that were begun have ended.
 
-    `tally` was computed from their rows, read after this version of the group.
+    `tally`, and whether a result says `changed`, are computed from their rows, read after this
+    version of the group.
     """
     if page in group.done or not group.may_be_done(page):
         return group
-    return group.next(done={**group.done, page: dict(tally)})
+    done = {**group.done, page: dict(tally)}
+    return group.next(done=done, changed=group.changed or changed)
 
 
 class Rolled(NamedTuple):

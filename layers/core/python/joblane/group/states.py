@@ -21,7 +21,7 @@ class SeenMemberStates(NamedTuple):
     completed: bool
     """Some are completed."""
     other: bool
-    """Some ended in another state: failed, cancelled, not begun."""
+    """Some ended in another state: failed, cancelled. Skipped ones do not count."""
 
 
 STATES: Mapping[SeenMemberStates, State] = {
@@ -40,6 +40,7 @@ SETTLES: Mapping[State, Event] = {
     State.COMPLETED: Event.ALL_COMPLETED,
     State.FAILED: Event.NONE_COMPLETED,
     State.PARTIAL_FAILURE: Event.SOME_COMPLETED,
+    State.SKIPPED: Event.ALL_SKIPPED,
 }
 """The event that ends a group in each state; one without members is skipped from the start."""
 
@@ -50,7 +51,8 @@ def state_of(ended: Tally, members: int) -> State:
     """The state of a group of so many members, of which those of `ended` have ended."""
     total = sum(ended.values())
     completed = ended.get(State.COMPLETED, 0)
-    return STATES[SeenMemberStates(total < members, completed > 0, total > completed)]
+    other = total - completed - ended.get(State.SKIPPED, 0)
+    return STATES[SeenMemberStates(total < members, completed > 0, other > 0)]
 
 
 def add_up(tallies: Iterable[Tally]) -> Tally:

@@ -8,6 +8,13 @@ class PermanentError(Exception):
     """
 
 
+class SkippedError(BaseException):
+    """Raised by `Job.skip`: the job does not apply where it runs.
+
+    Not an `Exception`, as `BlockedError`.
+    """
+
+
 class BlockedError(BaseException):
     """Raised by `Job.block`: the job is to wait for a condition.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from joblane.handler.errors import BlockedError
+from joblane.handler.errors import BlockedError, SkippedError
 from joblane.handler.line import Line, LineError, RefusedError
 
 if TYPE_CHECKING:
@@ -133,6 +133,18 @@ class Job:
             except RefusedError as refused:
                 raise ValueError(str(refused)) from refused
         raise BlockedError(condition or "")
+
+    def skip(self, why: str) -> NoReturn:
+        """End the job as skipped: it does not apply where it runs, and `why` is its reason.
+
+        Of a group, skipped members do not count as failures. Raises ValueError for an empty text.
+        """
+        if self._line is not None:
+            try:
+                self._line.ask({"skip": why})
+            except RefusedError as refused:
+                raise ValueError(str(refused)) from refused
+        raise SkippedError(why)
 
     def _tell(self, request: dict[str, Any]) -> None:
         """Send what the job does not depend on: an agent may be older, or the line closed."""

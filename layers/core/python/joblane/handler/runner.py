@@ -2,9 +2,9 @@
 
     python -I -u /opt/joblane/type package.module:function
 
-Exit codes: 0 with the result sent, 1 after an exception, 65 when a retry cannot help
-(`PermanentError`, params or a result that are not valid, a handler that cannot be imported), 75
-after `Job.block`; another one if the handler calls `sys.exit`.
+Exit codes: 0 with the result sent, or after `Job.skip`; 1 after an exception; 65 when a retry
+cannot help (`PermanentError`, params or a result that are not valid, a handler that cannot be
+imported); 75 after `Job.block`; another one if the handler calls `sys.exit`.
 """
 
 import signal
@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 from pydantic import ValidationError
 
 from joblane.handler.collect import CollectError, load
-from joblane.handler.errors import BlockedError, PermanentError
+from joblane.handler.errors import BlockedError, PermanentError, SkippedError
 from joblane.handler.job import Context, Job
 from joblane.handler.job_type import JobType
 from joblane.handler.line import Line, LineError, RefusedError
@@ -80,6 +80,8 @@ def _attempt(entry: str, line: Line) -> int:
         result = handler(validated, job)
     except BlockedError:
         return BLOCKED
+    except SkippedError:
+        return 0
     except PermanentError as error:
         _print_trace(error)
         raise _EndError(PERMANENT, str(error) or "PermanentError") from error

@@ -32,11 +32,12 @@ def group_routes(app: Application, groups: "Callable[[], Groups]", limits: Limit
         reader = groups().reader
         head = reader.require(app.tenant(), group)
         start = None if after is None else int(after)
-        entries, more = reader.members(head, limit=query.limit, after=start)
+        entries, more, changed = reader.members(head, limit=query.limit, after=start)
         following = str(entries[-1].index) if more and entries else None
         return success(
             GroupPage(
                 group=job_view(head),
+                changed=changed,
                 entries=tuple(entries),
                 limit=query.limit,
                 next=next_cursor(query, following),

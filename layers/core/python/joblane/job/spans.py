@@ -35,7 +35,13 @@ _FAULTS: Final = frozenset(
 """Ends of jobs that are errors."""
 
 _FINE: Final = frozenset(
-    {Outcome.SUCCEEDED, Outcome.BLOCKED, Outcome.CANCELLED, Outcome.INTERRUPTED}
+    {
+        Outcome.SUCCEEDED,
+        Outcome.SKIPPED,
+        Outcome.BLOCKED,
+        Outcome.CANCELLED,
+        Outcome.INTERRUPTED,
+    }
 )
 """Ends of attempts that are no errors: the program is done, or was stopped for another reason."""
 

@@ -188,17 +188,21 @@ class ExitCodes(Input):
     """After one of these codes the job waits for the condition that it has named on its line, else
     for the first of its `requires`, else for `app:` and its queue's name."""
 
-    @field_validator("blocked")
+    skipped: Annotated[tuple[ExitCode, ...], Field(max_length=20), AfterValidator(_name_once)] = ()
+    """After one of these codes the job is skipped: it does not apply where it ran."""
+
+    @field_validator("blocked", "skipped")
     @classmethod
     def _one_meaning(cls, codes: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
-        if both := set(codes) & set(info.data.get("permanent", ())):
-            raise ValueError(f"{min(both)} is in permanent as well; name it once")
+        for earlier, named in info.data.items():
+            if both := set(codes).intersection(named):
+                raise ValueError(f"{min(both)} is in {earlier} as well; name it once")
         return codes
 
     def check_typed(self) -> Self:
         """Refuse codes with which handlers of job types end. Raises ValueError."""
         own = {EXIT_PERMANENT: "PermanentError", EXIT_BLOCKED: "Job.block"}
-        for code in (*self.permanent, *self.blocked):
+        for code in (*self.permanent, *self.blocked, *self.skipped):
             if code in own:
                 raise ValueError(f"must not name {code}: the exit code of a handler's {own[code]}")
         return self
@@ -275,7 +279,8 @@ class JobFields(Input):
     the name of a policy of joblane.toml."""
     target: TargetText | None = None
     """The agents that it is for, of those that serve its queue: `_any` of them (as without it),
-    `_all`, `host:NAME`, or those with a label, such as `group:web.dev`. With `_all` or a label the
+    `_all`, `host:NAME` (or `NAME` alone, unless it may mean a label), or those with a label, such
+    as `group:web.dev`. With `_all` or a label the
     job becomes a group of jobs, one for each agent that matches when it starts."""
     reply_timeout_s: Annotated[float, Field(ge=1, le=86_400)] | None = None
     """With a target: seconds that an agent has to start the job (60 by default); otherwise the job

@@ -5,11 +5,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from joblane.key.policy import KeyLimits
-from joblane.state.lifecycle import ENDED, State
-
-FREES_SLOT: frozenset[State] = ENDED - {State.SKIPPED}
-"""States whose jobs have left their key, or are to leave it. A skipped job was never in it, or the
-transaction that skipped it gave its place to another job."""
 
 IDLE_S = 86_400
 """Seconds for which the row of a key without jobs is kept."""

@@ -46,14 +46,15 @@ class EventKind:
 
 
 _ENDS: Final[Mapping[EventName, str]] = {
-    "completed": "It ended well; of a group, all of its members did.",
-    "failed": "It failed for good, or none of a group's members completed.",
+    "completed": "It ended well; of a group, all members that were not skipped did.",
+    "failed": "It failed for good; of a group, no member completed, and not all were skipped.",
     "dead": "Its last attempt failed.",
     "cancelled": "It was cancelled.",
     "expired": "Its deadline passed.",
-    "skipped": "A newer job of its key replaced it, or no agent was there that it is for.",
+    "skipped": "A newer job of its key replaced it, no agent was there that it is for, or it said "
+    "that it does not apply; of a group, all members were skipped.",
     "stale": "Its agent was lost, and another job took its slot.",
-    "partial_failure": "Some members of the group completed, and others did not.",
+    "partial_failure": "Some members of the group completed, and others failed or were cancelled.",
     "dismissed": "An operator removed the dead job from the dead-letter list.",
 }
 

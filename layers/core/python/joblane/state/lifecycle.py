@@ -30,7 +30,8 @@ class State(StrEnum):
     PROCESSING = "processing"
     """Of groups only: some of its members have not ended."""
     PARTIAL_FAILURE = "partial_failure"
-    """Of groups only: some of its members are completed, and others ended in another state."""
+    """Of groups only: some of its members are completed, and others failed, died, were cancelled,
+    or ended otherwise without being skipped."""
 
 
 class Event(StrEnum):
@@ -66,6 +67,8 @@ class Event(StrEnum):
     """The deadline has passed."""
     SKIP = "skip"
     """A newer job of its key replaces it, or its key was full when it was due."""
+    DECLINE = "decline"
+    """The job says that it does not apply where it runs, such as a member of a broadcast."""
     OVERTAKE = "overtake"
     """Its agent was lost, and another job waits for its slot (`fail-stale`)."""
     RETRY = "retry"
@@ -85,11 +88,13 @@ class Event(StrEnum):
     CHOOSE_NONE = "too many members"
     """More agents match than a group may have members."""
     ALL_COMPLETED = "all completed"
-    """Every member of the group is completed."""
+    """All members have ended: completed, or some of them skipped."""
     SOME_COMPLETED = "some completed"
-    """All members have ended, and not all are completed."""
+    """All members have ended, some completed, and some neither completed nor skipped."""
     NONE_COMPLETED = "none completed"
-    """All members have ended, and none is completed."""
+    """All members have ended, none is completed, and not all are skipped."""
+    ALL_SKIPPED = "all skipped"
+    """Every member of the group is skipped."""
     REOPEN = "reopen"
     """An operator retries members of the group."""
 
@@ -119,6 +124,7 @@ TABLE: Mapping[tuple[State, Event], State] = {
     (State.ACTIVE, Event.BLOCK): State.BLOCKED,
     (State.ACTIVE, Event.CANCEL): State.CANCELLED,
     (State.ACTIVE, Event.EXPIRE): State.EXPIRED,
+    (State.ACTIVE, Event.DECLINE): State.SKIPPED,
     (State.ACTIVE, Event.OVERTAKE): State.STALE,
     (State.RETRY, Event.START): State.ACTIVE,
     (State.RETRY, Event.EXHAUST): State.DEAD,
@@ -143,6 +149,7 @@ TABLE: Mapping[tuple[State, Event], State] = {
     (State.PROCESSING, Event.ALL_COMPLETED): State.COMPLETED,
     (State.PROCESSING, Event.SOME_COMPLETED): State.PARTIAL_FAILURE,
     (State.PROCESSING, Event.NONE_COMPLETED): State.FAILED,
+    (State.PROCESSING, Event.ALL_SKIPPED): State.SKIPPED,
     (State.FAILED, Event.REOPEN): State.PROCESSING,
     (State.PARTIAL_FAILURE, Event.REOPEN): State.PROCESSING,
 }
@@ -213,6 +220,7 @@ OF_GROUPS: frozenset[Event] = frozenset(
         Event.ALL_COMPLETED,
         Event.SOME_COMPLETED,
         Event.NONE_COMPLETED,
+        Event.ALL_SKIPPED,
         Event.REOPEN,
     }
 )
@@ -242,6 +250,8 @@ class Outcome(StrEnum):
     """How an attempt ended."""
 
     SUCCEEDED = "succeeded"
+    SKIPPED = "skipped"
+    """The job says that it does not apply where it ran."""
     FAILED = "failed"
     PERMANENT = "permanent"
     TIMED_OUT = "timed_out"
@@ -281,6 +291,10 @@ class ExitCodes(Protocol):
     def blocked(self) -> Sequence[int]:
         """Codes that say that a condition does not hold."""
 
+    @property
+    def skipped(self) -> Sequence[int]:
+        """Codes that say that the job does not apply where it ran."""
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -309,6 +323,7 @@ class Settlement:
 
 _FINAL: Mapping[Outcome, State] = {
     Outcome.SUCCEEDED: State.COMPLETED,
+    Outcome.SKIPPED: State.SKIPPED,
     Outcome.CANCELLED: State.CANCELLED,
     Outcome.EXPIRED: State.EXPIRED,
 }
@@ -334,6 +349,7 @@ def read_exit_codes(named: ExitCodes, *, typed: bool, waits: bool) -> Mapping[in
     """
     own = dict.fromkeys(named.blocked, Outcome.BLOCKED)
     own |= dict.fromkeys(named.permanent, Outcome.PERMANENT)
+    own |= dict.fromkeys(named.skipped, Outcome.SKIPPED)
     if typed:
         return own | {EXIT_PERMANENT: Outcome.PERMANENT, EXIT_BLOCKED: Outcome.BLOCKED}
     return {EXIT_BLOCKED: Outcome.BLOCKED} | own if waits else own

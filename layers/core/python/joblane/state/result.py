@@ -3,6 +3,7 @@
 Standard library only: every job's shim imports it.
 """
 
+import json
 from dataclasses import dataclass
 
 MAX_RESULT_BYTES = 262_144
@@ -11,6 +12,12 @@ MAX_RESULT_BYTES = 262_144
 INLINE_RESULT_BYTES = 1024
 """Longest result that the job's row holds; a longer one is an object in S3. Each KB of the row
 costs a write unit, and is read whenever the job is listed."""
+
+
+def says_changed(result: str | None) -> bool:
+    """Whether a result, as JSON, is an object that says `"changed": true`."""
+    value = None if result is None else json.loads(result)
+    return isinstance(value, dict) and value.get("changed") is True
 
 
 @dataclass(frozen=True, slots=True)

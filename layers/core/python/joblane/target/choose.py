@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from joblane.formats.times import rfc3339
 from joblane.state.lease import Heartbeat
-from joblane.target.match import Target
+from joblane.target.match import FORMS, Target
 
 
 class TargetChoice(NamedTuple):
@@ -30,6 +30,30 @@ def choose(agents: Iterable[Heartbeat], target: Target, queue: str, now_ms: int)
     return TargetChoice(
         (), f"no agent matches {target}: {_nobody(serving, matching, target, queue)}"
     )
+
+
+def find_host(agents: Iterable[Heartbeat], name: str, queue: str) -> Target:
+    """The target that a name alone means: the agent of this name.
+
+    Raises ValueError if none that serves the queue has it, alive or not, or if it may as well mean
+    a label: that of another agent has it as its key or as a segment of its value.
+    """
+    serving = [row for row in agents if queue in row.queues]
+    labels = sorted(
+        {
+            f"{key}:{value}"
+            for row in serving
+            if row.name != name
+            for key, value in row.labels.items()
+            if name in (key, *value.split("."))
+        }
+    )
+    if not any(row.name == name for row in serving):
+        also = f"; did you mean {labels[0]}?" if labels else f"; it must be {FORMS}"
+        raise ValueError(f"names no agent that serves queue {queue}{also}")
+    if labels:
+        raise ValueError(f"may mean host:{name} or the label {labels[0]}; write the one you mean")
+    return Target(host=name)
 
 
 def why_not(agent: Heartbeat | None, name: str, queue: str, now_ms: int) -> str | None:

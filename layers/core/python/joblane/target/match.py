@@ -32,7 +32,7 @@ _KEY = r"[a-zA-Z0-9_-]{1,63}"
 _VALUE = r"[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*"
 _MOST_VALUE_CHARS = 255
 
-_FORMS = "_any, _all, host:NAME, or KEY:VALUE of a label, such as group:web.dev"
+FORMS: Final = "_any, _all, host:NAME, or KEY:VALUE of a label, such as group:web.dev"
 
 
 class TooManyMembers(Failure):
@@ -74,20 +74,32 @@ class Target:
 
 
 def parse_target(text: str) -> Target | None:
-    """Parse a target; None for `_any`. Raises ValueError saying what is allowed."""
+    """Parse a target; None for `_any`. Raises ValueError saying what is allowed.
+
+    A name alone means the agent of that name: no label is meant without a colon.
+    """
     if text == ANY:
         return None
     if text == ALL:
         return Target()
     key, colon, value = text.partition(":")
+    if is_name(text):
+        return Target(host=text)
     if not colon:
-        raise ValueError(f"must be {_FORMS}")
+        raise ValueError(f"must be {FORMS}")
     if key == HOST:
         if not re.match(AGENT_NAME_PATTERN, value):
             raise ValueError("must name an agent after host:, 1 to 40 of a-z, A-Z, 0-9, _ and -")
         return Target(host=value)
     check_label(key, value)
     return Target(label=(key, value))
+
+
+def is_name(text: str | None) -> bool:
+    """Whether a target is a name alone, such as `w1`; `_` begins the words of Joblane."""
+    if text is None or text.startswith("_"):
+        return False
+    return re.match(AGENT_NAME_PATTERN, text) is not None
 
 
 def check_label(key: str, value: str) -> None:
@@ -136,7 +148,7 @@ def _target(text: str) -> str:
 TargetText = Annotated[
     str, StringConstraints(max_length=MOST_TARGET_CHARS), AfterValidator(_target)
 ]
-"""`_any`, `_all`, `host:NAME`, or `KEY:VALUE` of a label."""
+"""`_any`, `_all`, `host:NAME` or `NAME`, or `KEY:VALUE` of a label."""
 
 Labels = Annotated[dict[str, str], AfterValidator(check_labels)]
 """Labels of an agent."""

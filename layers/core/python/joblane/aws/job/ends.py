@@ -8,7 +8,6 @@ from joblane.aws.table import Row, decode
 from joblane.group.record import MemberOf
 from joblane.key.decide import End
 from joblane.key.segments import KeyName
-from joblane.key.state import FREES_SLOT
 from joblane.state.lifecycle import ENDED, State
 from joblane.state.timeline import Step
 
@@ -43,8 +42,10 @@ def read_end(record: Mapping[str, Any]) -> KeyedEnd | MemberOf | None:
     if key is None or not old or old["state"] in ENDED:
         return None
     after = State(new["state"]) if new else None
-    if after is not None and after not in FREES_SLOT:
+    if after is not None and after not in ENDED:
         return None
+    if after is State.SKIPPED and old["state"] != State.ACTIVE:
+        return None  # never in its key, or the transaction that skipped it gave its place away
     image = new or old
     steps = new.get("timeline")  # only for a measurement: its lack must not keep a slot taken
     at_ms = Step.decode(steps[-1]).at_ms if steps else None

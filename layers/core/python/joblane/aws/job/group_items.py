@@ -22,6 +22,7 @@ def group_value(group: Group) -> dict[str, Any]:
         "failed": sorted(group.failed),
         "again": list(group.again),
         "stop": None if stop is None else [str(stop.state), stop.why],
+        "changed": group.changed or None,
     }
     return {name: value for name, value in known.items() if value not in (None, [], {})}
 
@@ -42,6 +43,7 @@ def read_group(value: dict[str, Any]) -> Group:
         failed=frozenset(value.get("failed", ())),
         again=tuple(value.get("again", ())),
         stop=_stop(*value["stop"]) if "stop" in value else None,
+        changed=value.get("changed", False),
     )
 
 

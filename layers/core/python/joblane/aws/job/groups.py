@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import NamedTuple
 
 from joblane.aws.job.group_items import group_value, roster_key, roster_row
 from joblane.aws.job.items import (
@@ -27,7 +28,16 @@ from joblane.errors import Changed
 from joblane.group.record import PAGE, Group
 from joblane.job.head import Head
 from joblane.state.lifecycle import State
+from joblane.state.result import says_changed
 from joblane.state.timeline import Step
+
+
+class MemberState(NamedTuple):
+    """What a group's state depends on, of the row of a member."""
+
+    state: State
+    changed: bool
+    """Whether its result says `"changed": true`; of one that is in S3 that is not known."""
 
 
 class GroupStore(JobStore):
@@ -90,11 +100,14 @@ class GroupStore(JobStore):
         spec = row.get("spec") or json.dumps(_SOME_SPEC | json.loads(row["targeting"]))
         return from_row(row, {"spec": spec})
 
-    def states(self, group: Group, indices: Iterable[int]) -> dict[int, State]:
+    def states(self, group: Group, indices: Iterable[int]) -> dict[int, MemberState]:
         """Read the states of members, strongly consistent; those without a row are left out."""
         wanted = {group.id_of(index): index for index in indices}
         rows = self._table.get_many([key(job_id) for job_id in wanted], consistent=True)
-        return {wanted[row["job_id"]]: State(row["state"]) for row in rows}
+        return {
+            wanted[row["job_id"]]: MemberState(State(row["state"]), says_changed(row.get("result")))
+            for row in rows
+        }
 
     def write_group(self, seen: Head, after: Head) -> None:
         """Write the next version of a group, with its step if `after` has one more.

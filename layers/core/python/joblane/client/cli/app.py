@@ -21,6 +21,7 @@ from joblane.client.cli import (
     login,
 )
 from joblane.client.cli.files import files
+from joblane.client.cli.group import groups
 from joblane.client.cli.job import change, edit, read, submit, wait, why
 from joblane.client.cli.options import CliSettings
 from joblane.client.cli.queue import queues
@@ -66,7 +67,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 for part in (
-    *(submit, files, read, why, wait, top, edit, change),
+    *(submit, files, read, groups, why, wait, top, edit, change),
     *(console, login, completion, host),
 ):
     app.add_typer(part.commands)

@@ -111,7 +111,7 @@ class GroupRestart:
         if seen is None or seen.group is None:
             raise Gone
         states = self.groups.states(seen.group, indices)
-        failed = [index for index in indices if states.get(index) in RETRIED]
+        failed = [index for index in indices if index in states and states[index].state in RETRIED]
         done, refused = 0, dict[str, str]()
         for start in range(0, len(failed), MOST_RESTARTS):
             ids = [seen.group.id_of(index) for index in failed[start : start + MOST_RESTARTS]]

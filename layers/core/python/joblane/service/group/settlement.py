@@ -98,9 +98,10 @@ class GroupSettlement:
         else:
             pages = sorted({index // PAGE for index in ended} & set(group.open_pages))
         for page in pages:
-            tally = self._tally(group, page, set(ended), rolling=rolling)
-            if tally is not None:
-                group = page_done(group, page, tally)
+            seen_page = self._tally(group, page, set(ended), rolling=rolling)
+            if seen_page is not None:
+                tally, changed = seen_page
+                group = page_done(group, page, tally, changed=changed)
         after = advance(seen, group, now_ms, self.retention)
         if moves:
             self.groups.write_group_with(seen, after, moves)
@@ -122,7 +123,7 @@ class GroupSettlement:
         """Take ended members out of a group with `max_concurrency`, and begin the next ones."""
         most = seen.spec.max_concurrency or 1
         known = self.groups.states(group, group.open.intersection(ended))
-        ends = {index: state for index, state in known.items() if state in ENDED}
+        ends = {index: each.state for index, each in known.items() if each.state in ENDED}
         moves = self._restarts(seen, group, now_ms)
         first = group.again[:MOST_RESTARTS]
         lost = [index for index in first if index not in moves]
@@ -158,8 +159,10 @@ class GroupSettlement:
 
     def _tally(
         self, group: Group, page: int, ended: Collection[int], *, rolling: bool
-    ) -> Tally | None:
-        """How the members of a page have ended; None if not all have.
+    ) -> tuple[Tally, bool] | None:
+        """How the members of a page have ended, and whether one says `changed`.
+
+        None if not all have ended.
 
         Nearly always some of them are still open, and then a few reads are enough to find one:
         those that have just ended are read last.
@@ -172,17 +175,20 @@ class GroupSettlement:
         self.rng.shuffle(numbers)
         numbers.sort(key=lambda index: index in ended)
         found: Counter[State] = Counter()
+        changed = False
         size = PAGE if rolling else FIRST_LOOK
         while numbers:
             look, numbers = numbers[:size], numbers[size:]
             states = self.groups.states(group, look)
             for index in look:
-                state = states.get(index, self._without_row(group, index, rolling=rolling))
+                member = states.get(index)
+                state = member.state if member else self._without_row(group, index, rolling=rolling)
                 if state not in ENDED:
                     return None
                 found[state] += 1
+                changed |= member is not None and member.changed
             size *= 2
-        return found
+        return found, changed
 
     @staticmethod
     def _without_row(group: Group, index: int, *, rolling: bool) -> State:
@@ -205,8 +211,11 @@ class GroupSettlement:
         if group is None or not group.open or group.open.issuperset(ended):
             return []
         states = self.groups.states(group, group.open)
-        waiting = {State.PENDING, None}
-        return [index for index in sorted(group.open) if states.get(index) in waiting]
+        return [
+            index
+            for index in sorted(group.open)
+            if (member := states.get(index)) is None or member.state is State.PENDING
+        ]
 
     def _note(self, group: Head) -> None:
         self.log.info(

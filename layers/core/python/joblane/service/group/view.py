@@ -1,7 +1,9 @@
 """Show a page of a group's members: the roster says who they are, and their rows how they stand."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from joblane.aws.job.groups import GroupStore
 from joblane.contract.groups import Member
@@ -12,7 +14,18 @@ from joblane.job.assigned import overdue
 from joblane.job.head import Head
 from joblane.job.spec import is_broadcast
 from joblane.state.lifecycle import State
+from joblane.state.result import says_changed
 from joblane.state.timeline import first_start
+
+
+class ShownMembers(NamedTuple):
+    """Members of a group, as its tenant sees them."""
+
+    members: list[Member]
+    more: bool
+    """Whether others follow."""
+    changed: bool
+    """Whether a result says `"changed": true`: of one of these, or of a page that is done."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +49,15 @@ class GroupReader:
             raise NotFound(f"job {group_id} is no group; see /v1/jobs")
         return head
 
-    def members(self, head: Head, *, limit: int, after: int | None) -> tuple[list[Member], bool]:
-        """Show the members after a number; the second value is whether others follow.
+    def members(self, head: Head, *, limit: int, after: int | None) -> ShownMembers:
+        """Show the members after a number.
 
         One read of the roster for each hundred members that it crosses, and one of all rows. A
         group whose `run_at` has not come has none.
         """
         group, start = head.group, 0 if after is None else after + 1
         if group is None or start >= group.members:
-            return [], False
+            return ShownMembers([], more=False, changed=group is not None and group.changed)
         numbers = range(start, min(start + limit, group.members))
         begun = [group.id_of(index) for index in numbers if index < group.begun]
         rows = {row.job_id: row for row in self.groups.heads(begun, consistent=True)}
@@ -58,7 +71,8 @@ class GroupReader:
             for index in numbers
             if (agents := rosters[index // PAGE])  # else the group is being deleted
         ]
-        return found, numbers.stop < group.members
+        changed = group.changed or any(says_changed(row.result) for row in rows.values())
+        return ShownMembers(found, numbers.stop < group.members, changed)
 
 
 def _member(group: Group, index: int, agent: str, row: Head | None, now_ms: int) -> Member:
@@ -75,6 +89,7 @@ def _member(group: Group, index: int, agent: str, row: Head | None, now_ms: int)
         attempt=row.attempt,
         exit_code=row.exit_code,
         outcome=row.outcome,
+        result=None if row.result is None else json.loads(row.result),
         started_at=None if start is None else rfc3339(start.at_ms),
         ended_at=rfc3339(row.timeline[-1].at_ms) if row.ended else None,
     )
@@ -100,6 +115,7 @@ def _without_row(group: Group, index: int, agent: str) -> Member:
         attempt=0,
         exit_code=None,
         outcome=None,
+        result=None,
         started_at=None,
         ended_at=None,
     )

@@ -33,7 +33,7 @@ from joblane.job.spec import Submission, is_broadcast
 from joblane.service.job.bulk import AT_ONCE, BulkResult, not_now
 from joblane.service.job.operations import Gone
 from joblane.service.job.search import JobSearch
-from joblane.service.job.submit import Submitter, check_deadline
+from joblane.service.job.submit import Submitter
 from joblane.service.key.admission import SubmissionOutcome
 from joblane.state.lifecycle import UNSUCCESSFUL
 from joblane.typed.resubmission import as_changed, with_changes
@@ -175,8 +175,7 @@ class Resubmitter:
             job_id = self.submitter.new_ids(now_ms)
             trace = repeats.trace.under(repeats.span_id)
             head = self.submitter.make_head(by, spec, job_id, now_ms, trace, repeats=repeats)
-            check_deadline(head, now_ms)
-            return head
+            return self.submitter.check_new(head, now_ms)
 
         return _left_or(make)
 

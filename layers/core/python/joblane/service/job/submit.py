@@ -40,7 +40,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from joblane.aws.job.idempotency import IdempotencyStore
 from joblane.aws.job.jobs import JobStore, Refused
@@ -63,13 +63,15 @@ from joblane.service.job.wake_up import message_delay_s, send_wake_up, send_wake
 from joblane.service.key.admission import KeyAdmission, SubmissionOutcome, is_admitted_now
 from joblane.state.lifecycle import State
 from joblane.state.trace import TraceContext
-from joblane.target.match import TooManyMembers
+from joblane.target.match import TooManyMembers, is_name
 
 if TYPE_CHECKING:
     from joblane.service.target.targets import Targets
 
 PUTS_AT_ONCE = 8
 """Threads that store a batch: each waits some milliseconds for DynamoDB, a hundred times."""
+
+E = TypeVar("E")
 
 _UNKNOWN = "may have been accepted; list your jobs before you submit it again"
 
@@ -130,7 +132,7 @@ class Submitter:
                 if isinstance(found, Problem):
                     raise found
                 return self._warn(self._continue(found)), True
-        check_deadline(head, now_ms)
+        head = self.check_new(head, now_ms)
         head = replace(head, job_id=claim.first_id, idempotency_row=key.row if key else None)
         return self._warn(self.accept(head, key, now_ms)), claim.repeated
 
@@ -186,7 +188,7 @@ class Submitter:
         ]
         admitted = [
             self._keep(entry, key) if isinstance(entry, Head) else entry
-            for entry in self._within_limits(by.tenant, admitted)
+            for entry in self._within_limits(by.tenant, self._name_hosts(admitted))
         ]
         new = self._assign([entry for entry in admitted if isinstance(entry, Head)], now_ms)
         plain = [head for head in new if not is_admitted_now(head)]
@@ -264,6 +266,28 @@ class Submitter:
         head = self.admission.head(by, spec, job_id, now_ms, trace, repeats=repeats)
         return self.keyed.name_key(head)
 
+    def check_new(self, head: Head, now_ms: int) -> Head:
+        """Check what depends on the present, not before a repeated request is answered.
+
+        Raises Invalid for a job that would expire at once, and for a target that is a name alone
+        and no agent's; the target of the job that is returned is written out.
+        """
+        _check_deadline(head, now_ms)
+        (named,) = self._name_hosts([head])
+        if isinstance(named, Problem):
+            raise named
+        return named
+
+    def _name_hosts(self, entries: Sequence[E]) -> list[E | Head | Problem]:
+        """Write out the targets of the jobs among these that are a name alone."""
+        bare = [each for each in entries if isinstance(each, Head) and is_name(each.spec.target)]
+        named = self.targets().name_hosts(bare) if bare else {}
+        found: list[E | Head | Problem] = []
+        for each in entries:
+            name = named.get(each.job_id, each) if isinstance(each, Head) else each
+            found.append(wrong("target", name) if isinstance(name, str) else name)
+        return found
+
     def _assign(self, heads: list[Head], now_ms: int) -> list[Head]:
         """Assign the jobs among these that name their agent."""
         if all(head.spec.target is None for head in heads):
@@ -308,7 +332,7 @@ class Submitter:
             if is_broadcast(spec.target):
                 raise wrong("target", "must name one agent in a batch; submit a group by itself")
             head = self.make_head(by, spec, job_id, now_ms, trace)
-            check_deadline(head, now_ms)
+            _check_deadline(head, now_ms)
         except Problem as problem:
             return problem
         return head
@@ -393,8 +417,7 @@ class Submitter:
         return block_of_ids(now_ms, self.random_bits(80))
 
 
-def check_deadline(head: Head, now_ms: int) -> None:
-    """Refuse a new job that would expire at once; not before a repeated request is answered."""
+def _check_deadline(head: Head, now_ms: int) -> None:
     if head.deadline_ms is not None and head.deadline_ms <= now_ms:
         raise wrong("deadline", f"must be in the future; it is {rfc3339(now_ms)} now")
 

@@ -17,7 +17,7 @@ from joblane.service.group.expansion import INLINE_S, Expansion
 from joblane.state.lease import Heartbeat
 from joblane.state.lifecycle import State
 from joblane.state.timeline import Step
-from joblane.target.choose import TargetChoice, choose, why_not
+from joblane.target.choose import TargetChoice, choose, find_host, why_not
 from joblane.target.match import Target, TooManyMembers
 
 READS_AT_ONCE = 16
@@ -40,6 +40,15 @@ class Targets:
         """The agent that a `host:` job names, and why that takes no jobs of its queue."""
         name = _host(head)
         return name, why_not(self.agents.get(name), name, head.queue, now_ms)
+
+    def name_hosts(self, heads: Sequence[Head]) -> dict[str, Head | str]:
+        """Write out targets that are a name alone, `w1`, as `host:w1`; reads all agents once.
+
+        Returns the jobs by their ids; a text in place of one says why it names no agent.
+        """
+        with self.pool(READS_AT_ONCE) as pool:
+            rows = self.agents.read_all_at_once(pool)
+        return {head.job_id: _name_host(head, rows) for head in heads}
 
     def assign(self, heads: Sequence[Head], now_ms: int) -> list[Head]:
         """Assign new `host:` jobs to their agents, or skip them; other jobs stay as they are.
@@ -118,6 +127,14 @@ def waits_for_host(head: Head) -> bool:
 def broadcasts(head: Head) -> bool:
     """Whether a job becomes a group, or is one."""
     return is_broadcast(head.spec.target)
+
+
+def _name_host(head: Head, agents: Sequence[Heartbeat]) -> Head | str:
+    try:
+        target = str(find_host(agents, head.spec.target or "", head.queue))
+    except ValueError as problem:
+        return str(problem)
+    return replace(head, spec=head.spec.model_copy(update={"target": target}))
 
 
 def _target(head: Head) -> Target:

@@ -1,4 +1,4 @@
-"""What the commands do with a group where they are given its id in place of a job's."""
+"""The command `results`, and what other commands do with a group in place of a job."""
 
 import time
 from collections.abc import Iterator
@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from joblane.client.answers import JobJson, MemberJson, is_group
+from joblane.client.answers import GroupPage, JobJson, is_group
 from joblane.client.cli import exit_codes
 from joblane.client.cli.group import text as group_text
+from joblane.client.cli.options import JobId, Json, connect
+from joblane.client.cli.short_ids import full_id
 from joblane.client.cli.text import tables, terminal
 from joblane.client.cli.text.status_line import StatusLine
 from joblane.client.errors import InputError, JoblaneError, ServerError
 
 if TYPE_CHECKING:
     from joblane.client.clients import Client
+
+commands = typer.Typer()
 
 REPEATS = 200
 """Requests of one deletion at most; each deletes for some seconds."""
@@ -26,22 +30,55 @@ PAUSE_S = 0.2
 
 
 def show(client: "Client", group: JobJson, shown: str, *, failed: bool, as_json: bool) -> None:
-    """Print a group, `shown`, and its members; with `failed` those that are not completed."""
-    line = StatusLine()
-    members: list[MemberJson] = []
-    try:
-        for member in client.groups.members(group["id"]):
-            if not (failed and member["state"] == "completed"):
-                members.append(member)
-            line.show(f"{member['index'] + 1} of {group.get('members')} members read")
-    finally:
-        line.clear()
+    """Print a group, `shown`, and its members; with `failed` those that did not do it."""
+    page = _read_all(client, group["id"])
+    members = page["entries"]
+    if failed:
+        members = [each for each in members if each["state"] not in {"completed", "skipped"}]
     if as_json:
-        terminal.document({"group": group, "members": members})
+        terminal.document({"group": group, "changed": page["changed"], "members": members})
         return
     screen = replace(tables.screen(), width=None)  # lines wrap: reasons are not cut
     table = group_text.members_table(members, datetime.now(UTC), screen)
-    terminal.text(f"{shown}\n\n{table if members else 'no members'}")
+    changed = "\n\nsomething was changed" if page["changed"] else ""
+    terminal.text(f"{shown}{changed}\n\n{table if members else 'no members'}")
+
+
+@commands.command()
+def results(ctx: typer.Context, group_id: JobId, *, json: Json = False) -> None:
+    """Print the result of each job of a group: a line with the agent and the result as JSON.
+
+    Only results of up to 1,024 bytes are here; `joblane get ID` shows a longer one. --json prints
+    {"state", "changed", "members": [{"agent", "id", "state", "reason", "exit_code", "result"}]}.
+    """
+    client = connect(ctx)
+    page = _read_all(client, full_id(client, group_id))
+    if json:
+        kept = ("agent", "id", "state", "reason", "exit_code", "result")
+        members = [{name: each.get(name) for name in kept} for each in page["entries"]]
+        state = page["group"]["state"]
+        terminal.document({"state": state, "changed": page["changed"], "members": members})
+        return
+    for member in page["entries"]:
+        if member.get("result") is not None:
+            terminal.text(group_text.result_line(member))
+
+
+def _read_all(client: "Client", group_id: str) -> GroupPage:
+    """Read a group with all its members, which may take many requests."""
+    line = StatusLine()
+    try:
+        whole = client.groups.page(group_id)
+        found, cursor = whole, whole.get("next")
+        while cursor:
+            line.show(f"{len(whole['entries'])} of {whole['group'].get('members')} members read")
+            found = client.groups.page(group_id, cursor=cursor)
+            whole["entries"] += found["entries"]
+            whole["changed"] |= found["changed"]
+            cursor = found.get("next")
+        return whole
+    finally:
+        line.clear()
 
 
 def job_of(client: "Client", group_id: str, agent: str) -> str:

@@ -1,21 +1,28 @@
 """Groups as text: a table of members, one line of a member, and counts."""
 
+import json
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from joblane.client.answers import MemberJson
-from joblane.client.cli.text.formats import duration, parse_time, plain
+from joblane.client.cli.text.formats import duration, parse_time, plain, printable
 from joblane.client.cli.text.tables import Screen, table
+from joblane.formats.text import shorten
 from joblane.group.states import sentence
 from joblane.state.lifecycle import State
+
+RESULT_CHARS = 60
+"""Characters of a result in a table; `joblane results` shows all of it."""
 
 _KNOWN = frozenset(State)
 
 
 def members_table(members: Sequence[MemberJson], now: datetime, screen: Screen) -> str:
     """Table of members, in the order given."""
+    results = any(member.get("result") is not None for member in members)
     rows = [
         (
             member.get("agent"),
@@ -23,11 +30,25 @@ def members_table(members: Sequence[MemberJson], now: datetime, screen: Screen) 
             member.get("exit_code"),
             run_time(member, now),
             member.get("id"),
+            *([_result(member, RESULT_CHARS)] if results else []),
             member.get("reason") or None,
         )
         for member in members
     ]
-    return table(["AGENT", "STATE", "EXIT", "TIME", "ID", "REASON"], rows, screen)
+    titles = ["AGENT", "STATE", "EXIT", "TIME", "ID", *(["RESULT"] if results else []), "REASON"]
+    return table(titles, rows, screen)
+
+
+def result_line(member: MemberJson) -> str:
+    """The result of a member, in a line."""
+    return printable(f"{member.get('agent')}  {_result(member, sys.maxsize)}")
+
+
+def _result(member: MemberJson, chars: int) -> str | None:
+    found = member.get("result")
+    if found is None:
+        return None
+    return shorten(json.dumps(found, ensure_ascii=False), chars)
 
 
 def run_time(member: Mapping[str, Any], now: datetime) -> str:

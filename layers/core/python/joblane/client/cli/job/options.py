@@ -154,6 +154,13 @@ class JobOptions(FileOptions):
             " repeated.",
         ),
     ] = None
+    skipped_exit_code: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="CODE",
+            help="Exit code that says that the job does not apply where it ran; can be repeated.",
+        ),
+    ] = None
     restart: Annotated[
         bool,
         typer.Option(
@@ -338,6 +345,7 @@ class JobOptions(FileOptions):
         exit_codes = {
             "permanent": own.pop("permanent_exit_code") or None,
             "blocked": own.pop("blocked_exit_code") or None,
+            "skipped": own.pop("skipped_exit_code") or None,
         }
         limits = {name: own.pop(name) for name in LIMITS}
         own |= {

@@ -68,14 +68,15 @@ def get(
     job_id: JobId,
     *,
     failed: Annotated[
-        bool, typer.Option("--failed", help="Of a group: only jobs that are not completed.")
+        bool,
+        typer.Option("--failed", help="Of a group: only jobs that are not completed or skipped."),
     ] = False,
     raw: Raw = False,
     json: Json = False,
 ) -> None:
-    """Show a job and its timeline; of a group also its jobs, one for each agent.
+    """Show a job and its timeline; of a group also its jobs, one for each agent, and their results.
 
-    --json prints the job, or {"group": job, "members": [...]}.
+    --json prints the job, or {"group": job, "changed": bool, "members": [...]}.
     """
     client = connect(ctx)
     data = client.get(full_id(client, job_id)).data
