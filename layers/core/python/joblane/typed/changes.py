@@ -23,6 +23,10 @@ _LESS: Final = frozenset({"timeout_s", "heartbeat_timeout_s", "deadline_s"})
 """Defaults that are a limit, of which less is narrower; without one there is no limit."""
 
 
+_NETWORKS: Final = ("none", "egress", "host")
+"""From the least to the most."""
+
+
 class Change(NamedTuple):
     """A field of the definition that differs."""
 
@@ -86,21 +90,23 @@ def _less(member: str, before: Any, after: Any) -> Iterator[str]:
     before = _plain(member) if before is None else before
     after = _plain(member) if after is None else after
     if member in _LESS:
-        if after is not None and (before is None or after < before):
-            yield _from_to(member, before, after)
+        yield from _lower(member, before, after)
     elif member == "retry":
-        if after.max_attempts < before.max_attempts:
-            yield _from_to("max_attempts", before.max_attempts, after.max_attempts)
+        yield from _lower("max_attempts", before.max_attempts, after.max_attempts)
     elif member == "resources":
         for limit in type(after).model_fields:
-            was, now = getattr(before, limit), getattr(after, limit)
-            if isinstance(now, int | float) and (was is None or now < was):
-                yield _from_to(limit, was, now)
+            yield from _lower(limit, getattr(before, limit), getattr(after, limit))
     elif member == "network":
-        if (before, after) != ("none", "egress") and after != "host":
+        if _NETWORKS.index(after) < _NETWORKS.index(before):
             yield _from_to(member, before, after)
     elif member == "restartable" and before and not after:
         yield _from_to(member, before, after)
+
+
+def _lower(name: str, before: Any, after: Any) -> Iterator[str]:
+    """Whether a limit is lower; None is none, and what is no number is not compared."""
+    if isinstance(after, int | float) and (before is None or after < before):
+        yield _from_to(name, before, after)
 
 
 def _plain(member: str) -> Any:
