@@ -114,7 +114,7 @@ def test_a_full_key_coalesces(client: Client, keyed: Any):
 def test_segments_of_a_key_in_use_change_with_migrate_only(
     client: Client, http: Http, keyed: Any, push: Run, project: Path
 ):
-    """The other type of the package is pushed all the same."""
+    """The package is pushed whole or not at all."""
     holder = client.submit(keyed.alone, keyed.Params(origin="migrated"))
     wait_for(http, holder.id, "active")
     changed = KEYED.replace('key=Key("/origin"))', 'key=Key("v2", "/origin"))')
@@ -123,10 +123,11 @@ def test_segments_of_a_key_in_use_change_with_migrate_only(
     assert 64 == refused.returncode
     assert b"--migrate" in refused.stderr
     assert b"alone" not in refused.stdout
-    assert b"merged updated, version 2" in refused.stdout
+    assert b"merged would be updated, version 2" in refused.stdout
+    assert 1 == client.type("merged")["version"]
     pushed = push("--migrate")
     assert b"alone migrated, version 2" in pushed.stdout, pushed.stderr.decode()
-    assert b"merged unchanged, version 2" in pushed.stdout
+    assert b"merged updated, version 2" in pushed.stdout
     second = client.submit(keyed.alone, keyed.Params(origin="migrated"))
     wait_for(http, second.id, "active")
     assert "active" == client.get(holder.id).state

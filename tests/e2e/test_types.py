@@ -234,7 +234,7 @@ def test_a_job_runs_with_the_version_that_it_was_accepted_with(
     earlier = client.submit(work, params(work))
     (project / "typedjobs/jobs.py").write_text(JOBS.replace("VERSION = 1", "VERSION = 2"))
     checked = push("--check")
-    assert b"work updated, version 2\n  bundles: update\n" in checked.stdout
+    assert b"work would be updated, version 2\n  bundles: update\n" in checked.stdout
     assert b"not uploaded" in checked.stderr
     pushed = push()
     assert b"fragile updated, version 2" in pushed.stdout, pushed.stderr.decode()

@@ -188,7 +188,7 @@ def test_a_check_shows_what_would_change_and_sends_nothing(
 ):
     deployment.kind, deployment.why = "narrows", "no bundle for arm64"
     ran = joblane("types", "push", "shop", "--architecture", "x86_64", "--check")
-    printed = b"sum updated, version 4\n  bundles: narrows (no bundle for arm64)\n"
+    printed = b"sum would be updated, version 4\n  bundles: narrows (no bundle for arm64)\n"
     assert (0, printed) == (ran.code, ran.stdout), ran.said
     assert ({}, {}) == (deployment.types, deployment.bundles)
 

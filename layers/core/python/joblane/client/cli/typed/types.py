@@ -87,7 +87,7 @@ def push(
             size = formats.size(bundle.size)
             terminal.note(f"bundle {bundle.architecture} {bundle.sha256[:12]}, {size}: {state}")
         for entry in pushed.types:
-            for line in _outcome(entry):
+            for line in _outcome(entry, written=pushed.written):
                 terminal.text(formats.printable(line))
     for name, error in pushed.refused:
         terminal.note(f"type {name} was refused:")
@@ -119,13 +119,15 @@ def rm(ctx: typer.Context, name: Name, *, reason: Reason = None) -> None:
     connect(ctx).delete_type(name, reason=reason)
 
 
-def _outcome(entry: dict[str, Any]) -> list[str]:
+def _outcome(entry: dict[str, Any], *, written: bool) -> list[str]:
     """A line for the type, and one for each change with what that means."""
-    lines = [f"{entry.get('type')} {entry.get('change')}, version {entry.get('version')}"]
-    for change in entry.get("changes") or []:
-        kind = str(change.get("kind")).replace("-", " ")
-        why = f" ({change['why']})" if change.get("why") else ""
-        lines.append(f"  {change.get('field')}: {kind}{why}")
+    is_there = written or entry.get("change") == "unchanged"
+    change = f"{'' if is_there else 'would be '}{entry.get('change')}"
+    lines = [f"{entry.get('type')} {change}, version {entry.get('version')}"]
+    for each in entry.get("changes") or []:
+        kind = str(each.get("kind")).replace("-", " ")
+        why = f" ({each['why']})" if each.get("why") else ""
+        lines.append(f"  {each.get('field')}: {kind}{why}")
     return lines
 
 
