@@ -111,5 +111,5 @@ def test_what_is_no_segment_is_refused_before_a_request(
         connect(api.url, "secret") as client,
         pytest.raises(InputError, match="a number or a boolean"),
     ):
-        client.key("command", None)  # type: ignore[arg-type]
+        client.key("command", None)
     assert not api.requests

@@ -52,7 +52,8 @@ def get(ctx: typer.Context, scope: Type, segments: Segments, *, json: Json = Fal
     """Show a key: the jobs that have its slots, and the waiting jobs.
 
     A segment that is a number, true or false in JSON is that, a JSON string in double quotes is
-    that string, and anything else is a string as it stands. Write -- before a segment that begins with a dash.
+    that string, and anything else is a string as it stands. Write -- before a segment that begins
+    with a dash.
     """
     answer = connect(ctx).key(scope, *_parse(segments))
     terminal.show(answer, lambda: _key(answer), as_json=json)
