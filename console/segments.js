@@ -1,8 +1,8 @@
-/** Segments of keys as people write them: `customer / acme / 7`; a text that looks like a number in quotes. */
+/** Segments of keys as people write them: `customer / acme / 7`; a text that looks like one of JSON in quotes. */
 
-/** Write a segment. @param {string | number} segment */
+/** Write a segment. @param {string | number | boolean} segment */
 export function written(segment) {
-  return typeof segment === 'string' && (isNumber(segment) || /["/[]|^\s|\s$|^$/.test(segment)) ? JSON.stringify(segment) : String(segment);
+  return typeof segment === 'string' && (isValue(segment) || /["/[]|^\s|\s$|^$/.test(segment)) ? JSON.stringify(segment) : String(segment);
 }
 
 /** Write the segments that an address has as JSON; what is none stays as it is. @param {string | null} json */
@@ -21,10 +21,10 @@ export function parseSegments(text) {
   if (!trimmed || trimmed.startsWith('[')) return trimmed;
   const parts = trimmed.match(/"(?:[^"\\]|\\.)*"|[^/]+/g) ?? [];
   const values = parts.map((part) => part.trim()).filter(Boolean);
-  return `[${values.map((part) => (part.startsWith('"') || isNumber(part) ? part : JSON.stringify(part))).join(',')}]`;
+  return `[${values.map((part) => (part.startsWith('"') || isValue(part) ? part : JSON.stringify(part))).join(',')}]`;
 }
 
 /** @param {string} text */
-function isNumber(text) {
-  return /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/.test(text);
+function isValue(text) {
+  return /^(true|false|-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?)$/.test(text);
 }

@@ -194,7 +194,7 @@ async def _follow(
         if stop:
             link.kill()
         stop.append(StopReason.COMMAND)
-        link.stop(GRACE_S)
+        link.stop(GRACE_S, "cancel")
 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ask_to_stop)
@@ -215,8 +215,7 @@ async def _show(log: Reader, link: ShimConnection) -> None:
         shown = link.progress
         if shown is not None and shown != before:
             before = shown
-            percent = "" if shown.percent is None else f"{shown.percent:g} % "
-            _tell(f"{percent}{shown.message or ''}".strip())
+            _tell(shown.text)
         await asyncio.sleep(PROGRESS_EVERY_S)
 
 

@@ -13,7 +13,7 @@ from constructs import Construct
 from infra.access import issuer_gate, pool_gate
 from infra.assets import Assets
 from infra.console import ConsoleFunction
-from infra.declared import fleets, maxima, queues, retired, threads
+from infra.declared import fleets, maxima, metrics, queues, retired, threads
 from infra.domain import MutualTls
 from infra.function import Function, FunctionStack, concurrency
 from infra.iam_api import IamApi
@@ -132,6 +132,7 @@ class ApiStack(FunctionStack):
                 "JOBLANE_DEFAULT_QUEUES": json.dumps(config.default_queues),
                 "JOBLANE_FILTERS": json.dumps(config.filters),
                 "JOBLANE_CONCURRENCY": concurrency(config),
+                **metrics(config),
                 "JOBLANE_NOTIFY": notify_rules(config),
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
                 "JOBLANE_ACCESS": self._gate.access,
@@ -200,6 +201,7 @@ class ApiStack(FunctionStack):
             declared={
                 "JOBLANE_POLICIES": policies(config),
                 "JOBLANE_CONCURRENCY": concurrency(config),
+                **metrics(config),
                 "JOBLANE_RETENTION": config.retention.model_dump_json(),
                 "JOBLANE_QUEUES": queues(config),
                 "JOBLANE_MAXIMA": maxima(config),

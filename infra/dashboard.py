@@ -125,8 +125,11 @@ def _widgets(
         ],
         [
             (
-                "Jobs a minute by queue",
-                [of_queues(m) for m in ("Submitted", "Started", "Completed", "Failed", "Dead")],
+                "Jobs a minute by queue, and submissions that keys kept out",
+                [
+                    *(of_queues(m) for m in ("Submitted", "Started", "Completed", "Failed")),
+                    *(of_queues(m) for m in ("Dead", "KeyRejected", "KeyCoalesced")),
+                ],
             ),
             ("Wait, p50 and p99 (s)", [of_queues("WaitSeconds", p) for p in ("p50", "p99")]),
             ("Messages that wait in lanes", of_sqs("ApproximateNumberOfMessagesVisible", lanes)),

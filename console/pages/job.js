@@ -82,9 +82,10 @@ function Why({ job }) {
 
 /** What the running attempt has reported. @param {{ job: Job }} props */
 function Done({ job }) {
-  const { percent, message, at } = job.progress ?? { percent: null, message: null, at: null };
+  if (!job.progress) return null;
+  const { percent, message, step, at } = job.progress;
   return html`<p class="done">${percent !== null && html`<progress max="100" value=${percent} aria-label="Progress"></progress> ${Math.round(percent)} % `}
-    ${message} <span class="about">(<${Time} at=${at} />)</span></p>`;
+    ${step} ${message} <span class="about">(<${Time} at=${at} />)</span></p>`;
 }
 
 /** @param {{ job: Job }} props */

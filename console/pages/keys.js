@@ -141,6 +141,7 @@ function One({ type, id }) {
           { name: 'State', cell: stateOf },
           { name: 'Since', cell: (/** @type {Holder} */ job) => html`<${Time} at=${job.since_at} />` },
           { name: 'Agent', className: 'minor', cell: (/** @type {Holder} */ job) => job.agent ?? '–' },
+          { name: 'Lease ends', className: 'minor', cell: (/** @type {Holder} */ job) => html`<${Time} at=${job.lease_ends_at} />` },
           { name: 'Why', className: 'wide', cell: (/** @type {Holder} */ job) => html`<${Sentence} text=${job.reason} />` },
         ]} />` : html`<${Empty}><p>No job has a slot.</p><//>`}
     <//>

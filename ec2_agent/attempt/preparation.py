@@ -35,6 +35,7 @@ from joblane.condition.blocking import Blocking
 from joblane.condition.names import scope_name
 from joblane.job.fields import GRACE_S
 from joblane.job.head import Head
+from joblane.key.segments import Constant, NoSegment, fill_in
 from joblane.state.lifecycle import Outcome
 
 T = TypeVar("T")
@@ -93,7 +94,7 @@ class Preparation:
         """
         await self._test_conditions(head)
         whole = await self._read_whole(head, stop)
-        params = whole.spec.params
+        params = whole.spec.params  # the key is of what was submitted, and not of facts
         text = None if params is None else _json(params)
         if refers_to_facts(whole.spec, text):
             whole = await self._resolve_facts(whole)
@@ -111,7 +112,7 @@ class Preparation:
                 if command is not None:  # the command of a built-in type is in the submission
                     held.callback(os.close, command.lock)
                     spec = replace(spec, argv=command.argv, bundle=command.bundle)
-                    typed = replace(typed, bundle=command.lock)
+                    typed = replace(typed, bundle=command.lock, key=_fill_in(command.key, params))
             files = held.enter_context(InputFetch(self.files, whole, lambda: stop() is None, note))
             await self._fetch(files, head, stop)
             spec = replace(spec, stdin=files.stdin, stage=files.stage)
@@ -234,6 +235,14 @@ def trace_env(head: Head) -> dict[str, str]:
     env = {name.upper(): text for name, text in fields.items()}
     own = {"TRACEPARENT", "TRACESTATE"} & {*head.spec.env, *head.spec.secret_env}
     return {} if own else env
+
+
+def _fill_in(template: Sequence[Constant], params: object) -> tuple[Constant, ...]:
+    """The segments of a key that was admitted, so they are there; none if they are not."""
+    try:
+        return fill_in(template, params)
+    except NoSegment:
+        return ()
 
 
 def sandbox_spec(head: Head, grace_s: float) -> Spec:

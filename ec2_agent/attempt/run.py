@@ -25,6 +25,7 @@ from ec2_agent.outcomes.judge import (
     StopReason,
     judge,
     not_started,
+    said_reason,
 )
 from ec2_agent.retry import aws_backoff, retry
 from ec2_agent.sandbox.model import (
@@ -110,7 +111,11 @@ class Attempt:
         if self._stop is None:
             self._stop = reason
             if self.job is not None:
-                self.job.shim.stop(self.parts.preparation.grace_s)
+                self._stop_job(self.job, reason)
+
+    def _stop_job(self, job: RunningJob, reason: StopReason) -> None:
+        why = said_reason(self.head, reason, self.parts.recorder.now_ms())
+        job.shim.stop(self.parts.preparation.grace_s, why)
 
     def abandon(self) -> None:
         """Kill the job and record nothing: the lease ends, and another agent may run it."""
@@ -344,5 +349,5 @@ class Attempt:
         if self._abandoned:
             job.shim.kill()
         elif self._stop is not None:
-            job.shim.stop(self.parts.preparation.grace_s)
+            self._stop_job(job, self._stop)
         return job

@@ -4,7 +4,7 @@ import os
 import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -13,6 +13,7 @@ from ec2_agent.sandbox.launcher import ENVIRONMENT
 from ec2_agent.sandbox.overlay import BUNDLE
 from joblane.aws.typed.types import TypeStore
 from joblane.job.head import Head
+from joblane.key.segments import Constant
 from joblane.typed.definition import TypeVersion
 
 VERSIONS: Final = 256
@@ -51,6 +52,8 @@ class TypedCommand:
     """Its digest."""
     lock: int
     """A descriptor that keeps the bundle on this host; the caller closes it."""
+    key: Sequence[Constant] = ()
+    """The segments of the type's key, with pointers into the params."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,8 @@ class JobTypes:
             lock = self.cache.use(head.tenant, digest)
         except BundleUnusable as unusable:
             raise CannotRunType(f"{named}: {unusable}") from None
-        return TypedCommand(handler_command(python, definition.entry), digest, lock)
+        template = () if definition.key is None else definition.key.segments
+        return TypedCommand(handler_command(python, definition.entry), digest, lock, template)
 
     def _version(self, tenant: str, name: str, number: int) -> TypeVersion:
         """Read a version, from memory if it was read before."""

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from joblane.job.head import Head
+from joblane.key.policy import Concurrency
+from joblane.key.segments import Constant
 
 
-def job_context(head: Head) -> dict[str, Any]:
+def job_context(head: Head, typed: "TypedContext | None" = None) -> dict[str, Any]:
     """What a job may ask about itself on its line."""
     spec, trace = head.spec, head.trace.under(head.span_id)
     return {
@@ -21,6 +23,7 @@ def job_context(head: Head) -> dict[str, Any]:
         "type": spec.type,
         "version": head.type_version,
         "slot": head.slot_token,
+        "key": _segments(head, typed),
         "name": spec.name,
         "labels": spec.labels,
         "deadline": spec.deadline,
@@ -31,6 +34,14 @@ def job_context(head: Head) -> dict[str, Any]:
     }
 
 
+def _segments(head: Head, typed: "TypedContext | None") -> list[Constant] | None:
+    """The segments of its key; None without one, and for a policy, which agents do not know."""
+    if typed is not None and typed.key:
+        return list(typed.key)
+    written_out = head.spec.concurrency
+    return list(written_out.key) if isinstance(written_out, Concurrency) else None
+
+
 @dataclass(frozen=True, slots=True)
 class TypedContext:
     """What a job of a type is given beside its command."""
@@ -39,6 +50,8 @@ class TypedContext:
     """Its params as JSON: whole, also if the job's head has them abridged."""
     bundle: int | None = None
     """A descriptor that keeps its bundle on this host; the caller closes it."""
+    key: tuple[Constant, ...] = ()
+    """The segments of the key that its type declares, with its params filled in."""
 
     def descriptors(self, ends: ExitStack) -> tuple[int, ...]:
         """The params in a file in memory, since they may be too long for a message; the bundle.

@@ -47,9 +47,9 @@ class ShimConnection:
         """Let the job run up to a moment of CLOCK_BOOTTIME."""
         self._send({"do": "renew", "until": until})
 
-    def stop(self, grace_s: float) -> None:
-        """Send SIGTERM to the job, and SIGKILL after `grace_s`."""
-        self._send({"do": "stop", "grace_s": grace_s})
+    def stop(self, grace_s: float, why: str) -> None:
+        """Send SIGTERM to the job, and SIGKILL after `grace_s`; its line says `why` if it asks."""
+        self._send({"do": "stop", "grace_s": grace_s, "why": why})
 
     def kill(self) -> None:
         """Kill the job at once."""
@@ -120,7 +120,7 @@ class ShimConnection:
             self._wanted = None
             self.grown.set()
         elif message["is"] == "progress":
-            self.progress = Progress(message["percent"], message["message"], message["at"])
+            self.progress = Progress(**message["said"], at_ms=message["at"])
             self._loop.call_later(PROGRESS_S, self._want_progress)
         elif message["is"] == "work":
             self._pass_work(fds)

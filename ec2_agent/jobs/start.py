@@ -166,7 +166,7 @@ class JobStarter:
                 "kill_at": kill_at,
                 "waits": {"tenant": head.tenant, "requires": head.spec.requires},
                 "output": fields_of(output_cap(head.output_bytes, per_job_mb)),
-                "context": job_context(head),
+                "context": job_context(head, typed),
                 "heartbeat_s": head.spec.heartbeat_timeout_s,
                 "grace_s": spec.grace_s,
                 "has_stderr": not head.spec.merge_stderr,

@@ -38,6 +38,17 @@ class StopReason(Enum):
     """Its agent saw that its deadline has passed."""
 
 
+def said_reason(head: Head, reason: StopReason, now_ms: int) -> str:
+    """What a job that is asked to stop hears on its line: cancel, drain or deadline.
+
+    Its time limit and its silence, after which it hears timeout, are watched by its shim.
+    """
+    if reason is StopReason.DRAIN:
+        return "drain"
+    passed = head.deadline_ms is not None and head.deadline_ms <= now_ms
+    return "deadline" if reason is StopReason.DEADLINE or passed else "cancel"
+
+
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
     """How an attempt ended, and why."""

@@ -29,9 +29,28 @@ ERROR_CHARS = 160
 
 OK = b'{"ok": true}\n'
 
-_TAKES_TRUE = frozenset({"context", "heartbeat", "params"})
+STEP_CHARS = 60
+"""Characters of the name of a step."""
 
-NAMES = ("block", "context", "error", "heartbeat", "params", "progress", "result", "skip")
+MOST_COUNTED = 2**53 - 1
+"""Largest `current` and `total`: whole numbers up to it are the same in every reader of JSON."""
+
+_TAKES_TRUE = frozenset({"context", "heartbeat", "params", "stopping"})
+
+NAMES = (
+    "block",
+    "context",
+    "error",
+    "heartbeat",
+    "params",
+    "progress",
+    "result",
+    "skip",
+    "stopping",
+)
+
+PARTS = ("percent", "message", "step", "current", "total")
+"""What a report of progress may have."""
 
 
 class LineRequests:
@@ -62,10 +81,12 @@ class LineRequests:
         """What it said went wrong, in one line."""
         self.skip: str | None = None
         """Why it does not apply here, in one line."""
-        self.progress: tuple[float | None, str | None] | None = None
-        """Percent and message that it reported last."""
+        self.progress: dict[str, Any] | None = None
+        """`PARTS` as it reported them last."""
         self.progress_number = 0
         """Number of progress reports so far."""
+        self.stopping: str | None = None
+        """Why it was asked to stop: the first reason."""
 
     def carry_out(self, line: bytes | None, *, answered: bool = True) -> bytes:
         """Carry out one request and return the answer; None is a line that was too long.
@@ -90,6 +111,8 @@ class LineRequests:
                 return self._params_answer()
             case "context":
                 return json.dumps(self._context).encode() + b"\n"
+            case "stopping":
+                return json.dumps({"stopping": self.stopping}).encode() + b"\n"
             case _:
                 return OK
 
@@ -153,21 +176,43 @@ def _text(name: str, value: object, secrets: Secrets) -> str:
     return text
 
 
-def _progress(value: object, secrets: Secrets) -> tuple[float | None, str | None]:
-    if not isinstance(value, dict) or not value or value.keys() - {"percent", "message"}:
-        raise ValueError("progress: must be an object with percent, message or both")
-    percent, message = value.get("percent"), value.get("message")
-    if percent is not None and (
-        not isinstance(percent, int | float) or isinstance(percent, bool) or not 0 <= percent <= 100
-    ):
+def _progress(value: object, secrets: Secrets) -> "dict[str, Any]":
+    """All `PARTS`, None for those that were not said; `percent` follows from two of them."""
+    if not isinstance(value, dict) or not value or value.keys() - set(PARTS):
+        raise ValueError(f"progress: must be an object with some of {', '.join(PARTS)}")
+    said: dict[str, Any] = {name: value.get(name) for name in PARTS}
+    if all(part is None for part in said.values()):
+        raise ValueError(f"progress: must have one of {', '.join(PARTS)}")
+    for name, most in (("message", MESSAGE_CHARS), ("step", STEP_CHARS)):
+        if isinstance(said[name], str) and len(said[name]) > most:
+            raise ValueError(f"progress: {name} has at most {most} characters")
+        if said[name] is not None:
+            said[name] = _text(f"progress: {name}", said[name], secrets)
+    percent = _percent(said["percent"], *_counted(said))
+    said["percent"] = None if percent is None else round(float(percent), 2)
+    return said
+
+
+def _percent(percent: "Any", current: int | None, total: int | None) -> float | None:
+    """What was said, else what follows from what was counted."""
+    if percent is None:
+        return None if current is None or total is None else 100 * current / total
+    is_number = isinstance(percent, int | float) and not isinstance(percent, bool)
+    if not is_number or not 0 <= percent <= 100:
         raise ValueError("progress: percent must be a number from 0 to 100")
-    if message is not None:
-        if isinstance(message, str) and len(message) > MESSAGE_CHARS:
-            raise ValueError(f"progress: message has at most {MESSAGE_CHARS} characters")
-        message = _text("progress: message", message, secrets)
-    if percent is None and message is None:
-        raise ValueError("progress: must have percent, message or both")
-    return None if percent is None else round(float(percent), 2), message
+    return float(percent)
+
+
+def _counted(said: "dict[str, Any]") -> "tuple[int | None, int | None]":
+    """`current` and `total`."""
+    for name, least in (("current", 0), ("total", 1)):
+        number = said[name]
+        if number is not None and (type(number) is not int or not least <= number <= MOST_COUNTED):
+            raise ValueError(f"progress: {name} must be a whole number from {least} to 2^53 - 1")
+    current, total = said["current"], said["total"]
+    if total is not None and (current is None or current > total):
+        raise ValueError("progress: total needs a current that is not more than it")
+    return current, total
 
 
 def _result(value: object, secrets: Secrets) -> str:

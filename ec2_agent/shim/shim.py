@@ -4,10 +4,11 @@ It alone holds the slot's socket, so the job ends with this process at the lates
 the job writes, answers its line, and notifies a connected agent; it waits for none but as below.
 
     agent -> shim   {"do": "renew", "until": s} | {"do": "want", "size": bytes}
-                    | {"do": "stop", "grace_s": s} | {"do": "kill"} | {"do": "want_progress"}
-                    | {"do": "send_work"} | {"do": "release"} | {"do": "recorded"}
+                    | {"do": "stop", "grace_s": s, "why": text} | {"do": "kill"}
+                    | {"do": "want_progress"} | {"do": "send_work"} | {"do": "release"}
+                    | {"do": "recorded"}
     shim -> agent   {"is": "grown"} | {"is": "ended", ...}, the content of the file `exit`
-                    | {"is": "progress", "percent": n, "message": text, "at": ms}, once for each
+                    | {"is": "progress", "said": {...}, "at": ms}, once for each
                       `want_progress`, when there is something new
                     | {"is": "work"} + a descriptor of the work directory, if it is held
 
@@ -243,7 +244,7 @@ class Shim:
             self._kill()
         if (silent_at := self._heartbeat_at()) is not None and now >= silent_at:
             self._silent = True
-            self._sandbox.stop(self._grace_s)
+            self._stop("timeout", self._grace_s)
 
     def _heartbeat_at(self) -> float | None:
         """When the job is stopped unless it writes something on its line before."""
@@ -304,7 +305,7 @@ class Shim:
                 self._progress_wanted = True
                 self._send_progress()
             case "stop" if self._end_files is None:
-                self._sandbox.stop(message["grace_s"])
+                self._stop(message["why"], message["grace_s"])
             case "kill":
                 self._kill()
             case "send_work" if self._agent is not None:
@@ -326,12 +327,15 @@ class Shim:
         said = self._said
         if said.progress is not None and said.progress_number != self._progress_seen:
             self._progress_seen = said.progress_number
-            percent, message = said.progress
-            at = time.time_ns() // 1_000_000
-            self._progress = {"percent": percent, "message": message, "at": at}
+            self._progress = {"said": said.progress, "at": time.time_ns() // 1_000_000}
         if self._progress_wanted and self._progress_seen != self._progress_sent:
             self._progress_wanted, self._progress_sent = False, self._progress_seen
             self._send({"is": "progress", **self._progress})
+
+    def _stop(self, why: str, grace_s: float) -> None:
+        """Stop the job; the first reason is what it hears, before the signal that makes it ask."""
+        self._said.stopping = self._said.stopping or why
+        self._sandbox.stop(grace_s)
 
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):

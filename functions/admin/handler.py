@@ -25,6 +25,7 @@ from joblane.aws.fleet.facts import FactStore
 from joblane.aws.job.payload_store import PayloadStore
 from joblane.aws.key.keyed_jobs import KeyedJobs
 from joblane.aws.key.keys import KeyStore
+from joblane.aws.metrics import Metrics
 from joblane.aws.queue.counters import CounterStore
 from joblane.aws.queue.lanes import Lanes
 from joblane.aws.queue.message_ages import MessageAges
@@ -70,6 +71,7 @@ from joblane.service.job.wake_up import send_wake_up
 from joblane.service.key.admission import KeyAdmission
 from joblane.service.key.clear import KeyClear
 from joblane.service.key.keys import KeyReader
+from joblane.service.key.refusals import KeyRefusals
 from joblane.service.key.release import KeyRelease
 from joblane.service.key.rules import KeyRules
 from joblane.service.queue.queues import Queues, QueueStatistics
@@ -120,6 +122,8 @@ class Settings(Environment):
     limits: Json[Limits]
     """Those that are checked here: `jobs_waiting` and those of a day."""
     retention: Json[Retention]
+    metrics: Json[bool] = False
+    """Whether the deployment has custom metrics."""
 
 
 def build(
@@ -153,6 +157,7 @@ def build(
         releases,
         partial(send_wake_up, lanes),
         settings.retention,
+        KeyRefusals(logger, Metrics(settings.metrics), settings.deployment),
     )
     payloads = PayloadStore(s3, settings.bucket)
     present = cache(lambda: _make_present_code(settings, typed, payloads, rules, logger))
@@ -206,7 +211,7 @@ def build(
     store, days = FileStore(s3, settings.bucket), settings.retention.files_days
     upload_route(app, FileUploads(store, meter, days, clock, pool=pool))
     clear = KeyClear(jobs, operations, releases)
-    key_routes(app, KeyReader(keys, jobs, app.now_ms), clear)
+    key_routes(app, KeyReader(keys, jobs, agents, app.now_ms), clear)
     return app
 
 

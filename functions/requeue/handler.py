@@ -42,6 +42,7 @@ from joblane.service.job.renewal import Renewal
 from joblane.service.job.requeue import Requeue
 from joblane.service.job.wake_up import send_wake_up
 from joblane.service.key.admission import KeyAdmission
+from joblane.service.key.refusals import KeyRefusals
 from joblane.service.key.release import KeyRelease
 from joblane.service.key.rules import KeyRules
 from joblane.service.key.watch import KeyWatch
@@ -118,6 +119,7 @@ def build(
         releases,
         partial(send_wake_up, lanes),
         settings.retention,
+        KeyRefusals(logger, Metrics(settings.metrics), settings.deployment),
     )
     assigned = AssignedJobs(jobs, agents, operations, settings.retention)
     groups = GroupStore(dynamodb, settings.jobs_table)

@@ -23,6 +23,7 @@ from joblane.aws.job.payload_store import PayloadStore
 from joblane.aws.job.result_store import ResultStore
 from joblane.aws.key.keyed_jobs import KeyedJobs
 from joblane.aws.key.keys import KeyStore
+from joblane.aws.metrics import Metrics
 from joblane.aws.queue.lanes import Lanes
 from joblane.aws.queue.settings import SettingsStore
 from joblane.aws.queue.usage import UsageStore
@@ -51,6 +52,7 @@ from joblane.service.job.search import JobSearch
 from joblane.service.job.submit import Submitter
 from joblane.service.job.wake_up import send_wake_up
 from joblane.service.key.admission import KeyAdmission
+from joblane.service.key.refusals import KeyRefusals
 from joblane.service.key.release import KeyRelease
 from joblane.service.key.rules import KeyRules
 from joblane.service.output.follow import FollowSender
@@ -112,6 +114,8 @@ class Settings(Environment):
     """JSON of `NotifyRules`, read when needed; `{}` if no tenant may ask for any."""
     access: Json[AnyAccess]
     retention: Json[Retention]
+    metrics: Json[bool] = False
+    """Whether the deployment has custom metrics."""
 
 
 def build(
@@ -163,7 +167,14 @@ def build(
     )
     rules = KeyRules(settings.concurrency, lambda *version: typed().key(*version))
     releases = KeyRelease(jobs.keys, jobs, lanes, logger, clock)
-    keyed = KeyAdmission(jobs, rules, releases, partial(send_wake_up, lanes), settings.retention)
+    keyed = KeyAdmission(
+        jobs,
+        rules,
+        releases,
+        partial(send_wake_up, lanes),
+        settings.retention,
+        KeyRefusals(logger, Metrics(settings.metrics), settings.deployment),
+    )
     usage = UsageStore(dynamodb, settings.counters_table)
     limits = LimitCheck(usage, settings.limits, app.now_ms, app.logger)
 

@@ -29,7 +29,7 @@ class Params(BaseModel):
 def held(params: Params, job: Job) -> str | None:
     while params.origin != "brief" and not job.cancelled:
         time.sleep(0.05)
-    return job.slot
+    return f"{job.slot} {job.context.key}"
 
 
 alone = job_type("alone", key=Key("/origin"))(held)
@@ -70,6 +70,9 @@ def test_a_full_key_refuses(client: Client, http: Http, keyed: Any):
     slot = wait_for(http, first.id, "active")["slot"]
     with pytest.raises(KeyFullError) as caught:
         client.submit(keyed.alone, keyed.Params(origin="acme"))
+    (holder,) = client.key("alone", "acme")["holders"]
+    assert first.id == holder["id"]
+    assert holder["heartbeat_at"] < holder["lease_ends_at"]
     error = caught.value
     assert ("active-limit", 1, 0, 1) == (error.reason, error.active, error.queued, error.limit)
     other = client.submit(keyed.alone, keyed.Params(origin="other"))
@@ -91,10 +94,11 @@ def _submitted(client: Client, keyed: Any) -> JobRef[Any] | None:
     return None
 
 
-def test_a_handler_knows_its_slot(client: Client, http: Http, keyed: Any):
+def test_a_handler_knows_its_slot_and_its_key(client: Client, http: Http, keyed: Any):
     ref = client.submit(keyed.alone, keyed.Params(origin="brief"))
     token = ref.wait(timeout_s=60)
-    assert f"{http('GET', f'/v1/jobs/{ref.id}').json()['slot']}.1" == token
+    slot = http("GET", f"/v1/jobs/{ref.id}").json()["slot"]
+    assert f"{slot}.1 ('brief',)" == token
 
 
 def test_a_full_key_coalesces(client: Client, keyed: Any):
@@ -110,7 +114,7 @@ def test_a_full_key_coalesces(client: Client, keyed: Any):
 def test_segments_of_a_key_in_use_change_with_migrate_only(
     client: Client, http: Http, keyed: Any, push: Run, project: Path
 ):
-    """The other type of the package is pushed all the same."""
+    """The package is pushed whole or not at all."""
     holder = client.submit(keyed.alone, keyed.Params(origin="migrated"))
     wait_for(http, holder.id, "active")
     changed = KEYED.replace('key=Key("/origin"))', 'key=Key("v2", "/origin"))')
@@ -119,10 +123,11 @@ def test_segments_of_a_key_in_use_change_with_migrate_only(
     assert 64 == refused.returncode
     assert b"--migrate" in refused.stderr
     assert b"alone" not in refused.stdout
-    assert b"merged updated, version 2" in refused.stdout
+    assert b"merged would be updated, version 2" in refused.stdout
+    assert 1 == client.type("merged")["version"]
     pushed = push("--migrate")
     assert b"alone migrated, version 2" in pushed.stdout, pushed.stderr.decode()
-    assert b"merged unchanged, version 2" in pushed.stdout
+    assert b"merged updated, version 2" in pushed.stdout
     second = client.submit(keyed.alone, keyed.Params(origin="migrated"))
     wait_for(http, second.id, "active")
     assert "active" == client.get(holder.id).state

@@ -116,7 +116,9 @@ def test_another_key_waits_for_the_jobs_of_the_old_one(http: Http, pushed: dict[
     while (answer := http("PUT", f"/v1/types/{NAME}", json=other)).status_code == 409:
         assert time.monotonic() < deadline
         time.sleep(0.2)
-    assert ("updated", ["key.segments"]) == (answer.json()["change"], answer.json()["changes"])
+    (change,) = answer.json()["changes"]
+    assert ("updated", "key.segments") == (answer.json()["change"], change["field"])
+    assert "needs-empty-key" == change["kind"]
     assert 202 == http("POST", "/v1/jobs", json=good).status_code
     migrated = http("PUT", f"/v1/types/{NAME}", json=pushed, params={"migrate": "true"})
     assert "migrated" == migrated.json()["change"]

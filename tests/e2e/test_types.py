@@ -63,10 +63,10 @@ def work(params: Params, job: Job) -> Result:
         case "block":
             job.block("app:typed")
         case "progress":
-            job.progress(40, "page 2 of 5")
+            job.progress(message="page 2 of 5", step="copy", current=2, total=5)
             while not job.cancelled:
                 time.sleep(0.05)
-            job.log.warning("stopped by request")
+            job.log.warning("stopped by %s", job.stopping)
         case "large":
             text = "x" * 200_000
     return Result(
@@ -211,10 +211,11 @@ def test_progress_is_shown_and_a_cancelled_handler_stops_by_itself(
         assert time.monotonic() < ends
         time.sleep(0.2)
     assert (40, "page 2 of 5") == (shown["percent"], shown["message"])
+    assert ("copy", 2, 5) == (shown["step"], shown["current"], shown["total"])
     assert 202 == http("POST", f"/v1/jobs/{ref.id}/cancel").status_code
     job = wait_for(http, ref.id, "cancelled")
     assert job["progress"] is None
-    assert ["WARNING stopped by request"] == output(http, ref.id)["stderr"]
+    assert ["WARNING stopped by cancel"] == output(http, ref.id)["stderr"]
 
 
 def test_params_that_do_not_fit_are_named_by_field(client: Client, work: JobType[Any, Any]):
@@ -232,6 +233,9 @@ def test_a_job_runs_with_the_version_that_it_was_accepted_with(
     """A job waits while a new version is pushed; pushed again, nothing changes."""
     earlier = client.submit(work, params(work))
     (project / "typedjobs/jobs.py").write_text(JOBS.replace("VERSION = 1", "VERSION = 2"))
+    checked = push("--check")
+    assert b"work would be updated, version 2\n  bundles: update\n" in checked.stdout
+    assert b"not uploaded" in checked.stderr
     pushed = push()
     assert b"fragile updated, version 2" in pushed.stdout, pushed.stderr.decode()
     assert b"work updated, version 2" in pushed.stdout
@@ -245,7 +249,11 @@ def test_a_job_runs_with_the_version_that_it_was_accepted_with(
 def test_a_bundle_for_another_architecture_only(client: Client, push: Run, project: Path):
     jobs = JOBS.replace('"work"', '"foreign"')
     (project / "typedjobs/jobs.py").write_text(jobs)
-    pushed = push("--architecture", ELSEWHERE)
+    narrower = push("--architecture", ELSEWHERE)
+    assert 64 == narrower.returncode
+    assert f"bundles: narrows (no bundle for {HERE})".encode() in narrower.stdout
+    assert b"no type was written" in narrower.stderr
+    pushed = push("--architecture", ELSEWHERE, "--yes")
     assert b"foreign created, version 1" in pushed.stdout, pushed.stderr.decode()
     foreign = reload(import_module("typedjobs.jobs")).work
     with pytest.raises(JobFailedError, match=HERE) as caught:

@@ -93,7 +93,7 @@ def test_a_job_that_is_stopped_after_its_main_process_has_ended_by_itself(room: 
         time.sleep(0.01)
     time.sleep(0.3)  # the shell has ended
     began = time.monotonic()
-    shim.send(b'{"do": "stop", "grace_s": 60}')
+    shim.send(b'{"do": "stop", "grace_s": 60, "why": "cancel"}')
     end = wait_end(directory, shim, sandbox)
     assert (0, False, True) == (end.exit_code, end.stopped, end.left)
     assert NOTE[1] in output(directory)

@@ -81,6 +81,25 @@ def test_a_job_that_is_silent_for_too_long_is_stopped(room: Room):
     assert (True, signal.SIGTERM, False) == (end.silent, end.signal, end.timed_out)
 
 
+ASKS = """trap 'echo "{\\"stopping\\": true}" >&3; read -r a <&3; echo "$a"; exit 0' TERM
+echo ready; while :; do sleep 0.05; done"""
+
+
+def test_a_job_that_is_silent_hears_that_it_is_a_timeout(room: Room):
+    directory, shim, sandbox = room.start(ASKS, head=heartbeats(0.5))
+    wait_end(directory, shim, sandbox)
+    assert b'{"stopping": "timeout"}' in output(directory)
+
+
+def test_a_job_hears_the_first_reason_of_those_that_stop_it(room: Room):
+    directory, shim, sandbox = room.start(ASKS)
+    wait_for(lambda: b"ready" in output(directory))
+    for why in (b"drain", b"cancel"):
+        shim.send(b'{"do": "stop", "grace_s": 60, "why": "%s"}' % why)
+    wait_end(directory, shim, sandbox)
+    assert b'{"stopping": "drain"}' in output(directory)
+
+
 def test_a_silent_job_that_ignores_sigterm_is_killed_after_its_grace(room: Room):
     end = wait_end(
         *room.start("trap '' TERM; sleep 600 & wait; wait", head=heartbeats(0.3), grace_s=0.3)

@@ -108,7 +108,7 @@ def test_two_hundred_jobs_run_at_once(tmp_path: Path):
             ]
             assert not any(k.shim.ended.done() for k in kept)
             for k in kept:
-                k.shim.stop(50)
+                k.shim.stop(50, "cancel")
             ends = await asyncio.gather(*(k.end() for k in kept))
             for k in kept:
                 await k.let_shim_end(60)

@@ -35,6 +35,8 @@ def work(params: Params, job: Job) -> Result:
         case "add":
             print("to stdout")
             job.log.warning("to stderr")
+            assert job.context.key == ("a", True, 3)
+            assert job.stopping is None
             return Result(total=sum(params.numbers), said=job.context.job_id)
         case "big":
             return Result(total=0, said="x" * 300_000)
@@ -51,6 +53,7 @@ def work(params: Params, job: Job) -> Result:
         case "progress":
             job.progress(12.5, "m" * 300)
             job.progress(message="only a message")
+            job.progress(step="s" * 80, current=1, total=4)
             job.heartbeat()
             return Result(total=0)
         case "block":
@@ -69,7 +72,7 @@ def work(params: Params, job: Job) -> Result:
             job.progress(1)
             while not job.cancelled:
                 time.sleep(0.01)
-            return Result(total=7)
+            return Result(total=7, said=job.stopping)
     raise AssertionError(params.do)
 
 @job_type("none")
@@ -88,6 +91,7 @@ class Agent:
     params: object
     refuse: tuple[str, ...] = ()
     asked: list[dict[str, Any]] = field(default_factory=list)
+    stopping: str | None = None
     on_request: Callable[[dict[str, Any]], None] = lambda _request: None
 
     def serve(self) -> None:
@@ -107,8 +111,10 @@ class Agent:
         if "params" in request:
             return {"params": self.params}
         if "context" in request:
-            ids = {"job_id": "01J", "attempt": 2, "slot": None, "traceparent": "00-x"}
-            return {**ids, "type": "work", "version": 4, "new": 1}
+            ids = {"job_id": "01J", "attempt": 2, "slot": None, "key": ["a", True, 3]}
+            return {**ids, "traceparent": "00-x", "type": "work", "version": 4, "new": 1}
+        if "stopping" in request:
+            return {"stopping": self.stopping}
         return {"ok": True}
 
     def said(self, name: str) -> list[Any]:
@@ -233,6 +239,7 @@ def test_progress_and_heartbeat(bundle: Bundle):
     assert [
         {"percent": 12.5, "message": "m" * 200},
         {"message": "only a message"},
+        {"step": "s" * 60, "current": 1, "total": 4},
     ] == ended.agent.said("progress")
     assert [True] == ended.agent.said("heartbeat")
 
@@ -262,8 +269,13 @@ def test_a_condition_that_is_refused_is_an_error_of_the_handler(bundle: Bundle):
     assert (0, [{"total": 1, "said": "not that"}]) == (ended.code, ended.agent.said("result"))
 
 
-def test_sigterm_is_cooperative(bundle: Bundle):
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [("drain", "drain"), ("deadline", "deadline"), (None, "timeout")],  # the sandbox says nothing
+)
+def test_sigterm_is_cooperative(bundle: Bundle, answer: str | None, said: str):
     process, agent, thread = bundle.start({"do": "wait"})
+    agent.stopping = answer
 
     def stop(request: dict[str, Any]) -> None:
         if "progress" in request:
@@ -273,7 +285,7 @@ def test_sigterm_is_cooperative(bundle: Bundle):
     _, stderr = process.communicate(timeout=60)
     thread.join()
     agent.sock.close()
-    assert (0, [{"total": 7, "said": ""}]) == (process.returncode, agent.said("result")), stderr
+    assert (0, [{"total": 7, "said": said}]) == (process.returncode, agent.said("result")), stderr
 
 
 def test_a_handler_without_a_result_sends_none(bundle: Bundle):

@@ -188,11 +188,14 @@ def test_progress_is_shown_from_the_holders_heartbeat_with_one_read(
     head, agent = attempt.head, attempt.head.agent
     assert agent is not None
     assert None is show_job(api)["progress"]
-    said = AttemptProgress(JOB, head.epoch, Progress(40.0, "page 2", 1_700_000_000_000))
+    reported = Progress(40.0, "page 2", 1_700_000_000_000, "copy", 2, 5)
+    said = AttemptProgress(JOB, head.epoch, reported)
     heartbeat(aws, said, name=agent)
     meter.reset()
     progress = show_job(api)["progress"]
-    assert {"percent": 40.0, "message": "page 2", "at": "2023-11-14T22:13:20.000Z"} == progress
+    counted = {"step": "copy", "current": 2, "total": 5}
+    said_then = {"percent": 40.0, "message": "page 2", "at": "2023-11-14T22:13:20.000Z"}
+    assert said_then | counted == progress
     assert 0 == meter.write_units
     heartbeat(aws, replace(said, epoch=head.epoch + 1), name=agent)  # of another attempt
     assert None is show_job(api)["progress"]

@@ -128,12 +128,13 @@ def test_segments_differ_where_a_joined_text_would_not():
 def test_pointers_lead_to_constants_and_problems_do_not_repeat_values():
     params = {"origin": "acme", "a/b": [{"~": 3}], "flag": True, "long": "x" * 201, "map": {}}
     assert ("zendesk", "acme", 3) == fill_in(["zendesk", "/origin", "/a~1b/0/~0"], params)
+    (flag,) = fill_in(["/flag"], params)
+    assert flag is True
     for pointer, problem in (
         ("/none", "/none leads to nothing there"),
         ("/a~1b/1", "/a~1b/1 leads to nothing there"),
         ("/a~1b/00", "/a~1b/00 leads to nothing there"),
-        ("/flag", "must be a string or a number"),
-        ("/map", "must be a string or a number"),
+        ("/map", "must be a string, a number or a boolean"),
         ("/long", "must be at most 200 bytes"),
     ):
         with pytest.raises(NoSegment) as refused:

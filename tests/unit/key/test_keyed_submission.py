@@ -125,14 +125,18 @@ def test_a_policy_of_the_deployment_takes_its_key_from_the_submission(aws: Cloud
     [
         ({"concurrency": "nightly"}, "concurrency", "names an unknown policy; this deployment has"),
         ({"concurrency": "per-customer"}, "labels.customer", "/labels/customer leads to nothing"),
-        ({"concurrency": "latest"}, "name", "must be a string or a number"),
+        ({"concurrency": "latest"}, "name", "must be a string, a number or a boolean"),
         ({"concurrency": {"key": []}}, "concurrency.key", "at least 1 item"),
         (
             {"concurrency": {"key": ["a", None]}},
             "concurrency.key.1",
-            "must be a string or a number",
+            "must be a string, a number or a boolean",
         ),
-        ({"concurrency": {"key": [True]}}, "concurrency.key.0", "must be a string or a number"),
+        (
+            {"concurrency": {"key": [{}]}},
+            "concurrency.key.0",
+            "must be a string, a number or a boolean",
+        ),
         ({"concurrency": {"key": ["x" * 201]}}, "concurrency.key.0", "at most 200 bytes"),
         ({"concurrency": {"key": ["a"], "max_active": 0}}, "concurrency.max_active", "greater"),
         ({"concurrency": {"key": ["a"], "max_queued": 1001}}, "concurrency.max_queued", "1000"),

@@ -8,8 +8,10 @@ import pytest
 
 from functions.admin.handler import Settings as AdminSettings
 from functions.admin.handler import build as build_admin
-from joblane.key.segments import from_argument, key_hash, parse_segments, to_argument
+from joblane.formats.times import rfc3339
+from joblane.key.segments import Constant, from_argument, key_hash, parse_segments, to_argument
 from joblane.service.key import clear as key_clear
+from joblane.state.lease import Heartbeat
 from tests.support.aws import Cloud, configure
 from tests.support.jobs import named
 from tests.support.requests import Api
@@ -117,19 +119,40 @@ def test_keys_in_use_are_listed_by_type_a_page_at_a_time(api: Api, admin: Api):
 
 def test_a_key_is_found_by_its_segments(api: Api, admin: Api):
     submit(api)
-    submit(api, ["customer", 7])
-    wanted: list[list[str | int]] = [["customer", "acme"], ["customer", 7]]
+    submit(api, ["customer", 1])
+    submit(api, ["customer", True])
+    wanted: list[list[Constant]] = [["customer", "acme"], ["customer", 1], ["customer", True]]
     for segments in wanted:
         query = {"segments": json.dumps(segments)}
         _, page = admin("GET", "/v1/keys/command", query=query)
         assert [(segments, key_hash(segments))] == [
             (entry["segments"], entry["id"]) for entry in page["entries"]
         ]
-    _, page = admin("GET", "/v1/keys/command", query={"segments": '["customer", "7"]'})
+    _, page = admin("GET", "/v1/keys/command", query={"segments": '["customer", "1"]'})
     assert [] == page["entries"]
-    for wrong in ("acme", "{}", "[]", "[true]", '["' + "x" * 201 + '"]', "[" * 5000):
+    for wrong in ("acme", "{}", "[]", "[null]", '["' + "x" * 201 + '"]', "[" * 5000):
         status, problem = admin("GET", "/v1/keys/command", query={"segments": wrong})
         assert (400, "segments") == (status, problem["errors"][0]["field"])
+
+
+def test_a_holder_that_runs_has_the_heartbeat_of_its_agent_and_the_end_of_its_lease(
+    api: Api, admin: Api, aws: Cloud
+):
+    holder = submit(api)
+    now_ms = int(time.time() * 1000)
+    row = Heartbeat("agent-1", 0, now_ms, 1, 1, ("default",), "full", "1", lease_s=60)
+    aws.agents.beat(row)
+    names = ("heartbeat_at", "lease_ends_at")
+
+    def shown() -> list[str | None]:
+        (entry,) = admin("GET", PATH)[1]["holders"]
+        return [entry[name] for name in names]
+
+    assert [None, None] == shown()  # pending: nobody has a lease on it
+    aws.jobs.claim(named(holder), "agent-1", now_ms)
+    assert [rfc3339(now_ms), rfc3339(now_ms + 60_000)] == shown()
+    aws.agents.delete("agent-1")
+    assert [None, None] == shown()
 
 
 def test_what_is_no_key_is_not_found_or_refused(api: Api, admin: Api, aws: Cloud):
@@ -194,7 +217,8 @@ def test_clearing_is_for_operators(aws: Cloud, api: Api):
         ("7", 7),
         ('"7"', "7"),
         ("-1.5", -1.5),
-        ("true", "true"),
+        ("true", True),
+        ('"true"', "true"),
         ("null", "null"),
         ("[1]", "[1]"),
         ("NaN", "NaN"),
@@ -204,7 +228,7 @@ def test_clearing_is_for_operators(aws: Cloud, api: Api):
         ('"\\"x\\""', '"x"'),
     ],
 )
-def test_segments_are_written_as_arguments_and_read_again(argument: str, segment: str | float):
+def test_segments_are_written_as_arguments_and_read_again(argument: str, segment: Constant):
     assert segment == from_argument(argument)
     assert type(segment) is type(from_argument(argument))
     written = to_argument(segment)

@@ -46,6 +46,10 @@ def _api(aws: Cloud) -> Api:
     return Api(build(configure(Settings), aws.clients, time.time))
 
 
+def named(pushed: Any) -> list[tuple[str, str]]:
+    return [(change["field"], change["kind"]) for change in pushed["changes"]]
+
+
 # --- push
 
 
@@ -109,13 +113,27 @@ def test_an_update_says_what_has_changed(aws: Cloud, api: Api):
         ),
     )
     assert (200, "updated", 2) == (status, updated["change"], updated["version"])
-    assert updated["changes"] == [
-        "defaults.queue",
-        "defaults.timeout_s",
-        "items",
-        "key.max_queued",
-        "bundles",
+    assert named(updated) == [
+        ("defaults.queue", "update"),
+        ("defaults.timeout_s", "narrows"),
+        ("items", "update"),
+        ("key.max_queued", "update"),
+        ("bundles", "update"),
     ]
+    assert "timeout_s from 600 to 60" in [change["why"] for change in updated["changes"]]
+
+
+def test_a_check_answers_as_a_push_and_writes_nothing(aws: Cloud, api: Api):
+    push(api, key=KEY)
+    elsewhere = body(key={"segments": ["a"]}, bundles={"arm64": "0" * 64})  # is not uploaded
+    query = {"check": "true"}
+    status, answer = api("PUT", "/v1/types/sync-tickets", elsewhere, query=query)
+    assert (200, "updated", 2) == (status, answer["change"], answer["version"])
+    assert [("key.segments", "needs-empty-key"), ("bundles", "update")] == named(answer)
+    hold_a_key(aws)
+    assert 409 == api("PUT", "/v1/types/sync-tickets", elsewhere, query=query)[0]
+    assert 400 == api("PUT", "/v1/types/sleep", body(), query=query)[0]
+    assert 1 == type_store(aws).latest("acme", "sync-tickets").version
 
 
 def test_a_type_of_another_tenant_is_not_there(aws: Cloud, api: Api):
@@ -221,7 +239,8 @@ def test_another_key_is_an_update_once_the_keys_are_idle(aws: Cloud, api: Api):
     name = hold_a_key(aws)
     keys.write(keys.get("acme", name, 1), KeyState(grants=1), 1)  # its row stays for a day
     pushed = push(api, key={"segments": ["zendesk"]})
-    assert ("updated", ["key.segments"]) == (pushed["change"], pushed["changes"])
+    assert "updated" == pushed["change"]
+    assert [("key.segments", "needs-empty-key")] == named(pushed)
 
 
 def test_keys_of_other_types_and_limits_of_the_own_key_do_not_matter(aws: Cloud, api: Api):
@@ -268,8 +287,9 @@ def test_what_changes_of_a_definition():
     old = definition(key=KEY, defaults={"queue": "bulk", "env": {"A": "1"}})
     assert () == changes(old, definition(key=KEY, defaults={"queue": "bulk", "env": {"A": "1"}}))
     new = definition(key={"segments": ["b"]}, defaults={"env": {"A": "2"}}, python="3.12")
-    assert ("defaults.queue", "defaults.env", "key.segments", "python") == changes(old, new)
-    assert ("key",) == changes(definition(), definition(key=KEY))
+    expected = ["defaults.queue", "defaults.env", "key.segments", "python"]
+    assert expected == [change.field for change in changes(old, new)]
+    assert ["key"] == [change.field for change in changes(definition(), definition(key=KEY))]
     assert names_other_keys(definition(), definition(key=KEY))
     assert names_other_keys(definition(key=KEY), definition())
     assert not names_other_keys(definition(key=KEY), definition(key={**KEY, "max_queued": 1}))

@@ -88,7 +88,7 @@ def filled(spec: Submission, defaults: dict[str, Any]) -> Submission:
         params_schema={"type": "object"},
         defaults=TypeDefaults.model_validate(defaults, strict=False),
     )
-    return spec.model_copy(update=with_defaults(spec, contract))
+    return spec.model_copy(update=with_defaults(spec, contract, 0))
 
 
 @drawn(FIELDS, DEFAULTED, DEFAULTED, DEFAULTED)
@@ -172,3 +172,26 @@ def test_the_names_stand_beside_the_submission_also_if_that_is_long(aws: Cloud, 
         params, env = {"a": "x" * min(size, 200_000)}, {"B": "y" * min(size, 100_000)}
         job = submit(api, params=params, env=env, timeout_s=600)
         assert ("env.B", "timeout_s") == aws.job(job["id"]).given
+
+
+@pytest.mark.parametrize(
+    ("given", "deadline"),
+    [
+        ({}, "1970-01-01T00:01:31.000Z"),
+        ({"run_at": "1970-01-01T01:00:00Z"}, "1970-01-01T01:01:30.000Z"),
+        ({"run_at": "1969-12-31T00:00:00Z"}, "1970-01-01T00:01:31.000Z"),  # it means now
+        ({"deadline": "1970-01-02T00:00:00Z"}, "1970-01-02T00:00:00Z"),
+        ({"deadline": None}, None),
+    ],
+)
+def test_the_default_deadline_counts_from_the_start(given: dict[str, Any], deadline: str | None):
+    contract = TypeContract(params_schema={"type": "object"}, defaults=TypeDefaults(deadline_s=90))
+    spec = written(given)
+    whole = spec.model_copy(update=with_defaults(spec, contract, 1_000))
+    assert deadline == whole.deadline
+    names = given_fields(spec)
+    assert ("deadline" in given) == ("deadline" in names)
+    assert given.get("deadline") is None or only_given(whole, names).deadline == deadline
+    again = only_given(whole, names)
+    refilled = again.model_copy(update=with_defaults(again, contract, 1_000))
+    assert deadline == refilled.deadline

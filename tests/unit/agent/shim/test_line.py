@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ec2_agent.shim.line import BURST, READ_BYTES, REQUESTS_A_SECOND, LineServer
 from ec2_agent.shim.masking import Secrets
-from ec2_agent.shim.operations import MAX_DEPTH, MAX_LINE, NAMES, LineRequests
+from ec2_agent.shim.operations import MAX_DEPTH, MAX_LINE, NAMES, PARTS, LineRequests
 from joblane.condition.names import check_requested
 from joblane.state.result import MAX_RESULT_BYTES as MAX_RESULT
 
@@ -122,7 +122,15 @@ def test_a_condition_is_taken_and_answered_and_the_last_one_counts(ends: Ends):
         (b'{"progress": {"percent": 100.5}}', "from 0 to 100"),
         (b'{"progress": {"percent": -1}}', "from 0 to 100"),
         (b'{"progress": {"percent": NaN}}', "one JSON object"),
-        (b'{"progress": {"percent": null}}', "percent, message or both"),
+        (b'{"progress": {"percent": null}}', "must have one of percent, message, step"),
+        (b'{"progress": {"step": "%s"}}' % (b"a" * 61), "step has at most 60"),
+        (b'{"progress": {"step": ""}}', "step: must not be empty"),
+        (b'{"progress": {"current": 1.5}}', "current must be a whole number from 0"),
+        (b'{"progress": {"current": true}}', "current must be a whole number from 0"),
+        (b'{"progress": {"current": 0, "total": 0}}', "total must be a whole number from 1"),
+        (b'{"progress": {"current": 0, "total": 9007199254740992}}', "total must be a whole"),
+        (b'{"progress": {"total": 3}}', "total needs a current"),
+        (b'{"progress": {"current": 4, "total": 3}}', "not more than it"),
         (b'{"progress": {"message": 3}}', "must be a string"),
         (b'{"progress": {"message": "\\n"}}', "must not be empty"),
         (b'{"progress": {"message": "%s"}}' % (b"a" * 201), "at most 200"),
@@ -234,13 +242,39 @@ def test_progress_error_and_result_are_kept_and_the_last_ones_count(ends: Ends):
         b'{"progress": {"percent": 50, "message": "half\\n  way \\u2028"}}\n'
         b'{"progress": {"message": "still"}}\n'
     )
-    assert ((None, "still"), 3) == (said.progress, said.progress_number)
+    kept = dict.fromkeys(PARTS) | {"message": "still"}
+    assert (kept, 3) == (said.progress, said.progress_number)
+
     assert [OK, OK] == ends.say(
         b'{"error": "ValueError:\\n no\\u0007"}\n{"result": {"a": [1.0]}}\n'
     )
     assert ("ValueError: no", '{"a":[1.0]}') == (said.error, said.result)
     assert [OK, OK] == ends.say(b'{"error": "%s"}\n{"result": null}\n' % (b"e" * 1000))
     assert ("e" * 160, "null") == (said.error, said.result)
+
+
+@pytest.mark.parametrize(
+    ("report", "kept"),
+    [
+        ({"current": 3}, {"current": 3}),
+        ({"current": 1, "total": 3}, {"percent": 33.33, "current": 1, "total": 3}),
+        (
+            {"percent": 5, "step": "up\nload", "current": 0, "total": 3},
+            {"percent": 5, "step": "up load", "current": 0, "total": 3},
+        ),
+    ],
+)
+def test_percent_follows_from_what_is_counted(
+    ends: Ends, report: dict[str, object], kept: dict[str, object]
+):
+    assert [OK] == ends.say(json.dumps({"progress": report}).encode() + b"\n")
+    assert dict.fromkeys(PARTS) | kept == ends.said.progress
+
+
+def test_the_line_says_why_the_job_is_to_stop(ends: Ends):
+    assert [{"stopping": None}] == ends.say(b'{"stopping": true}\n')
+    ends.said.stopping = "drain"
+    assert [{"stopping": "drain"}] == ends.say(b'{"stopping": true}\n')
 
 
 def test_a_heartbeat_changes_nothing_and_every_byte_counts_as_one(ends: Ends):

@@ -70,7 +70,8 @@ def test_a_key_is_shown_by_its_segments(api: FakeApi, joblane: Joblane) -> None:
         (["7"], [7]),
         (['"7"'], ["7"]),
         (["--", "-7"], [-7]),
-        (["true", "a"], ["true", "a"]),
+        (["true", "a"], [True, "a"]),
+        (['"true"', "a"], ["true", "a"]),
     ],
 )
 def test_a_segment_that_is_a_number_in_json_is_a_number(
@@ -108,7 +109,7 @@ def test_what_is_no_segment_is_refused_before_a_request(
         client.key("command")
     with (
         connect(api.url, "secret") as client,
-        pytest.raises(InputError, match="string or a number"),
+        pytest.raises(InputError, match="a number or a boolean"),
     ):
-        client.key("command", True)
+        client.key("command", None)
     assert not api.requests

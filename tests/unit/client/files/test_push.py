@@ -81,7 +81,9 @@ class Deployment:
         self.api = api
         self.bundles: dict[str, bytes] = {}
         self.types: dict[str, Any] = {}
-        self.refusal: Any = None
+        self.refusals: dict[str, Any] = {}
+        self.kind = "update"
+        self.why: str | None = None
         api.answers["/v1/types"] = ok({"architectures": ["arm64", "x86_64"], "entries": []})
         api.before = self.before
 
@@ -101,12 +103,14 @@ class Deployment:
                 self.bundles[digest] = request.body
                 self.api.faults.append((200, {}, b""))
             case "PUT", ["v1", "types", name]:
-                if self.refusal:
-                    self.api.faults.append(self.refusal)
+                if name in self.refusals:
+                    self.api.faults.append(self.refusals[name])
                     return
                 change = "unchanged" if self.types.get(name) == request.body else "updated"
-                self.types[name] = request.body
-                answer = {"type": name, "version": 4, "change": change, "changes": ["bundles"]}
+                if request.query.get("check") != "true":
+                    self.types[name] = request.body
+                changes = [{"field": "bundles", "kind": self.kind, "why": self.why}]
+                answer = {"type": name, "version": 4, "change": change, "changes": changes}
                 self.api.faults.append(ok(answer))
 
     def zip(self, architecture: str) -> zipfile.ZipFile:
@@ -129,7 +133,8 @@ def forget() -> None:
 @pytest.mark.usefixtures("shop")
 def test_push(deployment: Deployment, joblane: Joblane):
     ran = joblane("types", "push", "shop")
-    assert (0, b"sum updated, version 4: bundles\n") == (ran.code, ran.stdout), ran.said
+    printed = b"sum updated, version 4\n  bundles: update\n"
+    assert (0, printed) == (ran.code, ran.stdout), ran.said
     assert "imported\n" in ran.said
     assert ran.said.count(": uploaded") == 2
     definition = deployment.types["sum"]
@@ -175,6 +180,44 @@ def test_a_changed_line_is_another_bundle(shop: Path, deployment: Deployment, jo
     assert len(deployment.bundles) == 2
     assert {"migrate": "true"} == deployment.api.requests[-1].query
     assert ["arm64"] == list(deployment.types["sum"]["bundles"])
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_check_shows_what_would_change_and_sends_nothing(
+    deployment: Deployment, joblane: Joblane
+):
+    deployment.kind, deployment.why = "narrows", "no bundle for arm64"
+    ran = joblane("types", "push", "shop", "--architecture", "x86_64", "--check")
+    printed = b"sum would be updated, version 4\n  bundles: narrows (no bundle for arm64)\n"
+    assert (0, printed) == (ran.code, ran.stdout), ran.said
+    assert ({}, {}) == (deployment.types, deployment.bundles)
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize("kind", ["narrows", "breaks-producers"])
+def test_what_narrows_is_written_with_yes_only(deployment: Deployment, joblane: Joblane, kind: str):
+    deployment.kind = kind
+    options = ("--architecture", "x86_64")
+    ran = joblane("types", "push", "shop", *options)
+    assert ran.code == 64
+    assert "add --yes to write it" in ran.said
+    assert ({}, {}) == (deployment.types, deployment.bundles)
+    forget()
+    assert joblane("types", "push", "shop", *options, "--yes").code == 0
+    assert ["sum"] == list(deployment.types)
+
+
+def test_a_package_of_which_a_type_is_refused_is_not_written(
+    shop: Path, deployment: Deployment, joblane: Joblane
+):
+    (shop / "shop/more.py").write_text(JOBS.replace('"sum"', '"worse"'))
+    refusal = problem(409, "Conflict", detail="key in use; wait, or use --migrate")
+    deployment.refusals["worse"] = refusal
+    ran = joblane("types", "push", "shop", "--architecture", "x86_64")
+    assert ran.code == 64
+    assert "type worse was refused" in ran.said
+    assert "no type was written" in ran.said
+    assert ({}, {}) == (deployment.types, deployment.bundles)
 
 
 @pytest.mark.usefixtures("shop")
@@ -338,7 +381,9 @@ def test_a_deployment_without_fleets(deployment: Deployment, joblane: Joblane):
 
 @pytest.mark.usefixtures("shop")
 def test_a_type_that_is_refused(deployment: Deployment, joblane: Joblane):
-    deployment.refusal = problem(409, "Conflict", detail="key in use; wait, or use --migrate")
+    deployment.refusals["sum"] = problem(
+        409, "Conflict", detail="key in use; wait, or use --migrate"
+    )
     ran = joblane("types", "push", "shop", "--architecture", "arm64")
     assert ran.code == 64
     assert "joblane: type sum was refused:" in ran.said

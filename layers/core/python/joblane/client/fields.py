@@ -68,7 +68,7 @@ class Concurrency(TypedDict, total=False):
     """A key with its limits."""
 
     key: Required[Sequence[str | float]]
-    """Strings and numbers that name the key, such as `["customer", "acme"]`."""
+    """Strings, numbers and booleans that name the key, such as `["customer", "acme"]`."""
     max_active: int
     """Jobs of the key that have a slot at once."""
     max_queued: int

@@ -31,17 +31,23 @@ class TypeCalls:
         definition: Mapping[str, Any],
         *,
         migrate: bool = False,
+        check: bool = False,
         reason: str | None = None,
     ) -> Call[dict[str, Any]]:
-        """Write a definition as the current version of a job type.
+        """Write a definition as the current version of a job type; with `check`, write nothing.
 
-        Returns `type`, `version`, `change` (created, unchanged, updated or migrated) and `changes`.
+        Returns `type`, `version`, `change` (created, unchanged, updated or migrated) and `changes`,
+        each with its `field`, its `kind` (update, narrows, breaks-producers or needs-empty-key) and
+        `why`.
         Jobs that were accepted keep their version. A change of the key's segments needs that no
         key of the type is in use, or `migrate`, with which old and new jobs of a key may run at
         once. Raises `RequestError`: 400 with the fields that were refused, 409 for such a change.
         """
-        params = {"migrate": "true"} if migrate else None
-        answer = yield from act("PUT", _path(name), definition, reason=reason, params=params)
+        params = {"migrate": "true"} if migrate else {}
+        params |= {"check": "true"} if check else {}
+        answer = yield from act(
+            "PUT", _path(name), definition, reason=reason, params=params or None
+        )
         return as_object(answer, "a type")
 
     @ApiCall

@@ -42,6 +42,12 @@ class Progress(View):
     """From 0 to 100."""
     message: str | None
     """Up to 200 characters."""
+    step: str | None
+    """Which part of its work it is at, up to 60 characters."""
+    current: int | None
+    """How much of `total` it has done."""
+    total: int | None
+    """How much there is to do; null if it did not say."""
     at: str
     """When it was reported."""
 

@@ -29,8 +29,8 @@ class KeyView(View):
     policy of joblane.toml."""
     id: str
     """32 hexadecimal digits, which stand for the segments."""
-    segments: tuple[str | int | float, ...]
-    """The strings and numbers that name the key."""
+    segments: tuple[str | int | float | bool, ...]
+    """The strings, numbers and booleans that name the key."""
     active: int
     """Jobs that have a slot."""
     queued: int
@@ -68,6 +68,11 @@ class KeyHolder(View):
     """What it does or waits for: a sentence."""
     agent: str | None
     """Agent of its last attempt."""
+    heartbeat_at: str | None
+    """Latest heartbeat of that agent, if the job runs; null if not, or if the agent is gone."""
+    lease_ends_at: str | None
+    """When the lease ends that this heartbeat gives: after that another agent takes the job over,
+    or it ends as stale (`stale_policy`)."""
 
 
 class KeyWaiter(View):

@@ -13,6 +13,7 @@ from joblane.files.fields import Sha256
 from joblane.formats.times import rfc3339
 from joblane.queue.backlog import Backlog
 from joblane.typed.built_in import built_in_types
+from joblane.typed.changes import Kind
 from joblane.typed.definition import (
     MAX_BUNDLE_BYTES,
     TypeDefaults,
@@ -34,6 +35,9 @@ class PushQuery(Query):
     migrate: Truth = False
     """Change the key's segments while keys of the type are in use: until the jobs with an old key
     have ended, they and jobs with a new one may run at once."""
+    check: Truth = False
+    """Only answer what a push would change: nothing is written but the audit trail's record, and
+    bundles need not be uploaded."""
 
 
 class TypeInput(TypeDefinition):
@@ -49,8 +53,21 @@ class TypeInput(TypeDefinition):
         return TypeDefinition.model_construct(**fields)
 
 
+class TypeChange(View):
+    """A field of a type's definition that has changed."""
+
+    field: str
+    """Such as `bundles` and `key.max_active`."""
+    kind: Kind
+    """`narrows`: jobs that set nothing else get less than before. `breaks-producers`: params are
+    refused that were allowed. `needs-empty-key`: jobs have other keys than those that run.
+    `update`: none of these."""
+    why: str | None
+    """What is less, refused or different; null for an update."""
+
+
 class Pushed(View):
-    """What a push has changed."""
+    """What a push has changed, or would change."""
 
     type: str
     """Name of the type."""
@@ -58,8 +75,8 @@ class Pushed(View):
     """Its version, for jobs that are submitted from now on."""
     change: Literal["created", "unchanged", "updated", "migrated"]
     """`migrated`: the key's segments were changed while keys of the type were in use."""
-    changes: tuple[str, ...]
-    """Fields of the definition that have changed, such as `bundles` and `key.max_active`."""
+    changes: tuple[TypeChange, ...]
+    """Fields of the definition that have changed."""
 
 
 class TypeSummary(View):

@@ -4,9 +4,10 @@ NAMESPACE = "Joblane"
 
 OF_QUEUES = (
     *("Submitted", "Started", "Completed", "Failed", "Dead", "Retried"),
-    *("WaitSeconds", "RunSeconds", "HandoverMs"),
+    *("WaitSeconds", "RunSeconds", "HandoverMs", "KeyRejected", "KeyCoalesced"),
 )
-"""Metrics by Deployment and Queue, from the function projector; HandoverMs from sequel."""
+"""Metrics by Deployment and Queue, from the function projector; HandoverMs from sequel, and
+KeyRejected and KeyCoalesced from submission and admin."""
 
 OF_FLEETS = (
     *("SlotsWanted", "Backlog", "SlotsBusy", "SlotsTotal", "AgentsAlive", "AgentsInTrouble"),

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeAlias
 
 from joblane.handler.errors import BlockedError, SkippedError
 from joblane.handler.line import Line, LineError, RefusedError
@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 MAX_MESSAGE = 200
 """Characters of a message of progress."""
 
+MAX_STEP = 60
+"""Characters of the name of a step."""
+
 COMPLETE = 100
+
+Stopping: TypeAlias = Literal["cancel", "drain", "timeout", "deadline"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,9 @@ class Context:
     slot: str | None = None
     """`<grant>.<epoch>` of a job with a key; rises per key, so that other systems can refuse what
     an earlier holder sends late. None without a key."""
+    key: tuple[str | int | float | bool, ...] = ()
+    """The segments of the key that its type or its submission declares, with the values of this
+    job; empty without one, and for a policy of joblane.toml."""
     type: str = ""
     """Name of the job type."""
     version: int = 0
@@ -43,7 +51,7 @@ class Context:
         """Read an agent's answer; what is missing has its default."""
         names = ("job_id", "attempt", "slot", "type", "version", "traceparent")
         given = {name: answer[name] for name in names if answer.get(name) is not None}
-        return cls(**given, data=dict(answer))
+        return cls(**given, key=tuple(answer.get("key") or ()), data=dict(answer))
 
 
 class Job:
@@ -56,6 +64,7 @@ class Job:
         self._line = line
         self._context = context or Context()
         self._cancelled = False
+        self._stopping: Stopping | None = None
 
     @property
     def context(self) -> Context:
@@ -85,9 +94,35 @@ class Job:
         """
         return self._cancelled
 
-    def cancel(self) -> None:
-        """Set `cancelled`, as SIGTERM does."""
+    @property
+    def stopping(self) -> Stopping | None:
+        """Why the job was asked to stop; None while `cancelled` is false.
+
+        `cancel`: somebody cancelled it. `drain`: its agent ends, and another one starts the job
+        anew. `timeout`: `timeout_s` or `heartbeat_timeout_s` has passed. `deadline`: its deadline.
+        """
+        if self._cancelled and self._stopping is None:
+            self._stopping = self._ask_why()
+        return self._stopping
+
+    def cancel(self, why: Stopping | None = None) -> None:
+        """Set `cancelled`, as SIGTERM does, and for a test `stopping`."""
         self._cancelled = True
+        self._stopping = why or self._stopping
+
+    def _ask_why(self) -> Stopping:
+        """Ask the agent, and not in the handler of the signal: it may interrupt another request.
+
+        Who has asked the job to stop has said why before; the time limit of an attempt is kept by
+        the sandbox alone, which says nothing.
+        """
+        if self._line is None:
+            return "cancel"
+        try:
+            said: Stopping | None = self._line.ask({"stopping": True}).get("stopping")
+        except (RefusedError, LineError):
+            return "cancel"
+        return said or "timeout"
 
     @cached_property
     def log(self) -> "logging.Logger":
@@ -102,20 +137,41 @@ class Job:
         logger.propagate = False
         return logger
 
-    def progress(self, percent: float | None = None, message: str = "") -> None:
-        """Report progress: 0 to 100 percent, and a message of up to 200 characters.
+    def progress(
+        self,
+        percent: float | None = None,
+        message: str = "",
+        *,
+        step: str = "",
+        current: int | None = None,
+        total: int | None = None,
+    ) -> None:
+        """Report progress: what the job is at, and how far.
 
-        The job's view shows the latest within 10 s. Raises ValueError for other percentages.
+            job.progress(40, "page 2 of 5")
+            job.progress(step="upload", current=3, total=20)
+
+        `percent` is from 0 to 100; without it, it follows from `current` and `total`. A message has
+        up to 200 characters, a step up to 60. The job's view shows the latest within 10 s. Raises
+        ValueError for other numbers.
         """
-        said: dict[str, Any] = {}
-        if percent is not None:
-            if not 0 <= percent <= COMPLETE:
-                raise ValueError("percent must be between 0 and 100")
-            said["percent"] = percent
-        if message:
-            said["message"] = message[:MAX_MESSAGE]
-        if said:
-            self._tell({"progress": said})
+        if percent is not None and not 0 <= percent <= COMPLETE:
+            raise ValueError("percent must be between 0 and 100")
+        if current is not None and current < 0:
+            raise ValueError("current must be 0 or more")
+        if total is not None and (current is None or not 1 <= total >= current):
+            raise ValueError(
+                "total must be 1 or more, and needs a current that is not more than it"
+            )
+        said = {
+            "percent": percent,
+            "message": message[:MAX_MESSAGE] or None,
+            "step": step[:MAX_STEP] or None,
+            "current": current,
+            "total": total,
+        }
+        if given := {name: part for name, part in said.items() if part is not None}:
+            self._tell({"progress": given})
 
     def heartbeat(self) -> None:
         """Say that the job is still working, for a type with `heartbeat_timeout_s`."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 P = TypeVar("P", bound="BaseModel")
 R = TypeVar("R")
 
-Segment: TypeAlias = str | int | float
+Segment: TypeAlias = str | int | float | bool
 
 MAX_SEGMENTS = 10
 
@@ -56,8 +56,8 @@ class Key:
         if not 1 <= len(segments) <= MAX_SEGMENTS:
             raise ValueError(f"a key has 1 to {MAX_SEGMENTS} segments")
         for segment in segments:
-            if isinstance(segment, bool) or not isinstance(segment, str | int | float):
-                raise TypeError("a segment of a key is a string or a number")
+            if not isinstance(segment, Segment):
+                raise TypeError("a segment of a key is a string, a number or a boolean")
         given = {
             "segments": segments,
             "max_active": max_active,
@@ -184,6 +184,7 @@ def job_type(
     key: Key | None = None,
     timeout_s: float | None = None,
     heartbeat_timeout_s: float | None = None,
+    deadline_s: float | None = None,
     retry: Mapping[str, Any] | None = None,
     exit_codes: Mapping[str, Any] | None = None,
     resources: Mapping[str, Any] | None = None,
@@ -198,7 +199,8 @@ def job_type(
 
     `params` is a pydantic model; the result is a model, or anything else that pydantic validates,
     or None. `items` is a JSON Pointer to an array in the params, whose length is the number of
-    work items. The other options are fields of a submission, for those that do not set them.
+    work items. The other options are fields of a submission, for those that do not set them;
+    `deadline_s` is the seconds from the submission, or from its `run_at`, to its `deadline`.
     Raises TypeError for a function with another signature.
     """
     defaults = {
@@ -206,6 +208,7 @@ def job_type(
         "priority": priority,
         "timeout_s": timeout_s,
         "heartbeat_timeout_s": heartbeat_timeout_s,
+        "deadline_s": deadline_s,
         "retry": dict(retry) if retry else None,
         "exit_codes": dict(exit_codes) if exit_codes else None,
         "resources": dict(resources) if resources else None,

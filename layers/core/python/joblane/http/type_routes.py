@@ -34,8 +34,9 @@ def type_routes(app: Application, types: Types) -> None:
     def push(type: str) -> Response[str]:
         by = app.principal()
         body = app.read(TypeInput, MAX_DEFINITION_BYTES)
-        migrate = app.parameters(PushQuery).migrate
-        return success(types.push(by.tenant, by.who, type, body.definition, migrate=migrate))
+        asked = app.parameters(PushQuery)
+        how = {"migrate": asked.migrate, "check": asked.check}
+        return success(types.push(by.tenant, by.who, type, body.definition, **how))
 
     @app.route("DELETE /v1/types/{type}")
     def remove(type: str) -> Response[str]:

@@ -38,7 +38,7 @@ class Concurrency(KeyLimits):
     """A key of constants with its limits, in a submission."""
 
     key: Segments
-    """Strings and numbers that name the key, such as `["customer", "acme"]`."""
+    """Strings, numbers and booleans that name the key, such as `["customer", "acme"]`."""
 
     @property
     def limits(self) -> KeyLimits:
@@ -58,8 +58,8 @@ class KeyTemplate(KeyLimits):
     """A key with its limits, in a job type or in joblane.toml."""
 
     key: Template
-    """Strings and numbers; a string that begins with `/` is a JSON Pointer: of a job type into its
-    params, of a policy in joblane.toml into the submission."""
+    """Strings, numbers and booleans; a string that begins with `/` is a JSON Pointer: of a job
+    type into its params, of a policy in joblane.toml into the submission."""
 
     @property
     def limits(self) -> KeyLimits:

@@ -20,13 +20,14 @@ HASH_CHARS = 32
 """Hexadecimal digits of a key's name: 128 bits."""
 
 
-Constant = str | int | float
+Constant = bool | str | int | float
+"""A constant; a boolean is no number: `true` and 1 are different segments."""
 
 
 def check_segment(value: object) -> Constant:
     """Return a segment. Raises ValueError, which does not repeat it, for what cannot be one."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError("must be a string or a number")  # noqa: TRY004 - what pydantic reports
+    if not isinstance(value, Constant):
+        raise ValueError("must be a string, a number or a boolean")  # noqa: TRY004 - what pydantic reports
     if len(_text(value).encode("utf-8", "surrogatepass")) > MAX_SEGMENT_BYTES:
         raise ValueError(f"must be at most {MAX_SEGMENT_BYTES} bytes")
     return value
@@ -107,14 +108,15 @@ def to_argument(segment: str | float) -> str:
 def from_argument(text: str) -> Constant:
     """A segment from an argument of the command line.
 
-    A JSON number is a number, a JSON string in its quotes is that string, and anything else is a
-    string as it stands. Raises ValueError for what cannot be a segment.
+    A JSON number is a number, true and false are booleans, a JSON string in its quotes is that
+    string, and anything else is a string as it stands. Raises ValueError for what cannot be a
+    segment.
     """
     try:
         value = json.loads(text, parse_constant=str)
     except ValueError:
         return check_segment(text)
-    is_constant = isinstance(value, str | int | float) and not isinstance(value, bool)
+    is_constant = isinstance(value, Constant)
     return check_segment(value if is_constant and _is_finite(value) else text)
 
 

@@ -44,6 +44,22 @@ class Progress:
     message: str | None
     at_ms: int
     """When, in Unix milliseconds."""
+    step: str | None = None
+    """Which part of its work it is at."""
+    current: int | None = None
+    """What it has done of `total`, which may be unknown."""
+    total: int | None = None
+
+    @property
+    def text(self) -> str:
+        """What was said, in one line."""
+        parts = [] if self.percent is None else [f"{self.percent:g} %"]
+        if self.current is not None:
+            of = "" if self.total is None else f" of {self.total:,}"
+            parts.append(f"({self.current:,}{of})")
+        parts += [f"{self.step}:" if self.message else self.step] if self.step else []
+        parts += [self.message] if self.message else []
+        return " ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +71,22 @@ class AttemptProgress:
     progress: Progress
 
     def encode(self) -> str:
-        """Encode as one compact string, an entry of the heartbeat's `progress`."""
+        """Encode as one compact string, an entry of the heartbeat's `progress`.
+
+        What was not said at its end is left out: bytes of a heartbeat are paid for.
+        """
         said = self.progress
         row = [self.job_id, self.epoch, said.percent, said.message, said.at_ms]
+        row += [said.step, said.current, said.total]
+        while row[-1] is None:
+            row.pop()
         return json.dumps(row, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
     def decode(cls, text: str) -> "AttemptProgress":
         """Inverse of `encode`."""
-        job_id, epoch, percent, message, at_ms = json.loads(text)
-        return cls(job_id, epoch, Progress(percent, message, at_ms))
+        job_id, epoch, *said = json.loads(text)
+        return cls(job_id, epoch, Progress(*said[:6]))
 
 
 def bound_progress(progress: Iterable[AttemptProgress]) -> tuple[AttemptProgress, ...]:
@@ -164,9 +186,14 @@ class Heartbeat:
                 return entry.progress
         return None
 
+    @property
+    def lease_end_ms(self) -> int:
+        """When its lease ends unless another heartbeat comes, in Unix milliseconds."""
+        return self.beat_ms + self.lease_s * 1000
+
     def alive(self, now_ms: int) -> bool:
         """Whether it still holds the lease on its jobs."""
-        return now_ms - self.beat_ms < self.lease_s * 1000
+        return now_ms < self.lease_end_ms
 
     def state(self, now_ms: int) -> AgentState:
         """Whether it takes jobs, and if not, why."""

@@ -31,6 +31,9 @@ MAX_SCHEMA_BYTES: Final = 65_536
 """Longest JSON Schema, as JSON in UTF-8. DynamoDB stores at most 400 KB in an item, and a function
 reads the item of a type for each new job."""
 
+MAX_DEADLINE_S: Final = 366 * 86_400
+"""Longest time to a default deadline: a year."""
+
 MAX_BUNDLE_BYTES: Final = 250_000_000
 """Largest bundle, the zip file with a handler and its dependencies."""
 
@@ -86,6 +89,10 @@ Pointer = Annotated[str, StringConstraints(max_length=512), AfterValidator(_poin
 """A JSON Pointer into the params, such as `/tickets`."""
 
 
+DeadlineAfter = Annotated[float, Field(ge=1, le=MAX_DEADLINE_S)]
+"""Seconds from the submission of a job, or from its `run_at`, to its deadline."""
+
+
 class TypeDefaults(Input):
     """Fields of a submission that the type sets where a submission does not."""
 
@@ -97,6 +104,8 @@ class TypeDefaults(Input):
     """Time limit of one attempt."""
     heartbeat_timeout_s: HeartbeatTimeout | None = None
     """Longest time without a message from the handler."""
+    deadline_s: DeadlineAfter | None = None
+    """Seconds to the `deadline` of a job, from its submission or its `run_at`."""
     retry: Retry | None = None
     """Number of attempts, and the waits between them."""
     exit_codes: Annotated[ExitCodes, AfterValidator(ExitCodes.check_typed)] | None = None
@@ -115,8 +124,8 @@ class TypeKey(KeyLimits):
     """The key of a type's jobs, and its limits."""
 
     segments: Template
-    """Strings and numbers; a string that begins with `/` is a JSON Pointer into the params. Jobs
-    of the type with the same values have the same key."""
+    """Strings, numbers and booleans; a string that begins with `/` is a JSON Pointer into the
+    params. Jobs of the type with the same values have the same key."""
 
     @property
     def limits(self) -> KeyLimits:

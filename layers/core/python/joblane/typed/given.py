@@ -10,8 +10,12 @@ from typing import Any
 from joblane.job.spec import Input, Submission
 from joblane.typed.definition import TypeDefaults
 
-_FILLED = (*TypeDefaults.model_fields, "items")
-"""Fields that a type may fill in."""
+_FILLED = (
+    *(name for name in TypeDefaults.model_fields if name != "deadline_s"),
+    "deadline",
+    "items",
+)
+"""Fields that a type may fill in; `deadline` by its `deadline_s`."""
 
 
 def given_fields(spec: Submission) -> tuple[str, ...]:

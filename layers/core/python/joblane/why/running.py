@@ -80,9 +80,7 @@ def _explain_running(s: Situation) -> Reason:
     )
     said = None if row is None else row.progress_of(head.job_id, head.epoch)
     if said is not None:
-        parts = [] if said.percent is None else [f"{said.percent:g} %"]
-        parts += [] if said.message is None else [said.message]
-        text += f"; it reported {' '.join(parts)} at {at(said.at_ms, s.now_ms)}"
+        text += f"; it reported {said.text} at {at(said.at_ms, s.now_ms)}"
     text += (
         f"; it is stopped at about {at(stops_ms, s.now_ms)} (timeout_s, "
         f"{span(head.spec.timeout_s)} from its start), and killed {GRACE_S} s later"

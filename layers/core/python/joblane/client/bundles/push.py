@@ -4,10 +4,10 @@ import json
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -79,17 +79,30 @@ def _check_pointers(found: Collected, body: dict[str, Any]) -> None:
             )
 
 
+NARROWING: Final = frozenset({"narrows", "breaks-producers"})
+"""Kinds of changes that need `yes`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What became of a push."""
+    """What became of a push: all types of the package are written, or none."""
 
     types: tuple[dict[str, Any], ...]
-    """The API's answer for each type that was written, or unchanged."""
+    """The API's answer for each type that was written, or unchanged; or would be."""
     refused: tuple[tuple[str, RequestError], ...]
     """Name of each type that was refused, and why."""
     bundles: tuple[Bundle, ...]
     uploaded: tuple[str, ...]
     """Architectures whose bundle was not there."""
+    written: bool
+    """Whether the types were written: not if one of them was refused, something narrows without
+    `yes`, or this was a check."""
+
+    @property
+    def narrows(self) -> bool:
+        """Whether jobs get less than before by it, or submissions are refused."""
+        kinds = {change["kind"] for entry in self.types for change in entry.get("changes", ())}
+        return not kinds.isdisjoint(NARROWING)
 
 
 def push(
@@ -98,12 +111,23 @@ def push(
     architectures: Sequence[str],
     *,
     migrate: bool = False,
+    check: bool = False,
+    yes: bool = False,
     reason: str | None = None,
 ) -> Pushed:
     """Push the types of a package; without architectures, for those of the deployment.
 
-    A type that the API refuses does not keep others from being written. Raises `BundleError`
-    before anything was sent, and what the client raises.
+    The API is asked about every type before the first one is written: if it refuses one, or one
+    narrows without `yes`, none is. Raises `BundleError` before anything was sent, and what the
+    client raises; if that comes between two writes, another push writes the rest.
+
+        push A                        types                        push B
+        asks about t1, t2  ------->   both would be taken
+                                      t2 has another key  <------  writes t2; a job has its key
+        writes t1  --------------->   t1
+        writes t2  --------------->   refused: 409, and raised
+
+    A job has one version of one type, so a package that is written in part breaks no job.
     """
     found = collect_types(package)
     placeholder = Bundle("x86_64", Path(), "0" * 64, 0, 1)
@@ -114,17 +138,30 @@ def push(
         raise BundleError("the deployment has no fleets; name an --architecture")
     with TemporaryDirectory(prefix="joblane-bundles-") as folder:
         bundles = build_bundles(package, dict.fromkeys(architectures), Path(folder))
-        uploaded = []
-        for bundle in bundles:
-            place = client.bundle(bundle.sha256, bundle.size, bundle.architecture)
-            if place.get("upload"):
-                upload(bundle, place["upload"])
-                uploaded.append(bundle.architecture)
-    types, refused = [], []
-    for each in found:
-        body, name = definition(each, bundles), each.job_type.name
-        try:
-            types.append(client.put_type(name, body, migrate=migrate, reason=reason))
-        except RequestError as error:
-            refused.append((name, error))
-    return Pushed(tuple(types), tuple(refused), bundles, tuple(uploaded))
+        bodies = {each.job_type.name: definition(each, bundles) for each in found}
+        types, refused = [], []
+        for name, body in bodies.items():
+            try:
+                answer = client.put_type(name, body, migrate=migrate, check=True, reason=reason)
+                types.append(answer)
+            except RequestError as error:
+                refused.append((name, error))
+        checked = Pushed(tuple(types), tuple(refused), bundles, (), written=False)
+        if check or refused or (checked.narrows and not yes):
+            return checked
+        uploaded = _upload_new(client, bundles)
+    written = tuple(
+        client.put_type(name, body, migrate=migrate, reason=reason) for name, body in bodies.items()
+    )
+    return replace(checked, types=written, uploaded=uploaded, written=True)
+
+
+def _upload_new(client: "Client", bundles: Sequence[Bundle]) -> tuple[str, ...]:
+    """Upload the bundles that are not there; returns their architectures."""
+    uploaded = []
+    for bundle in bundles:
+        place = client.bundle(bundle.sha256, bundle.size, bundle.architecture)
+        if place.get("upload"):
+            upload(bundle, place["upload"])
+            uploaded.append(bundle.architecture)
+    return tuple(uploaded)

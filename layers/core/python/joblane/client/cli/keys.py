@@ -51,8 +51,9 @@ def ls(
 def get(ctx: typer.Context, scope: Type, segments: Segments, *, json: Json = False) -> None:
     """Show a key: the jobs that have its slots, and the waiting jobs.
 
-    A segment that is a number in JSON is a number, a JSON string in double quotes is that string,
-    and anything else is a string as it stands. Write -- before a segment that begins with a dash.
+    A segment that is a number, true or false in JSON is that, a JSON string in double quotes is
+    that string, and anything else is a string as it stands. Write -- before a segment that begins
+    with a dash.
     """
     answer = connect(ctx).key(scope, *_parse(segments))
     terminal.show(answer, lambda: _key(answer), as_json=json)

@@ -81,7 +81,14 @@ class JobViews:
         said = None if row is None else row.progress_of(head.job_id, head.epoch)
         if said is None:
             return None
-        return Progress(percent=said.percent, message=said.message, at=rfc3339(said.at_ms))
+        return Progress(
+            percent=said.percent,
+            message=said.message,
+            step=said.step,
+            current=said.current,
+            total=said.total,
+            at=rfc3339(said.at_ms),
+        )
 
     def show_many(self, heads: Sequence[Head], *, whole: bool = False) -> list[Job]:
         """Show jobs, with abridged submissions unless `whole`.

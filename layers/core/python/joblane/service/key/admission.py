@@ -35,6 +35,7 @@ from joblane.service.key.reasons import (
     skipped_when_due,
     waits_for_slot,
 )
+from joblane.service.key.refusals import KeyRefusals
 from joblane.service.key.release import KeyRelease
 from joblane.service.key.rules import KeyRules
 from joblane.state.lifecycle import Event, State
@@ -93,6 +94,7 @@ class KeyAdmission:
     send: Callable[[Head], bool]
     """Sends a job's message; False if its queue is gone."""
     retention: Retention
+    refusals: KeyRefusals
 
     def name_key(self, head: Head) -> Head:
         """The head of a new job with the name of its key, if it has one.
@@ -131,9 +133,11 @@ class KeyAdmission:
             looked = self._look(seen, request.limits, doubted)
             decision = decide.admit(looked.state, head.job_id, request.limits, looked.started)
             if isinstance(decision, Rejected):
+                self.refusals.note(head, request, "rejected")
                 raise refusal(request, decision)
             if isinstance(decision, Coalesced):
                 there = self._standing(request.name, decision, doubted)
+                self.refusals.note(head, request, "coalesced")
                 return SubmissionOutcome(there, "coalesced")
             kept = kept or keep(head)
             new = _place(kept, decision, request)

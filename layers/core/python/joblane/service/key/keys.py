@@ -1,10 +1,11 @@
 """Show the keys of a tenant's jobs: who has their slots, and who waits for one."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
+from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.job.jobs import JobStore
 from joblane.aws.key.keys import KeyStore, StoredKey
 from joblane.contract.keys import SHOWN_QUEUED, KeyDetail, KeyHolder, KeyView, KeyWaiter
@@ -12,6 +13,7 @@ from joblane.contract.problems import NotFound
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.key.segments import KeyName
+from joblane.state.lease import Heartbeat
 from joblane.state.lifecycle import ENDED, State
 from joblane.state.timeline import waits_since
 
@@ -32,6 +34,7 @@ class KeyReader:
 
     keys: KeyStore
     jobs: JobStore
+    agents: AgentStore
     now_ms: Callable[[], int]
 
     def page(
@@ -54,7 +57,7 @@ class KeyReader:
     def detail(self, tenant: str, name: KeyName) -> KeyDetail:
         """Read a key and its jobs. Raises NotFound for one that was not in use for a day.
 
-        Three requests at most, however many jobs wait.
+        Four requests at most, however many jobs wait: the agents of those that run are the last.
         """
         key = self.require(tenant, name)
         state = key.state
@@ -62,14 +65,20 @@ class KeyReader:
         # A waiting job that is let go meanwhile is shown as it is now.
         found = self.jobs.heads([*state.holders, *shown])
         heads = {head.job_id: head if head.key == name else None for head in found}
+        agents = self._agents(head for head in heads.values() if head is not None)
         return KeyDetail(
             **dict(_view(key)),
             queued_total=state.queued_total,
             replaced=state.replaced,
             stale=state.stale,
-            holders=tuple(_holder(job, state.active[job], heads) for job in state.holders),
+            holders=tuple(_holder(job, state.active[job], heads, agents) for job in state.holders),
             queue=tuple(_waiter(job, number, heads) for number, job in enumerate(shown, 1)),
         )
+
+    def _agents(self, heads: Iterable[Head]) -> dict[str, Heartbeat]:
+        """The agents of the jobs that run, by name."""
+        names = {head.agent for head in heads if head.state is State.ACTIVE and head.agent}
+        return {row.name: row for row in self.agents.many(sorted(names))} if names else {}
 
     def require(self, tenant: str, name: KeyName) -> StoredKey:
         """Read a key. Raises NotFound if it has no row."""
@@ -91,8 +100,12 @@ def _view(key: StoredKey) -> KeyView:
     )
 
 
-def _holder(job_id: str, slot: int, heads: Mapping[str, Head | None]) -> KeyHolder:
+def _holder(
+    job_id: str, slot: int, heads: Mapping[str, Head | None], agents: Mapping[str, Heartbeat]
+) -> KeyHolder:
     head = heads.get(job_id)
+    runs = head is not None and head.state is State.ACTIVE
+    row = agents.get(head.agent or "") if head is not None and runs else None
     return KeyHolder(
         id=job_id,
         slot=slot,
@@ -100,6 +113,8 @@ def _holder(job_id: str, slot: int, heads: Mapping[str, Head | None]) -> KeyHold
         since_at=None if head is None else rfc3339(_slot_ms(head)),
         reason=_reason(job_id, heads),
         agent=None if head is None else head.agent,
+        heartbeat_at=None if row is None else rfc3339(row.beat_ms),
+        lease_ends_at=None if row is None else rfc3339(row.lease_end_ms),
     )
 
 

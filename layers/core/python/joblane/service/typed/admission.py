@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 from joblane.aws.typed.types import TypeStore
 from joblane.contract.problems import Invalid, parse_model, wrong
 from joblane.formats.pointer import PointsNowhere, parse_pointer, resolve
+from joblane.formats.times import rfc3339, unix_ms
 from joblane.job.spec import Input, Resources, Submission
 from joblane.service.typed.schemas import Compile, Schema
 from joblane.service.typed.validation_time import ValidationTime
@@ -106,7 +107,7 @@ class TypedAdmission:
             spec = self._as_given(tenant, spec, again, contract)
         params = spec.params or {}
         changes: dict[str, Any] = {"command": command} if command else {}
-        changes |= with_defaults(spec, contract)
+        changes |= with_defaults(spec, contract, now_ms)
         counted = _count(contract, params)
         if counted is not None:
             if again is None and "items" in spec.model_fields_set and spec.items != counted:
@@ -189,16 +190,20 @@ class TypedAdmission:
         return ", ".join(names[:SHOWN_NAMES]) + more
 
 
-def with_defaults(spec: Submission, contract: TypeContract) -> dict[str, Any]:
+def with_defaults(spec: Submission, contract: TypeContract, now_ms: int) -> dict[str, Any]:
     """Return the fields that a type sets: those that the submission leaves out.
 
-    `retry`, `resources` and `env` are completed member by member.
+    `retry`, `resources` and `env` are completed member by member; `deadline_s` counts from
+    `run_at`, or from `now_ms`.
     """
     defaults = contract.defaults
     found: dict[str, Any] = {}
+    if defaults.deadline_s is not None and "deadline" not in spec.model_fields_set:
+        start_ms = now_ms if spec.run_at is None else max(now_ms, unix_ms(spec.run_at))
+        found["deadline"] = rfc3339(start_ms + round(defaults.deadline_s * 1000))
     for name in type(defaults).model_fields:
         default = getattr(defaults, name)
-        if default in (None, {}):
+        if default in (None, {}) or name == "deadline_s":
             continue
         given = getattr(spec, name)
         if name not in spec.model_fields_set:

@@ -30,7 +30,7 @@ from joblane.service.decide_again import decide_again
 from joblane.service.files.upload_meter import UploadMeter
 from joblane.service.typed.schemas import Compile, SchemaError
 from joblane.typed.built_in import built_in_types
-from joblane.typed.changes import changes, names_other_keys
+from joblane.typed.changes import Change, changes, names_other_keys
 from joblane.typed.definition import TypeDefinition, TypeVersion
 
 MAX_TYPES: Final = 200
@@ -92,18 +92,30 @@ class Types:
         return type_view(found)
 
     def push(
-        self, tenant: str, who: Who, name: str, definition: TypeDefinition, *, migrate: bool
+        self,
+        tenant: str,
+        who: Who,
+        name: str,
+        definition: TypeDefinition,
+        *,
+        migrate: bool = False,
+        check: bool = False,
     ) -> Pushed:
         """Make a definition the current version of a type, unless it is that already.
+
+        With `check` nothing is written: the answer and the errors are those of a push whose bundles
+        are uploaded.
 
         Raises Invalid for what is wrong with it, and Conflict for a change of the key's segments
         while keys of the type are in use, too many types, and other pushes at the same time.
         """
         self._check(tenant, name, definition)
+        if not check:
+            self._require_bundles(tenant, definition)
 
         def once() -> Pushed:
             decision = self._decide(tenant, who, name, definition, migrate=migrate)
-            if decision.new is not None:
+            if decision.new is not None and not check:
                 self.store.push(tenant, decision.new)
             return decision.answer
 
@@ -153,6 +165,8 @@ class Types:
             raise wrong("defaults.queue", f"is unknown; this tenant may use {names}")
         if (why := why_retired(definition.defaults.queue or "", self.retired, usable)) is not None:
             raise wrong("defaults.queue", why)
+
+    def _require_bundles(self, tenant: str, definition: TypeDefinition) -> None:
         for architecture, sha256 in definition.bundles.items():
             if not self.bundles.exists(tenant, sha256):
                 problem = f"is not uploaded: there is no bundle {sha256}; POST /v1/bundles first"
@@ -181,8 +195,9 @@ class Types:
             and self._keys_in_use(tenant, name)
         )
         if in_use and not migrate:
+            fields = ", ".join(each.field for each in changed)
             raise Conflict(
-                f"the key of {name} changes ({', '.join(changed)}) while keys of it are in use: "
+                f"the key of {name} changes ({fields}) while keys of it are in use: "
                 "wait until its jobs have ended, or push with --migrate (migrate=true), with which "
                 "jobs with an old key and jobs with a new one may run at once",
             )
@@ -210,9 +225,10 @@ class Types:
                 return False
 
 
-def _answer_push(name: str, version: int, change: str, changed: tuple[str, ...] = ()) -> Pushed:
+def _answer_push(name: str, version: int, change: str, changed: tuple[Change, ...] = ()) -> Pushed:
+    shown = [each._asdict() for each in changed]
     return Pushed.model_validate(
-        {"type": name, "version": version, "change": change, "changes": changed}
+        {"type": name, "version": version, "change": change, "changes": shown}
     )
 
 

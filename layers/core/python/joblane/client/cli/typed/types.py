@@ -47,10 +47,20 @@ def push(
             "new jobs may run at once.",
         ),
     ] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Show what would change, and write nothing."),
+    ] = False,
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes", "-y", help="Write also if limits become lower, or params are refused."
+        ),
+    ] = False,
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Push all job types of a Python package.
+    """Push all job types of a Python package, or none of them.
 
     Imports the package with its modules, builds a bundle of it with its dependencies (uv, from
     pyproject.toml and uv.lock, or requirements.txt) for each architecture, uploads what is new,
@@ -59,23 +69,35 @@ def push(
     # Imported here: pydantic's models take long, and most commands need none.
     from joblane.client.bundles import push as pushing
 
-    pushed = pushing.push(connect(ctx), package, architecture or (), migrate=migrate, reason=reason)
+    how = {"migrate": migrate, "check": check, "yes": yes}
+    pushed = pushing.push(connect(ctx), package, architecture or (), **how, reason=reason)
     if json:
         bundles = {bundle.architecture: bundle.sha256 for bundle in pushed.bundles}
         refused = [{"type": name, "detail": str(error)} for name, error in pushed.refused]
-        answer = {"types": pushed.types, "refused": refused, "bundles": bundles}
+        answer = {
+            "types": pushed.types,
+            "written": pushed.written,
+            "refused": refused,
+            "bundles": bundles,
+        }
         terminal.document(answer)
     else:
         for bundle in pushed.bundles:
-            state = "uploaded" if bundle.architecture in pushed.uploaded else "already there"
+            there = "already there" if pushed.written else "not uploaded"
+            state = "uploaded" if bundle.architecture in pushed.uploaded else there
             size = formats.size(bundle.size)
             terminal.note(f"bundle {bundle.architecture} {bundle.sha256[:12]}, {size}: {state}")
         for entry in pushed.types:
-            terminal.text(formats.printable(_outcome(entry)))
+            for line in _outcome(entry, written=pushed.written):
+                terminal.text(formats.printable(line))
     for name, error in pushed.refused:
         terminal.note(f"type {name} was refused:")
         terminal.explain(error)
-    if pushed.refused:
+    if not pushed.written and not check:
+        if not pushed.refused:
+            terminal.note("this narrows what the types take or give; add --yes to write it")
+        terminal.note("no type was written")
+    if pushed.refused or not (pushed.written or check):
         raise typer.Exit(exit_codes.REFUSED)
 
 
@@ -98,10 +120,16 @@ def rm(ctx: typer.Context, name: Name, *, reason: Reason = None) -> None:
     connect(ctx).delete_type(name, reason=reason)
 
 
-def _outcome(entry: dict[str, Any]) -> str:
-    changes = entry.get("changes") or []
-    what = f": {', '.join(map(str, changes))}" if changes else ""
-    return f"{entry.get('type')} {entry.get('change')}, version {entry.get('version')}{what}"
+def _outcome(entry: dict[str, Any], *, written: bool) -> list[str]:
+    """A line for the type, and one for each change with what that means."""
+    is_there = written or entry.get("change") == "unchanged"
+    change = f"{'' if is_there else 'would be '}{entry.get('change')}"
+    lines = [f"{entry.get('type')} {change}, version {entry.get('version')}"]
+    for each in entry.get("changes") or []:
+        kind = str(each.get("kind")).replace("-", " ")
+        why = f" ({each['why']})" if each.get("why") else ""
+        lines.append(f"  {each.get('field')}: {kind}{why}")
+    return lines
 
 
 def _pick_fields(entry: dict[str, Any]) -> dict[str, Any]:
