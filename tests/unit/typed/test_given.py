@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from joblane.aws.job.items import from_item, to_item
 from joblane.job.head import make_head
 from joblane.job.spec import Submission
-from joblane.service.typed.admission import with_defaults
+from joblane.service.typed.admission import default_deadline, with_defaults
 from joblane.typed.definition import TypeContract, TypeDefaults
 from joblane.typed.given import given_fields, only_given
 from tests.support.aws import Cloud
@@ -50,6 +50,11 @@ FIELDS = st.fixed_dictionaries(
 )
 
 
+def filled_in(spec: Submission, contract: TypeContract) -> dict[str, Any]:
+    """The fields that a type sets, its deadline included."""
+    return with_defaults(spec, contract) | default_deadline(spec, contract, 1_000)
+
+
 def written(fields: dict[str, Any]) -> Submission:
     return Submission.model_validate(
         {"type": "sync-tickets", "params": GOOD, **fields}, strict=False
@@ -88,7 +93,7 @@ def filled(spec: Submission, defaults: dict[str, Any]) -> Submission:
         params_schema={"type": "object"},
         defaults=TypeDefaults.model_validate(defaults, strict=False),
     )
-    return spec.model_copy(update=with_defaults(spec, contract, 0))
+    return spec.model_copy(update=with_defaults(spec, contract))
 
 
 @drawn(FIELDS, DEFAULTED, DEFAULTED, DEFAULTED)
@@ -187,11 +192,11 @@ def test_the_names_stand_beside_the_submission_also_if_that_is_long(aws: Cloud, 
 def test_the_default_deadline_counts_from_the_start(given: dict[str, Any], deadline: str | None):
     contract = TypeContract(params_schema={"type": "object"}, defaults=TypeDefaults(deadline_s=90))
     spec = written(given)
-    whole = spec.model_copy(update=with_defaults(spec, contract, 1_000))
+    whole = spec.model_copy(update=filled_in(spec, contract))
     assert deadline == whole.deadline
     names = given_fields(spec)
     assert ("deadline" in given) == ("deadline" in names)
     assert given.get("deadline") is None or only_given(whole, names).deadline == deadline
     again = only_given(whole, names)
-    refilled = again.model_copy(update=with_defaults(again, contract, 1_000))
+    refilled = again.model_copy(update=filled_in(again, contract))
     assert deadline == refilled.deadline

@@ -107,7 +107,7 @@ class TypedAdmission:
             spec = self._as_given(tenant, spec, again, contract)
         params = spec.params or {}
         changes: dict[str, Any] = {"command": command} if command else {}
-        changes |= with_defaults(spec, contract, now_ms)
+        changes |= with_defaults(spec, contract) | default_deadline(spec, contract, now_ms)
         counted = _count(contract, params)
         if counted is not None:
             if again is None and "items" in spec.model_fields_set and spec.items != counted:
@@ -190,17 +190,13 @@ class TypedAdmission:
         return ", ".join(names[:SHOWN_NAMES]) + more
 
 
-def with_defaults(spec: Submission, contract: TypeContract, now_ms: int) -> dict[str, Any]:
+def with_defaults(spec: Submission, contract: TypeContract) -> dict[str, Any]:
     """Return the fields that a type sets: those that the submission leaves out.
 
-    `retry`, `resources` and `env` are completed member by member; `deadline_s` counts from
-    `run_at`, or from `now_ms`.
+    `retry`, `resources` and `env` are completed member by member.
     """
     defaults = contract.defaults
     found: dict[str, Any] = {}
-    if defaults.deadline_s is not None and "deadline" not in spec.model_fields_set:
-        start_ms = now_ms if spec.run_at is None else max(now_ms, unix_ms(spec.run_at))
-        found["deadline"] = rfc3339(start_ms + round(defaults.deadline_s * 1000))
     for name in type(defaults).model_fields:
         default = getattr(defaults, name)
         if default in (None, {}) or name == "deadline_s":
@@ -214,6 +210,15 @@ def with_defaults(spec: Submission, contract: TypeContract, now_ms: int) -> dict
             own = {member: getattr(given, member) for member in given.model_fields_set}
             found[name] = default.model_copy(update=own)
     return found
+
+
+def default_deadline(spec: Submission, contract: TypeContract, now_ms: int) -> dict[str, Any]:
+    """Return the deadline that a type sets, if the submission has none; it counts from `run_at`."""
+    seconds = contract.defaults.deadline_s
+    if seconds is None or "deadline" in spec.model_fields_set:
+        return {}
+    start_ms = now_ms if spec.run_at is None else max(now_ms, unix_ms(spec.run_at))
+    return {"deadline": rfc3339(start_ms + round(seconds * 1000))}
 
 
 def _change(spec: Submission, changes: Mapping[str, Any]) -> Submission:
