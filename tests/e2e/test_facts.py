@@ -76,6 +76,10 @@ def test_the_api_shows_facts_to_the_platform(platform: Http):
         time.sleep(0.1)
     kernel = os.uname().release
     assert (kernel, len(os.sched_getaffinity(0))) == (facts["kernel"], facts["cpus"])
+    assert os.uname().nodename == facts["fqdn"].split(".")[0]
+    assert 0 < facts["uptime"] < time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert f"{facts['interface.primary']} {facts['ip.primary']}/" in facts["interfaces"]
+    assert f" dev {facts['interface.primary']}" in facts["routes"]
     asked = {"limit": 100, "fact": ["kernel", "rack"]}
     page = platform("GET", "/v1/agents", params=asked).json()
     found = {agent["name"]: agent["facts"] for agent in page["entries"]}

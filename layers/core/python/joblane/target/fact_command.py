@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from joblane.target.facts import NAME_PATTERN, RESERVED
 
 MAX_COMMANDS: Final = 20
-"""Of one agent: all facts together have room in 1 KB."""
+"""Of one agent: all facts together have room in 2 KB."""
 
 # A length in the pattern takes 1.8 MB: pydantic's engine makes an automaton of 1,000 such classes.
 Word = Annotated[
