@@ -26,6 +26,7 @@ from ec2_agent.files.inputs import InputFiles
 from ec2_agent.files.staging import Stages
 from ec2_agent.files.transfers import Transfers
 from ec2_agent.host.clock import Clock
+from ec2_agent.host.load import read_load
 from ec2_agent.host.metadata import Metadata
 from ec2_agent.jobs.start import JobStarter
 from ec2_agent.messages.inbox_receipts import InboxReceipts
@@ -84,6 +85,7 @@ class Parts(Core):
             host.launcher.lacks,
             host.launcher.cores,
             disk=disk_of(host.space, host.launcher.disks, time.monotonic),
+            host_load=read_load,
             receipts=InboxReceipts(settings.directory / "inbox"),
         )
         super().__init__(settings, around)

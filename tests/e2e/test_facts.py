@@ -76,6 +76,9 @@ def test_the_api_shows_facts_to_the_platform(platform: Http):
         time.sleep(0.1)
     kernel = os.uname().release
     assert (kernel, len(os.sched_getaffinity(0))) == (facts["kernel"], facts["cpus"])
+    busy = platform("GET", "/v1/agents/local").json()
+    assert 0 <= busy["load"] < 10_000
+    assert 0 < busy["free_memory_mb"] < facts["memory_mb"]
     assert os.uname().nodename == facts["fqdn"].split(".")[0]
     assert 0 < facts["uptime"] < time.clock_gettime(time.CLOCK_BOOTTIME)
     assert f"{facts['interface.primary']} {facts['ip.primary']}/" in facts["interfaces"]
