@@ -19,6 +19,7 @@ from ec2_agent.core import Clocks, Core, Surroundings
 from ec2_agent.facts.collecting import FactCollector
 from ec2_agent.facts.command import run, sandbox_of
 from ec2_agent.facts.host import HostFacts
+from ec2_agent.facts.host_command import run_on_host
 from ec2_agent.facts.known import KnownFacts
 from ec2_agent.facts.publishing import FactPublisher
 from ec2_agent.files.cache import FileCache
@@ -98,6 +99,8 @@ class Parts(Core):
         known = KnownFacts(settings.facts)
 
         def run_fact(command: FactCommand) -> bytes:
+            if command.host:
+                return run_on_host(command.command, command.timeout_s)
             spec = sandbox_of(command.command, command.timeout_s, settings.isolation)
             return run(host.launcher, spec)
 
