@@ -33,8 +33,8 @@ class FactCommand(BaseModel):
 
     command: Annotated[tuple[Word, ...], Field(min_length=1, max_length=50)]
     """Program and arguments. It runs as a job does, in a sandbox without network, and sees `/usr`
-    of the instance, unless `host` is set. It prints the value, or a JSON object, whose members become the facts
-    `NAME.member`."""
+    of the instance, unless `host` is set. It prints the value, or a JSON object, whose members
+    become the facts `NAME.member`."""
     timeout_s: Annotated[float, Field(ge=0.1, le=60)] = 5.0
     """Seconds after which it is killed, and its facts are left out."""
     every_s: Annotated[float, Field(ge=60, le=86_400)] = 300.0
