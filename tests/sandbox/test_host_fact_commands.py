@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,15 @@ def failure(script: str, timeout_s: float = 30.0) -> str:
     return str(failed.value)
 
 
+@pytest.fixture(name="groups_of_the_agent")
+def _groups_of_the_agent() -> Iterator[int]:
+    """A group that this process, as an agent, has in addition."""
+    before, more = os.getgroups(), 4242
+    os.setgroups([*before, more])
+    yield more
+    os.setgroups(before)
+
+
 @root
 def test_it_sees_the_files_the_processes_and_the_network_of_the_host(tmp_path: Path) -> None:
     assert "6.1\n" == fact("echo ignored >&2; echo 6.1")
@@ -48,12 +58,13 @@ def test_it_sees_the_files_the_processes_and_the_network_of_the_host(tmp_path: P
 
 
 @root
-def test_it_has_no_privileges(tmp_path: Path) -> None:
+def test_it_has_no_privileges(tmp_path: Path, groups_of_the_agent: int) -> None:
     status = fact(
         "id -u; id -G; grep -E '^(Cap(Eff|Prm|Inh|Bnd|Amb)|NoNewPrivs):' /proc/self/status"
     )
     uid, groups, *lines = status.splitlines()
     found = dict(line.split(":\t") for line in lines)
+    assert groups_of_the_agent in os.getgroups()
     assert (str(uids.FACTS), str(uids.FACTS)) == (uid, groups)
     assert {"0" * 16} == {value for name, value in found.items() if name.startswith("Cap")}
     assert "1" == found["NoNewPrivs"]
@@ -85,6 +96,16 @@ def test_one_that_hangs_is_killed_in_its_time_with_all_that_it_started(
     sleeps = marker()
     script = f"trap '' TERM; (setsid sleep {sleeps} &) ; while :; do sleep {sleeps}; done"
     assert "it did not end within its timeout_s of 0.5" == failure(script, 0.5)
+    assert [] == alive(sleeps)
+
+
+@root
+def test_one_that_hangs_in_a_session_of_its_own_is_killed_too() -> None:
+    sleeps = marker()
+    script = f"import os; os.setsid(); os.execlp('sleep', 'sleep', '{sleeps}')"
+    with pytest.raises(CommandFailed, match=r"within its timeout_s of 1$"):
+        # `timeout` kills its own process group, and this one is not in it.
+        run_on_host((*PYTHON, script), 1.0)
     assert [] == alive(sleeps)
 
 
