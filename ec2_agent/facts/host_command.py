@@ -42,10 +42,10 @@ def run_on_host(argv: tuple[str, ...], timeout_s: float) -> bytes:
         raise CommandFailed("not started: host = true needs an agent that runs as root")
     began = time.monotonic()
     with ExitStack() as readers:
-        with ExitStack() as writers:
-            out, stdout = open_pipe(readers, writers)
-            err, stderr = open_pipe(readers, writers)
-            try:
+        try:
+            with ExitStack() as writers:
+                out, stdout = open_pipe(readers, writers)
+                err, stderr = open_pipe(readers, writers)
                 process = subprocess.Popen(
                     [*_wrapped(timeout_s), *argv],
                     stdin=subprocess.DEVNULL,
@@ -55,8 +55,8 @@ def run_on_host(argv: tuple[str, ...], timeout_s: float) -> bytes:
                     cwd="/",
                     start_new_session=True,
                 )
-            except OSError as failed:
-                raise CommandFailed(f"not started: {failed}") from None
+        except OSError as failed:
+            raise CommandFailed(f"not started: {failed}") from None
         try:
             until = began + timeout_s + GRACE_S + LATE_S
             output, error = read_both(out, err, until)

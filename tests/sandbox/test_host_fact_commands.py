@@ -1,6 +1,7 @@
 """Fact commands with the host's view: no privileges, nothing of the agent's, and an end in time."""
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -162,3 +163,15 @@ def test_a_program_that_is_not_there_is_named() -> None:
 def test_an_agent_without_root_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert "not started: host = true needs an agent that runs as root" == failure("true")
+
+
+@root
+def test_a_host_without_descriptors_or_programs_gives_no_fact(monkeypatch: pytest.MonkeyPatch):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        assert failure("true").startswith("not started: [Errno 24]")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    monkeypatch.setitem(ENVIRONMENT, "PATH", "/no/such/folder")
+    assert "not started: [Errno 2] No such file or directory: 'timeout'" == failure("true")
