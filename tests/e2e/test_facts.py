@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from ec2_agent.sandbox import uids
 from joblane.aws.clients import Clients
 from joblane.aws.fleet.facts import FactStore
-from joblane.deployment.names import table_name
+from joblane.deployment.names import PLATFORM, table_name
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http
 from tests.support.deployed import output, submit, wait_for
@@ -100,6 +101,24 @@ def test_the_api_shows_facts_to_the_platform(platform: Http):
     page = platform("GET", "/v1/agents", params=asked).json()
     found = {agent["name"]: agent["facts"] for agent in page["entries"]}
     assert {"kernel": kernel} == found["local"]
+
+
+@pytest.mark.usefixtures("agent")
+def test_the_command_line_shows_facts_and_load_of_agents(
+    cloud: Cloud, environment: dict[str, str], tmp_path: Path
+):
+    who = {**environment, "JOBLANE_TOKEN": cloud.token(PLATFORM), "HOME": str(tmp_path)}
+
+    def shown(*words: str) -> str:
+        return subprocess.run(
+            ["joblane", *words], env=who, capture_output=True, check=True, timeout=60
+        ).stdout.decode()
+
+    heading, *rows = shown("agents", "ls", "--fact", "fqdn", "--fact", "ip.primary").splitlines()
+    assert "LOAD  FREE MEMORY MB" in heading
+    assert {"FQDN", "IP.PRIMARY"} <= {*heading.split()}
+    assert any(row.startswith("local ") for row in rows)
+    assert "LOAD  MEM FREE  DISK FREE" in shown("top", "--once")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs an agent that is root, as on instances")
