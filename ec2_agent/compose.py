@@ -19,6 +19,7 @@ from ec2_agent.core import Clocks, Core, Surroundings
 from ec2_agent.facts.collecting import FactCollector
 from ec2_agent.facts.command import run, sandbox_of
 from ec2_agent.facts.host import HostFacts
+from ec2_agent.facts.host_command import run_on_host
 from ec2_agent.facts.known import KnownFacts
 from ec2_agent.facts.publishing import FactPublisher
 from ec2_agent.files.cache import FileCache
@@ -26,6 +27,7 @@ from ec2_agent.files.inputs import InputFiles
 from ec2_agent.files.staging import Stages
 from ec2_agent.files.transfers import Transfers
 from ec2_agent.host.clock import Clock
+from ec2_agent.host.load import read_load
 from ec2_agent.host.metadata import Metadata
 from ec2_agent.jobs.start import JobStarter
 from ec2_agent.messages.inbox_receipts import InboxReceipts
@@ -84,6 +86,7 @@ class Parts(Core):
             host.launcher.lacks,
             host.launcher.cores,
             disk=disk_of(host.space, host.launcher.disks, time.monotonic),
+            host_load=read_load,
             receipts=InboxReceipts(settings.directory / "inbox"),
         )
         super().__init__(settings, around)
@@ -96,6 +99,8 @@ class Parts(Core):
         known = KnownFacts(settings.facts)
 
         def run_fact(command: FactCommand) -> bytes:
+            if command.host:
+                return run_on_host(command.command, command.timeout_s)
             spec = sandbox_of(command.command, command.timeout_s, settings.isolation)
             return run(host.launcher, spec)
 

@@ -37,6 +37,7 @@ from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.key.keys import KeyStore
 from joblane.aws.queue.settings import SettingsStore
 from joblane.service.condition.supervisor import ConditionSupervisor
+from joblane.state.lease import HostLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,8 @@ class Surroundings:
     backoff: Callable[[], Backoff] = aws_backoff
     disk: Disk | None = None
     """The host's disk; None: it is not limited."""
+    host_load: Callable[[], HostLoad | None] = lambda: None
+    """Finds how busy the host is; None: it is not known."""
     receipts: InboxReceipts | None = None
     """None: nothing that is held of the inbox survives this process."""
 
@@ -171,4 +174,5 @@ class Core:
             None if most_mb >= UNLIMITED_MB else most_mb,
             around.cores,
             *self.slots.disk.describe(),
+            around.host_load(),
         )

@@ -179,6 +179,7 @@ def agent_file(
             f"command = [{words}]",
             f"timeout_s = {fact.timeout_s}",
             f"every_s = {fact.every_s}",
+            *(["host = true"] if fact.host else []),
         ]
     return "\n".join(lines) + "\n"
 

@@ -76,7 +76,7 @@ function Filters({ route, agents, wanted, by, facts, asTable }) {
       options=${[['', 'nothing'], ['state', 'state'], ['version', 'version'], ...labelNames.map((name) => [`label:${name}`, `label ${name}`]), ...facts.map((name) => [`fact:${name}`, `fact ${name}`])]} />`}
     ${facts.length < FACTS && html`<form class="add" onSubmit=${add}><label>Fact to show
       <input type="text" list="facts" size="14" maxlength="64" value=${fact} placeholder="zone" autocomplete="off" onInput=${(/** @type {Event} */ event) => setFact(valueOf(event))} /></label>
-      <datalist id="facts">${['zone', 'instance_type', 'spot', 'kernel', 'architecture', 'cpus', 'memory_mb', 'distribution_version'].map((name) => html`<option value=${name} />`)}</datalist>
+      <datalist id="facts">${['zone', 'instance_type', 'spot', 'kernel', 'architecture', 'cpus', 'memory_mb', 'ip.primary', 'distribution_version'].map((name) => html`<option value=${name} />`)}</datalist>
       <button type="submit">Add</button></form>`}
     ${facts.map((name) => html`<button type="button" class="quiet" aria-label=${`Leave out fact ${name}`} onClick=${() => setFacts(facts.filter((each) => each !== name))}>${name} ×</button>`)}
   </div>`;
@@ -92,6 +92,9 @@ function AgentTable({ agents, facts, at }) {
     { name: 'Agent', className: 'name', cell: (agent) => agent.name },
     { name: 'State', cell: (agent) => html`<${KindBadge} agent=${agent} />${agent.trouble && html`<br /><span class="about">${agent.trouble}</span>`}` },
     { name: 'In use', className: 'number name', cell: (agent) => `${agent.running} of ${agent.threads}` },
+    { name: 'Load', className: 'minor number', cell: (agent) => agent.load ?? '–' },
+    { name: 'Memory free, MiB', className: 'minor number', cell: (agent) => agent.free_memory_mb ?? '–' },
+    { name: 'Disk free, MiB', className: 'minor number', cell: (agent) => agent.disk?.free_mb ?? '–' },
     { name: 'Queues', cell: (agent) => agent.queues.join(', ') },
     { name: 'Labels', className: 'minor', cell: (agent) => pairs(agent.labels).join(', ') },
     ...facts.map((name) => ({ name, cell: (/** @type {AgentView} */ agent) => String(/** @type {Record<string, unknown>} */ (agent.facts)[name] ?? '–') })),

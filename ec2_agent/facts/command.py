@@ -1,4 +1,4 @@
-"""Runs a fact command in a sandbox, and returns what it printed.
+"""Runs a fact command in a sandbox, and returns what it printed (`host_command` runs one without).
 
 Unlike a job it has no shim and no directory, and ends with the agent.
 """
@@ -58,14 +58,14 @@ def run(launcher: Launcher, spec: Spec) -> bytes:
     with ExitStack() as readers:
         try:
             with ExitStack() as writers:
-                out, stdout = _pipe(readers, writers)
-                err, stderr = _pipe(readers, writers)
+                out, stdout = open_pipe(readers, writers)
+                err, stderr = open_pipe(readers, writers)
                 sandbox = launcher.start(spec, stdout=stdout, stderr=stderr)
         except SandboxRefused as refused:
             raise CommandFailed(f"not started: {refused.reason}") from None
         except OSError as failed:
             raise CommandFailed(f"not started: {failed}") from None
-        output, error = _read(out, err, until)
+        output, error = read_both(out, err, until)
         sandbox.say_drained()
         if len(output) > MAX_OUTPUT:
             sandbox.kill()
@@ -78,14 +78,15 @@ def run(launcher: Launcher, spec: Spec) -> bytes:
     return output
 
 
-def _pipe(readers: ExitStack, writers: ExitStack) -> tuple[int, int]:
+def open_pipe(readers: ExitStack, writers: ExitStack) -> tuple[int, int]:
+    """Make a pipe for output: its end to read, and its end to write, closed with their stacks."""
     reader, writer = make_output_pipe()
     readers.callback(os.close, reader)
     writers.callback(os.close, writer)
     return reader, writer
 
 
-def _read(out: int, err: int, until: float) -> tuple[bytes, bytes]:
+def read_both(out: int, err: int, until: float) -> tuple[bytes, bytes]:
     """Read both pipes to their ends, up to a monotonic time, or until the output is too long."""
     found = {out: b"", err: b""}
     poll = select.poll()

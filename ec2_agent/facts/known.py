@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from ec2_agent.logging import events
-from joblane.target.facts import LEFT_OUT, Facts, FactValue, merge
+from joblane.target.facts import LEFT_OUT, PASSING, Facts, FactValue, merge
 
 HOST = ""
 """The source of the built-in facts; no command has this name."""
@@ -22,7 +22,7 @@ class KnownFacts:
         self._complete = asyncio.Event()
         self._values: dict[str, FactValue] = {}
         self.changed = asyncio.Event()
-        """Set when `values` changes."""
+        """Set when `values` changes, other than by what passes (`PASSING`)."""
 
     @property
     def values(self) -> Mapping[str, FactValue]:
@@ -68,8 +68,12 @@ class KnownFacts:
         self._awaited.discard(source)
         if not self._awaited:
             self._complete.set()
-        if self._values != before:
+        if _lasting(self._values) != _lasting(before):
             self.changed.set()
         left_out = self._values.get(LEFT_OUT)
         if left_out is not None and left_out != before.get(LEFT_OUT):
             events.facts_left_out(str(left_out))
+
+
+def _lasting(facts: Facts) -> Facts:
+    return {name: value for name, value in facts.items() if name not in PASSING}

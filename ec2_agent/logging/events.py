@@ -103,7 +103,7 @@ def fact_command_works(name: str) -> None:
 
 @event(WARNING, "facts that are left out: {names}")
 def facts_left_out(names: str) -> None:
-    """Too long, too many for 1 KB, or of a command that failed; logged when the list changes."""
+    """Too long, too many for 2 KB, or of a command that failed; logged when the list changes."""
 
 
 @event(WARNING, "facts were not written: {error}")

@@ -12,6 +12,10 @@ FIRST, EACH, BLOCKS = 200_000, 1000, 64
 """Block n holds the 1000 uids from 200000 + 1000 n; 64 launchers can run on a host."""
 
 
+FACTS = FIRST - 1
+"""Of fact commands with the host's view, of all agents of a host."""
+
+
 def locks_folder() -> Path:
     """Return the directory of the locks: one for the host, or one for a user without privileges."""
     above, place = _place()

@@ -58,7 +58,7 @@ class AgentUsage:
 
     @property
     def fact_write_units(self) -> float:
-        """Its facts, a write unit each time, while they do not change."""
+        """Its facts, a write unit each time, while they do not change: up to 900 bytes."""
         return SECONDS / RENEW_S
 
     @property

@@ -2,15 +2,17 @@
 
 import json
 import os
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ec2_agent.sandbox import uids
 from joblane.aws.clients import Clients
 from joblane.aws.fleet.facts import FactStore
-from joblane.deployment.names import table_name
+from joblane.deployment.names import PLATFORM, table_name
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http
 from tests.support.deployed import output, submit, wait_for
@@ -31,6 +33,18 @@ command = ["sh", "-c", "echo no such table >&2; exit 3"]
 [facts.slow]
 command = ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"]
 timeout_s = 12
+"""
+
+
+HOST_COMMANDS = """
+[facts.view]
+command = ["sh", "-c", 'echo "$(id -u) $(cat /etc/hostname)$AWS_SECRET_ACCESS_KEY"']
+host = true
+
+[facts.hung]
+command = ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"]
+host = true
+timeout_s = 1
 """
 
 
@@ -76,10 +90,54 @@ def test_the_api_shows_facts_to_the_platform(platform: Http):
         time.sleep(0.1)
     kernel = os.uname().release
     assert (kernel, len(os.sched_getaffinity(0))) == (facts["kernel"], facts["cpus"])
+    busy = platform("GET", "/v1/agents/local").json()
+    assert 0 <= busy["load"] < 10_000
+    assert 0 < busy["free_memory_mb"] < facts["memory_mb"]
+    assert os.uname().nodename == facts["fqdn"].split(".")[0]
+    assert 0 < facts["uptime"] < time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert f"{facts['interface.primary']} {facts['ip.primary']}/" in facts["interfaces"]
+    assert f" dev {facts['interface.primary']}" in facts["routes"]
     asked = {"limit": 100, "fact": ["kernel", "rack"]}
     page = platform("GET", "/v1/agents", params=asked).json()
     found = {agent["name"]: agent["facts"] for agent in page["entries"]}
     assert {"kernel": kernel} == found["local"]
+
+
+@pytest.mark.usefixtures("agent")
+def test_the_command_line_shows_facts_and_load_of_agents(
+    cloud: Cloud, environment: dict[str, str], tmp_path: Path
+):
+    who = {**environment, "JOBLANE_TOKEN": cloud.token(PLATFORM), "HOME": str(tmp_path)}
+
+    def shown(*words: str) -> str:
+        return subprocess.run(
+            ["joblane", *words], env=who, capture_output=True, check=True, timeout=60
+        ).stdout.decode()
+
+    heading, *rows = shown("agents", "ls", "--fact", "fqdn", "--fact", "ip.primary").splitlines()
+    assert "LOAD  FREE MEMORY MB" in heading
+    assert {"FQDN", "IP.PRIMARY"} <= {*heading.split()}
+    assert any(row.startswith("local ") for row in rows)
+    assert "LOAD  MEM FREE  DISK FREE" in shown("top", "--once")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs an agent that is root, as on instances")
+def test_a_command_with_the_hosts_view_gives_facts_and_one_that_hangs_is_killed(
+    quiet: Cloud, http: Http, tmp_path: Path
+):
+    config = tmp_path / "agent.toml"
+    config.write_text(HOST_COMMANDS)
+    log = quiet.start_agent("viewer", options=("--config", str(config))).log
+    view = submit(http, "echo", "@fact.view", "@fact.ip.primary")
+    hung = submit(http, "echo", "@fact.hung")
+    wait_for(http, view, "completed")
+    seen = f"{uids.FACTS} {Path('/etc/hostname').read_text().strip()}"
+    (line,) = output(http, view)["stdout"]
+    assert line.startswith(f"{seen} "), "no credential of the agent"
+    assert "this agent has no fact hung" in wait_for(http, hung, "failed")["reason"]
+    (failed,) = [each for each in events(Path(log)) if each["event"] == "fact_command_failed"]
+    assert "it did not end within its timeout_s of 1" == failed["why"]
+    quiet.stop_agent("viewer")
 
 
 def test_commands_give_facts_and_no_job_waits_for_them(

@@ -31,6 +31,7 @@ FACT_COMMANDS = st.builds(
     command=st.lists(WORDS, min_size=1, max_size=4).map(tuple),
     timeout_s=st.floats(0.1, 60),
     every_s=st.floats(60, 86_400),
+    host=st.booleans(),
 )
 
 
@@ -93,6 +94,7 @@ FACTS = {
         command=("printf", "'\"\\$(id) `id` @HOME@ {{ ssm:x }} END %n \u2028\xe9"),
         timeout_s=0.5,
         every_s=86_400,
+        host=True,
     ),
 }
 

@@ -12,7 +12,7 @@ from joblane.aws.fleet.facts import KEPT_S, FactStore
 from joblane.aws.queue.lanes import LaneQueue
 from joblane.job.head import make_head
 from joblane.job.message import Command
-from joblane.state.lease import LEASE_S, Heartbeat
+from joblane.state.lease import LEASE_S, Heartbeat, HostLoad
 from joblane.target.facts import Facts
 from tests.support.aws import DESCRIPTOR, Cloud, configure
 from tests.support.jobs import JOB, named, submission
@@ -62,6 +62,17 @@ def test_an_agent_whose_lease_ended_is_shown_as_such(aws: Cloud, platform: Api):
     beat(aws, "gone", LEASE_S + 1)
     entries = platform("GET", "/v1/agents")[1]["entries"]
     assert {"alive": True, "gone": False} == {a["name"]: a["alive"] for a in entries}
+
+
+def test_agents_show_the_load_and_the_free_memory_of_their_hosts(aws: Cloud, platform: Api):
+    shown = ("load", "free_memory_mb")
+    beat(aws, "agent-1")
+    assert [None, None] == [platform("GET", "/v1/agents/agent-1")[1][name] for name in shown]
+    row = aws.agents.get("agent-1")
+    assert row is not None
+    aws.agents.beat(replace(row, host=HostLoad(1.25, 2210)))
+    (entry,) = platform("GET", "/v1/agents")[1]["entries"]
+    assert [1.25, 2210] == [entry[name] for name in shown]
 
 
 def test_an_agent_that_says_goodbye_is_forgotten(aws: Cloud, platform: Api):

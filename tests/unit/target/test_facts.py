@@ -202,7 +202,7 @@ def test_any_output_is_facts_that_can_be_stored_or_refused(output: bytes):
 
 def test_built_in_facts_come_first_and_what_does_not_fit_is_named():
     built_in = dict.fromkeys(BUILT_IN, "x" * 30)
-    custom = {f"c{n:02}": "y" * 40 for n in range(10)} | {"kernel": "another", "a": "z" * 300}
+    custom = {f"c{n:02}": "y" * 40 for n in range(20)} | {"kernel": "another", "a": "z" * 300}
     facts = merge(built_in, custom, failed=["b"])
     assert built_in == {name: facts[name] for name in BUILT_IN}
     assert list(BUILT_IN) == list(facts)[: len(BUILT_IN)]

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import logging
+import socket
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +29,32 @@ from tests.support.meter import Meter, item_size
 
 HOUR_S = 3600
 NAME = "i-0123456789abcdef0"
-FULL = dict.fromkeys(BUILT_IN, "x" * 40) | {f"custom.{n}": "y" * 20 for n in range(20)}
+FULL = dict.fromkeys(BUILT_IN, "x" * 40) | {f"custom.{n}": "y" * 20 for n in range(30)}
+USUAL: Facts = {
+    "architecture": "aarch64",
+    "kernel": "6.1.112-124.190.amzn2023.aarch64",
+    "cpus": 2,
+    "memory_mb": 3836,
+    "distribution": "amzn",
+    "distribution_version": "2023",
+    "hostname": "ip-10-0-123-107.eu-central-1.compute.internal",
+    "instance_type": "c7g.24xlarge",
+    "zone": "eu-central-1a",
+    "spot": True,
+    "joblane_version": "0.1.0",
+    "python_version": "3.11.2",
+    "fqdn": "ip-10-0-123-107.eu-central-1.compute.internal",
+    "service_manager": "systemd",
+    "package_manager": "dnf",
+    "machine_id": "3d1219c7c4c5404aaa1f6d2a48adfda4",
+    "uptime": 17_933,
+    "interface.primary": "ens5",
+    "ip.primary": "10.0.123.107",
+    "interfaces": "ens5 10.0.123.107/20",
+    "routes": "default via 10.0.112.1 dev ens5, 10.0.0.2 via 10.0.112.1 dev ens5, "
+    "10.0.112.0/20 dev ens5, 10.0.112.1 dev ens5",
+}
+"""Facts of an instance of Amazon Linux."""
 
 
 class Recorder(FactStore):
@@ -77,20 +104,33 @@ def publish(
     inline_calls.run(work())
 
 
-def test_an_hour_of_facts_costs_less_than_70_dollars_a_month_for_10_000_agents(aws: Cloud):
+def hour(aws: Cloud, change: Mapping[float, Facts]) -> tuple[Meter, dict[str, Any]]:
+    """What an hour of facts costs, and the item at its end."""
     meter = Meter()
     store = FactStore(meter.clients_of(aws).make("dynamodb"), DESCRIPTOR.agents_table)
-    publish(HOUR_S, {0: FULL}, KnownFacts(), store)
+    publish(HOUR_S, change, KnownFacts(), store)
     assert {"dynamodb.PutItem": HOUR_S / RENEW_S} == meter.calls
     row = aws.clients.make("dynamodb").get_item(
         TableName=DESCRIPTOR.agents_table,
         Key={"shard": {"S": f"FACTS#{NAME}"}, "agent": {"S": "FACTS"}},
     )["Item"]
-    assert MAX_FACTS_BYTES - 60 < len(row["facts"]["S"]) <= MAX_FACTS_BYTES, "as much as fits"
-    assert item_size(row) <= 1024
+    return meter, row
+
+
+def test_an_hour_of_facts_costs_less_than_70_dollars_a_month_for_10_000_agents(aws: Cloud):
+    # Of a host without containers, with an uptime that passes.
+    meter, row = hour(aws, {at: {**USUAL, "uptime": 100_000 + at} for at in range(0, HOUR_S, 60)})
+    assert {*BUILT_IN} <= json.loads(row["facts"]["S"]).keys()
     assert meter.calls["dynamodb.PutItem"] == meter.write_units, "a unit each"
     assert 68 < WRITE_UNIT.of(meter.write_units * HOURS * 10_000) < 70
     assert AgentUsage(queues=1).fact_write_units == pytest.approx(meter.write_units * HOURS)
+
+
+def test_the_most_facts_cost_twice_as_much(aws: Cloud):
+    meter, row = hour(aws, {0: FULL})
+    assert MAX_FACTS_BYTES - 60 < len(row["facts"]["S"]) <= MAX_FACTS_BYTES, "as much as fits"
+    assert 1024 < item_size(row) <= 2048
+    assert 2 * meter.calls["dynamodb.PutItem"] == meter.write_units
 
 
 def test_the_longest_name_of_an_agent_leaves_room_for_the_most_facts(aws: Cloud):
@@ -100,7 +140,7 @@ def test_the_longest_name_of_an_agent_leaves_room_for_the_most_facts(aws: Cloud)
     agent = "a" * 40
     store.put(agent, facts, 2_000_000_000)
     items = aws.clients.make("dynamodb").scan(TableName=DESCRIPTOR.agents_table)["Items"]
-    assert item_size(items[0]) <= 1024
+    assert item_size(items[0]) <= 2048
     assert facts == store.get(agent, 2_000_000_000)
     assert [] == list(aws.agents.read_all()), "not in the list of agents"
 
@@ -289,7 +329,7 @@ def test_facts_of_an_instance_are_read_once_the_service_answers():
         assert {"instance_type": "c7g.large", "zone": "eu-west-1a", "spot": True} == {
             name: second[name] for name in second.keys() - first.keys()
         }
-        assert second == third
+        assert {**second, "uptime": third["uptime"]} == third
         assert 4 == service.asked, "not again"
 
     inline_calls.run(work())
@@ -300,8 +340,53 @@ def test_facts_of_an_instance_are_read_once_the_service_answers():
 def test_facts_of_a_host_are_of_the_documented_names_and_types():
     facts = {**host_facts(), **instance_facts(Service(INSTANCE))}
     assert {*facts} <= {*BUILT_IN}
-    assert {*BUILT_IN} - {*facts} <= {"distribution", "distribution_version"}
-    assert {"cpus": int, "memory_mb": int, "spot": bool} == {
+    assert {*BUILT_IN} - {*facts} <= {
+        *("distribution", "distribution_version", "service_manager", "package_manager"),
+        *("machine_id", "interface.primary", "ip.primary", "interfaces", "routes"),
+    }
+    assert {"cpus": int, "memory_mb": int, "spot": bool, "uptime": int} == {
         name: type(value) for name, value in facts.items() if not isinstance(value, str)
     }
     assert facts == json.loads(encode(facts))
+
+
+def test_facts_of_the_system_are_found_by_what_is_there(tmp_path: Path):
+    named = ("service_manager", "package_manager", "machine_id")
+
+    def found() -> list[object]:
+        facts = host_facts(tmp_path)
+        return [facts.get(name) for name in named]
+
+    assert [None, None, None] == found(), "no guess"
+    for folder in ("run/systemd/system", "usr/bin", "sbin", "etc"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "etc/machine-id").write_text("uninitialized\n")
+    (tmp_path / "sbin/apk").touch(mode=0o755)
+    assert ["systemd", "apk", None] == found()
+    (tmp_path / "etc/machine-id").write_text("3d1219c7c4c5404aaa1f6d2a48adfda4\n")
+    for command in ("yum", "dnf"):
+        (tmp_path / "usr/bin" / command).touch(mode=0o755)
+    assert ["systemd", "dnf", "3d1219c7c4c5404aaa1f6d2a48adfda4"] == found()
+
+
+@pytest.mark.parametrize(
+    ("hostname", "canonical", "fqdn"),
+    [
+        ("ip-10-0-1-7.ec2.internal", None, "ip-10-0-1-7.ec2.internal"),
+        ("db1", "db1.example.org", "db1.example.org"),
+        ("db1", "localhost", "db1"),  # of /etc/hosts
+        ("db1", None, "db1"),
+    ],
+)
+def test_the_full_name_is_the_hostname_with_its_domain(
+    hostname: str, canonical: str | None, fqdn: str, monkeypatch: pytest.MonkeyPatch
+):
+    def resolve(name: str, port: None, flags: int) -> list[tuple[object, ...]]:
+        assert (hostname, socket.AI_CANONNAME) == (name, flags)
+        if canonical is None:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [(0, 0, 0, canonical, ("10.0.0.1", 0)), (0, 0, 0, "", ("10.0.0.1", 0))]
+
+    monkeypatch.setattr(socket, "gethostname", lambda: hostname)
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    assert fqdn == host_facts()["fqdn"]

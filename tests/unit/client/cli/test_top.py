@@ -55,16 +55,21 @@ def test_a_reader_gets_jobs_and_queues_and_asks_for_nothing_else(api: FakeApi, j
 def test_the_role_platform_gets_agents_and_fleets_too(api: FakeApi, joblane: Joblane):
     fleet = {"name": "main", "queues": ["default"], "max_size": 9, "desired": 3, "in_service": 1}
     failed = {"status": "Failed", "cause": "no capacity in us-east-1a", "description": "launching"}
+    busy = {"load": 3.75, "free_memory_mb": 2210, "disk": {"free_mb": 9050, "most_mb": 9100}}
     api.answers |= {
         "/v1/summary": ok(PLATFORM),
         "/v1/queues": ok(page(queue("default"))),
-        "/v1/agents": ok(page(agent("i-2"), agent("i-1", state="gone", alive=False))),
+        "/v1/agents": ok(page(agent("i-2", **busy), agent("i-1", state="gone", alive=False))),
         "/v1/fleets": ok(page(fleet | {"activities": [failed], "note": None})),
     }
     text = joblane("top", "--once").stdout.decode()
     assert "joblane 0.1.0: all tenants" == text.splitlines()[0]
     rows = [line.split()[0] for line in text.splitlines() if line.startswith("i-")]
     assert ["i-1", "i-2"] == rows, "the worst comes first"
+    (heading,) = (line for line in text.splitlines() if line.startswith("AGENT"))
+    assert "LOAD MEM FREE DISK FREE" in " ".join(heading.split())
+    (row,) = (line.split() for line in text.splitlines() if line.startswith("i-2"))
+    assert {"3.75", "2210", "9050"} <= {*row}
     points = [line for line in text.splitlines() if line.startswith(("capacity ", "gone "))]
     assert ["capacity", "gone"] == [line.split()[0] for line in points], "a fleet before its agents"
     assert "fleet main has 1 of 3 instances: no capacity in us-east-1a" in points[0]

@@ -50,6 +50,12 @@ class AgentView(View):
     it is not known."""
     work_disk: DiskView | None = None
     """The disk for work directories, if they have one of their own."""
+    load: float | None = None
+    """Load average of its host in the last minute: tasks that run or wait for a CPU or a disk, of
+    jobs and of all else; null: it is not known."""
+    free_memory_mb: int | None = None
+    """Memory of its host that is available, in MiB; null: it is not known. It may be reserved for
+    jobs that run: `memory_mb` is what jobs may have."""
     state: AgentState
     """`ready`; `cordoning`: cordoned, with jobs that still run; `cordoned`; `draining`; or `gone`:
     no heartbeat for the time of its lease."""

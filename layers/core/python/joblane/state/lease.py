@@ -109,6 +109,15 @@ class HostDisk(NamedTuple):
     """For one job, if all jobs of the agent ended."""
 
 
+class HostLoad(NamedTuple):
+    """How busy an agent's host is, with all that runs there."""
+
+    load: float
+    """Load average of the last minute: tasks that run or wait for a CPU or a disk."""
+    free_memory_mb: int
+    """Memory that more processes can have without swapping, in MiB (`MemAvailable`)."""
+
+
 class DiskAsk(NamedTuple):
     """What a job asks of a file system of an agent's host."""
 
@@ -169,6 +178,8 @@ class Heartbeat:
     """The disk with the agent's files; None: it is not known."""
     work_disk: HostDisk | None = None
     """The disk with work directories of jobs that ask for `disk_mb`, if it is another one."""
+    host: HostLoad | None = None
+    """How busy its host is; None: it is not known."""
 
     def disk_asks(self, own_mb: int, work_mb: int) -> tuple[DiskAsk, ...]:
         """What a job asks of each of these, with `work_mb` for its work directory."""

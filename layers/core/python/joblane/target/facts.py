@@ -21,9 +21,9 @@ MAX_NAME: Final = 63
 MAX_VALUE_BYTES: Final = 256
 """Of a value as text."""
 
-MAX_FACTS_BYTES: Final = 900
-"""Of all facts of an agent as JSON. With its key and its time their item stays below 1,024 bytes,
-so that it costs one write unit."""
+MAX_FACTS_BYTES: Final = 1900
+"""Of all facts of an agent as JSON. With its key and its time their item stays below 2,048 bytes:
+two write units at most. Those of a usual instance without fact commands take one."""
 
 BUILT_IN: Final = (
     "architecture",
@@ -38,8 +38,20 @@ BUILT_IN: Final = (
     "spot",
     "joblane_version",
     "python_version",
+    "fqdn",
+    "service_manager",
+    "package_manager",
+    "machine_id",
+    "uptime",
+    "interface.primary",
+    "ip.primary",
+    "interfaces",
+    "routes",
 )
 """Names of the facts that the agent collects itself."""
+
+PASSING: Final = frozenset({"uptime"})
+"""Facts that differ with each reading: a change of these alone is not written."""
 
 LEFT_OUT: Final = "facts_left_out"
 """The fact that names those which are left out; absent if there are none."""
@@ -92,7 +104,8 @@ def merge(built_in: Facts, custom: Facts, failed: Iterable[str] = ()) -> dict[st
     kept, left_out = _fit(wanted, MAX_FACTS_BYTES)
     if left_out or hidden:
         kept, left_out = _fit(wanted, MAX_FACTS_BYTES - _LEFT_OUT_ENTRY)
-        kept[LEFT_OUT] = _join_names([*hidden, *(n for n in left_out if n not in hidden)])
+        names = [*hidden, *(n for n in left_out if n not in hidden)]
+        kept[LEFT_OUT] = join_bounded(names, _LEFT_OUT_BYTES, "facts")
     return kept
 
 
@@ -110,14 +123,17 @@ def _fit(facts: Facts, most: int) -> tuple[dict[str, FactValue], list[str]]:
     return kept, left_out
 
 
-def _join_names(names: Sequence[str]) -> str:
-    """Name as many as fit, and say how many more there are."""
-    for count in range(len(names), 0, -1):
-        more = len(names) - count
-        text = ", ".join(names[:count]) + (f" and {more} more" if more else "")
-        if len(text) <= _LEFT_OUT_BYTES:
+def join_bounded(entries: Sequence[str], most: int, what: str) -> str:
+    """Join as many as fit into `most` bytes of ASCII, and say how many more there are.
+
+    `what` they are is said if not one fits.
+    """
+    for count in range(len(entries), 0, -1):
+        more = len(entries) - count
+        text = ", ".join(entries[:count]) + (f" and {more} more" if more else "")
+        if len(text) <= most:
             return text
-    return f"{len(names)} facts"
+    return f"{len(entries)} {what}"
 
 
 def read_output(name: str, output: bytes) -> dict[str, FactValue]:

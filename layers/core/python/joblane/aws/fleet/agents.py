@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby, zip_longest
 
 from joblane.aws.table import ConditionFailed, Row, Store
-from joblane.state.lease import AttemptProgress, Heartbeat, HostDisk
+from joblane.state.lease import AttemptProgress, Heartbeat, HostDisk, HostLoad
 
 SHARDS = 16
 """Partitions that the agents spread over: listing them reads 16 partitions, a page at a time,
@@ -218,6 +218,7 @@ def _row(row: Heartbeat, gone_s: int) -> Row:
         "cores": row.cores,
         "disk": row.disk,
         "work_disk": row.work_disk,
+        "host": None if row.host is None else [round(row.host.load * 100), row.host.free_memory_mb],
         "expires_at": row.beat_ms // 1000 + gone_s,
     }
 
@@ -268,4 +269,9 @@ def _heartbeat(row: Row) -> Heartbeat:
         cores=row.get("cores"),
         disk=HostDisk(*row["disk"]) if "disk" in row else None,
         work_disk=HostDisk(*row["work_disk"]) if "work_disk" in row else None,
+        host=_host_load(*row["host"]) if "host" in row else None,
     )
+
+
+def _host_load(hundredths: int, free_memory_mb: int) -> HostLoad:
+    return HostLoad(hundredths / 100, free_memory_mb)

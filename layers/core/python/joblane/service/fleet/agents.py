@@ -86,6 +86,8 @@ def _view(row: Heartbeat, now_ms: int, facts: Facts) -> AgentView:
         cores=row.cores,
         disk=_disk_view(row.disk),
         work_disk=_disk_view(row.work_disk),
+        load=None if row.host is None else row.host.load,
+        free_memory_mb=None if row.host is None else row.host.free_memory_mb,
         state=row.state(now_ms),
         labels=dict(row.labels),
         facts=facts,
