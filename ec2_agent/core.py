@@ -171,4 +171,5 @@ class Core:
             None if most_mb >= UNLIMITED_MB else most_mb,
             around.cores,
             *self.slots.disk.describe(),
+            around.state.pool,
         )

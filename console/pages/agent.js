@@ -53,6 +53,7 @@ export default function Page({ route }) {
           ...(agent.cores === null ? [] : [['Cores', agent.cores]]),
           ...(agent.disk === null ? [] : [['Disk for jobs', `${agent.disk.free_mb} of ${agent.disk.most_mb} MiB free`]]),
           ...(agent.work_disk === null ? [] : [['Disk for work directories', `${agent.work_disk.free_mb} of ${agent.work_disk.most_mb} MiB free`]]),
+          ...(agent.state_pool === null ? [] : [['State service', `${agent.state_pool.acquisitions} requests, ${agent.state_pool.errors} errors, ${agent.state_pool.timeouts} timeouts`]]),
           ['Queues', html`<span class="chips">${agent.queues.map((queue) => html`<a href=${href(['queues', queue])}>${queue}</a>`)}</span>`],
           ...labels.map(([label, value]) => [`Label ${label}`, html`<a href=${href(['agents'], { label: `${label}=${value}` })}>${value}</a>`]),
         ]} />

@@ -23,7 +23,7 @@ from ec2_agent.presence.standing import Standing
 from ec2_agent.settings import PACE, AgentSettings, LeaseTimes
 from joblane import __version__
 from joblane.aws.fleet.agents import AgentStore
-from joblane.state.lease import Heartbeat, HostDisk, bound_progress
+from joblane.state.lease import Heartbeat, HostDisk, StatePool, bound_progress
 
 
 def lease_lost(renewed: float, now: float, pace: LeaseTimes = PACE) -> bool:
@@ -53,6 +53,8 @@ class Load(NamedTuple):
     """The disk with the agent's files (`Heartbeat.disk`)."""
     work_disk: HostDisk | None = None
     """That with work directories, if it is another one (`Heartbeat.work_disk`)."""
+    state_pool: StatePool | None = None
+    """Connections to the state service (`Heartbeat.state_pool`)."""
 
 
 @dataclass
@@ -177,6 +179,7 @@ class Lease:
             cores=load.cores,
             disk=load.disk,
             work_disk=load.work_disk,
+            state_pool=load.state_pool,
         )
         named_ms = await in_thread(lambda: self.store.beat(row), "heartbeat")
         self._renewed = sent

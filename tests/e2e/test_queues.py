@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from joblane.queue.access import PLATFORM
+from joblane.deployment.names import PLATFORM
 from scripts.local.cloud import Cloud
 from tests.e2e.conftest import Http, Run
 from tests.support.deployed import submit, wait_for

@@ -26,6 +26,7 @@ def page(name: str) -> str:
 def again(action: str) -> str:
     """The states of an action, as "Running a job again" of api.md has them."""
     text = (PAGES / "api.md").read_text(encoding="utf-8")
+    states: str
     (states,) = re.findall(rf"^\| {action} \| \w+ \| ([^|]+) \|", text, flags=re.MULTILINE)
     return states
 

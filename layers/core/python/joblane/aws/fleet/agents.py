@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby, zip_longest
 
 from joblane.aws.table import ConditionFailed, Row, Store
-from joblane.state.lease import AttemptProgress, Heartbeat, HostDisk
+from joblane.state.lease import AttemptProgress, Heartbeat, HostDisk, StatePool
 
 SHARDS = 16
 """Partitions that the agents spread over: listing them reads 16 partitions, a page at a time,
@@ -218,6 +218,7 @@ def _row(row: Heartbeat, gone_s: int) -> Row:
         "cores": row.cores,
         "disk": row.disk,
         "work_disk": row.work_disk,
+        "state_pool": row.state_pool,
         "expires_at": row.beat_ms // 1000 + gone_s,
     }
 
@@ -268,4 +269,5 @@ def _heartbeat(row: Row) -> Heartbeat:
         cores=row.get("cores"),
         disk=HostDisk(*row["disk"]) if "disk" in row else None,
         work_disk=HostDisk(*row["work_disk"]) if "work_disk" in row else None,
+        state_pool=StatePool(*row["state_pool"]) if "state_pool" in row else None,
     )
