@@ -27,9 +27,14 @@ def add(params: Params, job: Job) -> int:
     raise ValueError("a mistake")
 """
 
-FIXED = BROKEN.replace('raise ValueError("a mistake")', "return sum(params.numbers)").replace(
-    'origin: str = ""', "origin: str"
+FIXED = (
+    BROKEN.replace('raise ValueError("a mistake")', "return sum(params.numbers)")
+    .replace('origin: str = ""', "origin: str")
+    .replace("timeout_s=60", "timeout_s=90")
 )
+
+ORIGINS = ("a", "a" * 1_000, "a" * 262_100)
+"""So that a submission is in its row, beside it, and in S3: a restart writes each anew."""
 
 PYPROJECT = """
 [project]
@@ -71,7 +76,7 @@ def test_what_died_is_restarted_with_the_fix(
         return str(answer.json()["id"])
 
     assert 0 == push().returncode
-    fitting = [submit(numbers=[number, 2], origin="a") for number in range(3)]
+    fitting = [submit(numbers=[n, 2], origin=origin) for n, origin in enumerate(ORIGINS)]
     misfit = submit(numbers=[1])
     for job_id in (*fitting, misfit):
         assert "dead" == wait_for(http, job_id, "dead")["state"]
@@ -88,6 +93,7 @@ def test_what_died_is_restarted_with_the_fix(
     for number, job_id in enumerate(fitting):
         job = wait_for(http, job_id, "completed", "dead")
         assert ("completed", 2, number + 2) == (job["state"], job["type_version"], job["result"])
+        assert 90 == job["timeout_s"]
         ran = [step["version"] for step in job["timeline"] if step["state"] == "active"]
         assert [1, 2] == ran
         assert b"version 1," in joblane("get", job_id).stdout
