@@ -175,4 +175,5 @@ class Core:
             around.cores,
             *self.slots.disk.describe(),
             around.host_load(),
+            around.state.pool,
         )

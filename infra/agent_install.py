@@ -14,6 +14,7 @@ from typing import Any
 
 from infra.assets import AGENT_PYTHON
 from infra.errors import AssetError
+from joblane.config.fleet import FleetState
 from joblane.target.fact_command import FactCommand
 
 _TEMPLATES = Path(__file__).parent / "agent"
@@ -69,6 +70,8 @@ class Installation:
     """Names below /etc that jobs may read beside those that every job has."""
     facts: Mapping[str, FactCommand]
     """Commands that give facts, by name."""
+    state: FleetState
+    """Where the agent keeps its records."""
     release: str
     """Identifies the bundle's content: the same release is not installed twice."""
     bundle_url: str
@@ -99,7 +102,7 @@ class Installation:
             # Words of commands must mean nothing to a shell, to systemd or to Systems Manager,
             # which replaces what stands in two braces.
             "SETTINGS": base64.b64encode(
-                agent_file(self.facts, self.work_dir, self.etc).encode()
+                agent_file(self.facts, self.work_dir, self.etc, self.state).encode()
             ).decode(),
             "UNITS": self.units,
             "WORK_DIR": self.work_dir,
@@ -161,7 +164,10 @@ class Installation:
 
 
 def agent_file(
-    facts: Mapping[str, FactCommand], work_dir: str = WORK_DIR, etc: tuple[str, ...] = ()
+    facts: Mapping[str, FactCommand],
+    work_dir: str = WORK_DIR,
+    etc: tuple[str, ...] = (),
+    state: FleetState = FleetState(),  # noqa: B008 - frozen
 ) -> str:
     """Return the agent's configuration file, as TOML.
 
@@ -171,6 +177,9 @@ def agent_file(
         "# Written by the installation of the agent, from joblane.toml.",
         f"work_dir = {json.dumps(work_dir)}",
         *([f"etc = {json.dumps(etc)}"] if etc else []),
+        "[state]",
+        f"backend = {json.dumps(state.backend)}",
+        f"sync_interval = {state.sync_interval}",
     ]
     for name, fact in facts.items():
         words = ", ".join(json.dumps(word, ensure_ascii=False) for word in fact.command)

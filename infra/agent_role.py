@@ -49,7 +49,7 @@ def agent_role(
         ],
     )
     resources, tenant = stack.resources, stack.config.tenant_of(fleet)
-    give(role, (*_calls(stack, fleet), *_data(stack, tenant)))
+    give(role, (*_calls(stack, fleet), *_data(stack, tenant), *_state(stack, fleet)))
     files = [each for each in (asset, setup) if each is not None]
     objects = [file.bucket.arn_for_objects(file.s3_object_key) for file in files]
     give(role, (PolicyGrant(("s3:GetObject",), objects),))
@@ -167,6 +167,14 @@ def _data(stack: JoblaneStack, tenant: str | None) -> list[PolicyGrant]:
             OBJECTS,
         ),
     ]
+
+
+def _state(stack: JoblaneStack, fleet: str) -> list[PolicyGrant]:
+    """Read the records that agents keep in the table; they write them as they write heartbeats."""
+    if stack.config.fleets[fleet].state.backend != "dynamodb":
+        return []
+    records = _keys("ForAllValues:StringLike", "STATE#*")
+    return [table_grant("BatchGetItem Query", stack.resources.table("agents"), conditions=records)]
 
 
 def _parameters(stack: JoblaneStack, tenant: str | None) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 from joblane.config.observability import Level
-from joblane.deployment.metrics import NAMESPACE, PUBLIC_REQUESTS
+from joblane.deployment.metrics import FAILED_JOBS, NAMESPACE, PUBLIC_REQUESTS
 
 Each = Literal[
     "deployment",
@@ -254,6 +254,16 @@ BASIC = (
         _queue("ApproximateNumberOfMessagesVisible", "Minimum", MINUTE, "lane-{queue}_high"),
         each="queue",
         all_of=10,
+    ),
+    _one(
+        "jobs-fail",
+        "basic",
+        "Jobs of a queue have ended failed or dead for a quarter of an hour, ten in each five "
+        "minutes",
+        _of_queue(FAILED_JOBS, "Sum", FIVE_MINUTES),
+        10,
+        each="queue",
+        all_of=3,
     ),
     _one(
         "recovery-executions-failed",

@@ -76,6 +76,11 @@ def metrics(config: Config) -> dict[str, str]:
     return {"JOBLANE_METRICS": "true"} if config.observability.metrics else {}
 
 
+def alarms(config: Config) -> dict[str, str]:
+    """Return the variable that has projector count jobs that fail; empty without alarms."""
+    return {"JOBLANE_ALARMS": "true"} if config.observability.alarms else {}
+
+
 def kicks(config: Config) -> dict[str, str]:
     """Return the variable that has projector call the scaler; empty without fleets."""
     return {"JOBLANE_KICKS": "true"} if config.fleets else {}

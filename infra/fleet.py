@@ -66,6 +66,7 @@ class FleetStack(JoblaneStack):
             labels=fleet.labels,
             etc=fleet.etc,
             facts=fleet.facts,
+            state=fleet.state,
             release=asset.asset_hash,
             bundle_url=asset.s3_object_url,
             bundle_sha256=zipped.sha256,

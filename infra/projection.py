@@ -4,7 +4,7 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from infra.assets import Assets
-from infra.declared import kicks, metrics
+from infra.declared import alarms, kicks, metrics
 from infra.function import Function
 from infra.notify import add_notifier
 from infra.policies import PolicyGrant, table_grant
@@ -77,7 +77,12 @@ class ProjectionStack(StreamStack):
             "projector",
             tables=("counters",),
             environment={},
-            declared={**metrics(self.config), **kicks(self.config), **sample},
+            declared={
+                **metrics(self.config),
+                **alarms(self.config),
+                **kicks(self.config),
+                **sample,
+            },
             grants=[
                 *stream_grants(stream),
                 table_grant("GetItem Query UpdateItem", resources.table("counters")),

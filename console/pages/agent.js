@@ -55,6 +55,7 @@ export default function Page({ route }) {
           ...(agent.work_disk === null ? [] : [['Disk for work directories', `${agent.work_disk.free_mb} of ${agent.work_disk.most_mb} MiB free`]]),
           ...(agent.load === null ? [] : [['Load of the host', agent.load]]),
           ...(agent.free_memory_mb === null ? [] : [['Free memory of the host', `${agent.free_memory_mb} MiB`]]),
+          ...(agent.state_pool === null ? [] : [['State service', `${agent.state_pool.acquisitions} requests, ${agent.state_pool.errors} errors, ${agent.state_pool.timeouts} timeouts`]]),
           ['Queues', html`<span class="chips">${agent.queues.map((queue) => html`<a href=${href(['queues', queue])}>${queue}</a>`)}</span>`],
           ...labels.map(([label, value]) => [`Label ${label}`, html`<a href=${href(['agents'], { label: `${label}=${value}` })}>${value}</a>`]),
         ]} />

@@ -23,7 +23,7 @@ from ec2_agent.presence.standing import Standing
 from ec2_agent.settings import PACE, AgentSettings, LeaseTimes
 from joblane import __version__
 from joblane.aws.fleet.agents import AgentStore
-from joblane.state.lease import Heartbeat, HostDisk, HostLoad, bound_progress
+from joblane.state.lease import Heartbeat, HostDisk, HostLoad, StatePool, bound_progress
 
 
 def lease_lost(renewed: float, now: float, pace: LeaseTimes = PACE) -> bool:
@@ -55,6 +55,8 @@ class Load(NamedTuple):
     """That with work directories, if it is another one (`Heartbeat.work_disk`)."""
     host: HostLoad | None = None
     """How busy the host is (`Heartbeat.host`)."""
+    state_pool: StatePool | None = None
+    """Connections to the state service (`Heartbeat.state_pool`)."""
 
 
 @dataclass
@@ -180,6 +182,7 @@ class Lease:
             disk=load.disk,
             work_disk=load.work_disk,
             host=load.host,
+            state_pool=load.state_pool,
         )
         named_ms = await in_thread(lambda: self.store.beat(row), "heartbeat")
         self._renewed = sent

@@ -5,7 +5,7 @@ from typing import Protocol
 from ec2_agent.host.capacity import HostCapacity
 from ec2_agent.outcomes.journal import Journal
 from joblane.formats.times import rfc3339
-from joblane.state.lease import NO_EGRESS
+from joblane.state.lease import NO_EGRESS, StatePool
 
 WAITING_S = 5.0
 """An outcome that has waited for longer is named."""
@@ -19,6 +19,11 @@ class StateService(Protocol):
 
     trouble: str | None
     """Why it takes no records; None if it does."""
+
+    @property
+    def pool(self) -> StatePool:
+        """The connections to it."""
+        ...
 
 
 def describe_trouble(

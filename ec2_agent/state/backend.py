@@ -24,7 +24,7 @@ class Backend(Protocol):
         ...
 
     def check(self) -> None:
-        """Raise StateRefused if a write would fail now. Called every few seconds."""
+        """Raise StateRefused if a read or a write would fail now. Called every few seconds."""
         ...
 
     def tidy(self, now: float) -> None:

@@ -4,7 +4,8 @@ A record costs one write unit per kilobyte when it is stored and again when it i
 for instances whose disk is lost with them, and never the default.
 """
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import botocore.session
@@ -17,6 +18,9 @@ from joblane.aws.clients import Clients
 from joblane.aws.fleet.records import AgentRecord, AgentRecords, Put
 
 METADATA_TIMEOUT_S = 1
+
+READ_S = 60.0
+"""A table that answers is read this often to see that it still does: two read units each."""
 
 _DENIED = frozenset(
     {"AccessDeniedException", "UnrecognizedClientException", "ExpiredTokenException"}
@@ -52,9 +56,13 @@ def _region_of_instance() -> str | None:
 class DynamoBackend:
     """Stores records in a table."""
 
-    def __init__(self, records: AgentRecords) -> None:
+    def __init__(
+        self, records: AgentRecords, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._records = records
+        self._monotonic = monotonic
         self._failing = False
+        self._read_at: float | None = None
 
     def write(self, writes: Sequence[StateWrite], now: float) -> list[WriteResult]:
         """See Backend."""
@@ -86,10 +94,19 @@ class DynamoBackend:
                 return page, after
 
     def check(self) -> None:
-        """See Backend: after a failure, checks whether the table answers again."""
-        if self._failing:
-            with self._translated():
-                self._records.get("health", ("health",))
+        """See Backend: reads the table at first, after a failure, and every `READ_S`.
+
+        By both calls that read: an agent that may only write would look well until it is started
+        again, and could not find the outcomes that it has stored.
+        """
+        now = self._monotonic()
+        recent = self._read_at is not None and now - self._read_at < READ_S
+        if recent and not self._failing:
+            return
+        with self._translated():
+            self._records.get("health", ("health",))
+            self._records.page("health", None, 1)
+        self._read_at = now
 
     def tidy(self, now: float) -> None:
         """See Backend: the table's TTL removes them."""

@@ -137,10 +137,12 @@ class LocalBackend:
         return page, page[-1].id if len(rows) > limit else None
 
     def check(self) -> None:
-        """See Backend: checks free space, and after a failure whether a write works again."""
+        """See Backend: reads, checks free space, and after a failure whether a write works."""
         if self._failing:
             with self._transaction():
                 self._db.execute(f"PRAGMA user_version = {SCHEMA}")  # writes a page
+        with _translated(self._path):
+            self._db.execute("SELECT body FROM records LIMIT 1").fetchone()
         with _translated(self._path):
             room = os.statvfs(self._directory)
         free = room.f_bavail * room.f_frsize

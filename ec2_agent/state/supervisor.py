@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from ec2_agent.errors import CannotStart
 from ec2_agent.state import events
@@ -15,6 +15,7 @@ from ec2_agent.state.files import EX_CANTCREAT, StateFiles
 from ec2_agent.state.pool import NoDescriptor
 from ec2_agent.state.settings import StateSettings
 from joblane.formats.text import shorten
+from joblane.state.lease import StatePool
 
 LOG_BYTES = 1024 * 1024
 """A log larger than this is removed when the service starts."""
@@ -134,6 +135,11 @@ class StateSupervisor:
             with suppress(ProcessLookupError):
                 self._process.kill()
             await self._ended
+
+    @property
+    def pool(self) -> StatePool:
+        """The agent's connections to the service, for its heartbeat."""
+        return StatePool(**asdict(self.client.stats()))
 
     @property
     def pid(self) -> int | None:

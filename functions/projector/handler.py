@@ -17,6 +17,7 @@ from joblane.aws.functions import StartedFunction
 from joblane.aws.metrics import Metrics
 from joblane.aws.queue.counters import CounterStore
 from joblane.aws.queue.usage import UsageStore
+from joblane.deployment.metrics import FAILED_JOBS
 from joblane.deployment.names import alternate_name, scaler_name, traces_name
 from joblane.queue.activity import Change
 from joblane.queue.measures import measures
@@ -33,7 +34,9 @@ class Settings(Environment):
 
     counters_table: str
     metrics: Json[bool] = False
-    """Whether the deployment has custom metrics."""
+    """Whether the deployment has all custom metrics."""
+    alarms: Json[bool] = False
+    """Whether it has alarms, of which one reads the metric of jobs that fail."""
     kicks: Json[bool] = False
     """Whether the deployment has fleets, which the function scaler sizes."""
     sample: Json[float] | None = None
@@ -48,13 +51,19 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> C
     def put_aside(what: Mapping[str, Any]) -> None:
         sqs.send_message(QueueUrl=alternate, MessageBody=json.dumps(what))
 
-    metrics = Metrics(settings.metrics)
+    metrics = Metrics(settings.metrics or settings.alarms)
 
     def measure(changes: Sequence[Change]) -> None:
         if metrics.on:
             for (queue, minute), values in measures(changes).items():
                 names = {"Deployment": settings.deployment, "Queue": queue}
-                metrics.emit(names, values, at_ms=minute * 60_000)
+                wanted = {
+                    name: value
+                    for name, value in values.items()
+                    if settings.metrics or name == FAILED_JOBS
+                }
+                if wanted:
+                    metrics.emit(names, wanted, at_ms=minute * 60_000)
 
     name = scaler_name(settings.deployment)
     scaler = StartedFunction(cache(lambda: clients.make("lambda")), name)

@@ -144,6 +144,8 @@ class Month:
     def _metrics(self) -> float:
         """Custom metrics: those of logs, of each queue and fleet, and of hours with a renewal."""
         found: float = self.resources.log_metrics
+        if self.config.observability.alarms:
+            found += len(self.config.queues)  # FAILED_JOBS
         if self.config.observability.metrics:
             found += (len(OF_RENEWAL) + 1) * 3600 / PASS_EVERY_S
             found += len(OF_QUEUES) * len(self.config.queues)

@@ -20,6 +20,7 @@ from tests.support.deployed import (
     wait_for_words,
     wait_until_started,
 )
+from tests.support.paced import start_paced
 from tests.support.proxy import proxy
 
 
@@ -80,6 +81,26 @@ def test_jobs_end_once_while_the_state_service_is_killed_again_and_again(
     for job_id in jobs:
         assert 1 == wait_for(http, job_id, "completed")["epoch"]
     assert agents(platform, "local")["local"]["trouble"] is None
+
+
+def test_an_agent_with_the_role_of_its_fleet_keeps_its_records_in_the_table(
+    quiet: Cloud, http: Http, platform: Http, tmp_path: Path
+):
+    """It starts only when it may read them; its connections to the service are shown."""
+    file = tmp_path / "agent.toml"
+    file.write_text('[state]\nbackend = "dynamodb"\n', encoding="utf-8")
+    start_paced(quiet, "clerk", options=("--config", str(file)))
+    assert "--backend dynamodb" in " ".join(
+        argument
+        for pid in children(quiet.agents["clerk"].pid, "ec2_agent.state")
+        for argument in Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8").split("\0")
+    )
+    assert 1 == wait_for(http, submit(http, "true"), "completed")["epoch"]
+    agent = platform("GET", "/v1/agents/clerk").json()
+    pool = agent["state_pool"]
+    assert pool["acquisitions"] > 0
+    assert (20, 0, 0) == (pool["pool_size"], pool["errors"], pool["timeouts"])
+    assert agent["trouble"] is None
 
 
 def test_the_table_keeps_records_as_the_contract_says(cloud: Cloud, clients: Clients):

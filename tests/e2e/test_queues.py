@@ -1,12 +1,14 @@
 """Queue settings and statistics with a real agent, on the deployed stacks."""
 
 import json
+import subprocess
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from joblane.deployment.names import PLATFORM
 from scripts.local.cloud import Cloud
 from tests.e2e.conftest import Http, Run
 from tests.support.deployed import submit, wait_for
@@ -116,6 +118,29 @@ def test_a_pause_holds_jobs_and_a_cap_lets_them_go_two_at_a_time(
     times = [(job["started_at"], job["ended_at"]) for job in jobs]
     at_once = [sum(s <= start < e for s, e in times) for start, _ in times]
     assert 2 == max(at_once)
+
+
+def test_a_pause_of_all_queues_is_one_command(
+    cloud: Cloud, unset: Http, joblane: Run, environment: dict[str, str]
+):
+    """The role platform pauses each; an admin of a tenant none of those that tenants share."""
+
+    def as_platform(*arguments: str) -> "subprocess.CompletedProcess[bytes]":
+        variables = {**environment, **cloud.environment(PLATFORM)}
+        command = ["joblane", "queues", *arguments]
+        return subprocess.run(command, env=variables, capture_output=True, timeout=60, check=False)
+
+    refused = joblane("queues", "pause", "_all")
+    assert 64 == refused.returncode, refused.stderr
+    assert b"bulk not changed: other tenants use it, too" in refused.stdout
+    paused = as_platform("pause", "_all")
+    assert (0, {b"default paused", b"bulk paused"}) == (
+        paused.returncode,
+        set(paused.stdout.splitlines()),
+    )
+    resumed = as_platform("resume", "_all", "--json")
+    assert {"bulk", "default"} == set(json.loads(resumed.stdout)["changed"])
+    assert unset("GET", SETTINGS).json()["run_jobs"]
 
 
 def settled_hour(http: Http) -> dict[str, dict[str, int]]:

@@ -145,3 +145,23 @@ def test_a_failed_attempt_is_tried_again_by_the_same_agent(
     job_id = submit(http, "sh", "-c", script, target=f"host:{name}", retry=retry)
     assert [name, name] == starts(wait_for(http, job_id, "completed"))
     wait_until_empty(clients, name)
+
+
+def test_one_whose_agent_drains_waits_for_that_agent_and_says_so(
+    cloud: Cloud, http: Http, name: str
+):
+    """A bystander serves the queue, and may not run it."""
+    cloud.start_agent("bystander")
+    cloud.start_agent(name)
+    mark = marker()
+    job_id = submit(http, "sh", "-c", f"{STOPS} echo done # {mark}", target=f"host:{name}")
+    wait_until_started(cloud.run_dir, [job_id])
+    cloud.stop_agent(name)
+    job = wait_for(http, job_id, "pending")
+    only = f"waits for agent {name}, the only one that may run it"
+    assert f"interrupted: its agent is draining; {only}" == job["reason"]
+    cloud.start_agent(name)
+    wait_for(http, job_id, "active")
+    go_on(mark)
+    job = wait_for(http, job_id, "completed")
+    assert ([name, name], 2) == (starts(job), job["epoch"])

@@ -19,6 +19,7 @@ from cdk_nag import AwsSolutionsChecks
 from infra.config import load_config
 from joblane.config import Config, Platform, Tenant
 from joblane.config.access import Domain, Issuer
+from joblane.config.fleet import FleetState
 from joblane.config.observability import Observability
 from joblane.contract.access import ROLES
 from tests.infra.synthesis import ROOT, Deployment, synthesize
@@ -104,6 +105,7 @@ def others(production: Deployment, tmp_path_factory: pytest.TempPathFactory) -> 
             "ami": "ami-0123456789abcdef0",
             "packages": ("ffmpeg-free", "git"),
             "setup": "setup.sh",
+            "state": FleetState(backend="dynamodb"),
         },
         "spot": {
             "instance_types": ("c7g.large", "c6g.large", "m7g.large"),

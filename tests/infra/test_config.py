@@ -249,6 +249,15 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             ),
         ),
         (
+            GOOD + "[fleets.a]\nqueues = ['default']\n"
+            "[fleets.a.state]\nbackend = 'dynamodb'\nsync_interval = 2\n",
+            "fleets.a.state: sync_interval is of the backend local only; the backend is 'dynamodb'",
+        ),
+        (
+            GOOD + "[fleets.a]\nqueues = ['default']\n[fleets.a.state]\nbackend = 's3'\n",
+            "fleets.a.state.backend: input should be 'memory', 'local' or 'dynamodb'; it is 's3'",
+        ),
+        (
             GOOD + "[fleets.a]\nqueues = ['default']\nmax = {memory_mb = 256}\n",
             "fleets.a.max.memory_mb: input should be greater than or equal to 512; it is 256",
         ),

@@ -18,6 +18,7 @@ from infra.agent_install import BootValues, Installation, Setup
 from infra.assets import archive
 from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.table import decode, encode
+from joblane.config.fleet import FleetState
 from joblane.fleet.absence import BootFailure, last_boot_failure
 from joblane.state.lease import Heartbeat
 
@@ -37,6 +38,7 @@ def installation(tmp_path: Path, release: str, **changes: Any) -> Installation:
         "labels": {},
         "etc": (),
         "facts": {},
+        "state": FleetState(),
         "release": release,
         "bundle_url": "s3://bucket/bundle.zip",
         "bundle_sha256": hashlib.sha256().hexdigest(),  # of the stand-in's, which is empty

@@ -15,6 +15,7 @@ from ec2_agent.command_line import make_parser
 from ec2_agent.configuration import Configuration, read
 from infra.agent_install import INSTALL_TIMEOUT_S, agent_file, fill
 from infra.errors import AssetError
+from joblane.config.fleet import FleetState
 from joblane.job.fields import GRACE_S
 from joblane.target.fact_command import FactCommand
 from joblane.target.match import parse_labels
@@ -122,6 +123,14 @@ NAMES = st.from_regex(rf"\Ac[a-zA-Z0-9_.-]{{0,{budget(7, 62)}}}\Z")
 @given(st.dictionaries(NAMES, FACT_COMMANDS, max_size=budget(2, 5)))
 def test_the_agents_file_holds_any_fact_commands(facts: dict[str, FactCommand]) -> None:
     assert facts == Configuration.model_validate(tomllib.loads(agent_file(facts))).facts
+
+
+def test_where_records_are_kept_reaches_the_agents_file(tmp_path: Path) -> None:
+    state = FleetState(backend="local", sync_interval=2.5)
+    install(tmp_path, installation(tmp_path, "one", state=state, facts=FACTS).script())
+    configuration = read(tmp_path / "opt" / "agent.toml")
+    assert ("local", 2.5) == (configuration.state.backend, configuration.state.sync_interval)
+    assert FACTS == configuration.facts
 
 
 def test_names_of_etc_reach_the_agents_file(tmp_path: Path) -> None:

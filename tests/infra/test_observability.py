@@ -20,6 +20,7 @@ from joblane.config.observability import Level, Observability
 from joblane.contract.public_routes import PUBLIC_ROUTES
 from joblane.deployment.metrics import (
     DIMENSIONS,
+    FAILED_JOBS,
     NAMESPACE,
     OF_FLEETS,
     OF_QUEUES,
@@ -160,12 +161,14 @@ def test_without_a_level_there_is_no_stack(two_tenants: Deployment) -> None:
     assert "joblane-observability" not in two_tenants.templates
     assert not two_tenants.properties(ALARM)
     assert "JOBLANE_METRICS" not in two_tenants.declared("projector")
+    assert "JOBLANE_ALARMS" not in two_tenants.declared("projector")
 
 
 def test_functions_write_metrics_at_the_level_full_only(varied: Deployment, production: Deployment):
     for name in ("projector", "requeue", "sequel"):
         assert "true" == varied.declared(name)["JOBLANE_METRICS"]
         assert "JOBLANE_METRICS" not in production.declared(name)
+    assert "true" == production.declared("projector")["JOBLANE_ALARMS"]
 
 
 def test_the_dashboard_is_of_the_level_full(varied: Deployment, production: Deployment) -> None:
@@ -178,7 +181,7 @@ def test_the_dashboard_is_of_the_level_full(varied: Deployment, production: Depl
     assert len({each["properties"]["title"] for each in widgets}) == len(widgets)
 
 
-WRITTEN = {*OF_QUEUES, *OF_FLEETS, PUBLIC_REQUESTS}
+WRITTEN = {*OF_QUEUES, *OF_FLEETS, FAILED_JOBS, PUBLIC_REQUESTS}
 DOCUMENTED = {
     "AWS/ApiGateway": {"Count", "4xx", "5xx", "Latency"},
     "AWS/DynamoDB": {"ConsumedWriteCapacityUnits", "WriteThrottleEvents"},

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from infra.agent_install import AGENT_UNIT, JOBS_CGROUP, Installation
 from infra.assets import AGENT_PYTHON
+from joblane.config.fleet import FleetState
 from tests.kernel.architectures import REPOSITORY
 from tests.kernel.vm import Machine
 
@@ -96,6 +97,7 @@ class Instance:
             disk_gb=None,
             etc=(),
             facts={},
+            state=FleetState(),
             release=release,
             bundle_url="s3://bucket/bundle.zip",
             bundle_sha256=hashlib.sha256().hexdigest(),  # of an empty file

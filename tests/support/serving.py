@@ -20,8 +20,12 @@ from joblane.aws.job.jobs import JobStore
 from joblane.aws.key.keys import KeyStore
 from joblane.aws.queue.settings import SettingsStore
 from joblane.deployment.names import table_name
+from joblane.state.lease import StatePool
 from tests.support.agents import DirectStore
 from tests.support.recovery import supervisor
+
+POOL = StatePool(20, 0, 1, 9, 1, 0, 0, 0)
+"""Connections of an agent that is well."""
 
 REAL = Clocks(time.time, time.monotonic, time.monotonic)
 
@@ -31,6 +35,7 @@ class State:
     """A state service, which is well until a test says otherwise."""
 
     trouble: str | None = None
+    pool: StatePool = POOL
 
 
 class ServingCore(Core):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from functions.projector.handler import Settings, build
+from joblane.deployment.metrics import FAILED_JOBS
 from joblane.queue.activity import Change, Kind
 from joblane.queue.measures import measures
 from joblane.state.lifecycle import State
@@ -52,6 +53,7 @@ def test_each_queue_and_minute_has_counts_waits_and_runs():
             "RunSeconds": [1.5, 0.01, 0.02],
             "Dead": 1,
             "Failed": 1,
+            "FailedJobs": 2,
         },
         ("bulk", MINUTE): {"Retried": 1, "RunSeconds": [0.03]},
         ("bulk", MINUTE + 1): {"RunSeconds": [0.04]},
@@ -110,3 +112,23 @@ def test_a_batch_that_fails_writes_none(aws: Cloud, capsys: pytest.CaptureFixtur
     with pytest.raises(Exception, match="ResourceNotFound"):
         build(broken, aws.clients, lambda: MINUTE * 60.0).handle(BATCH)
     assert "_aws" not in capsys.readouterr().out
+
+
+def test_at_the_level_basic_only_jobs_that_fail_are_written(
+    aws: Cloud, capsys: pytest.CaptureFixture[str]
+):
+    """A batch in which none fails costs no metric and no line of log."""
+    settings = Settings.model_validate({**FUNCTION_ENVIRONMENT, "JOBLANE_ALARMS": "true"})
+    counting = build(settings, aws.clients, lambda: MINUTE * 60.0)
+    counting.handle(BATCH)
+    assert "_aws" not in capsys.readouterr().out
+    failed = record(State.ACTIVE, State.FAILED, ("active", 3_500), ("failed", 4_000))
+    dead = record(State.ACTIVE, State.DEAD, ("active", 3_500), ("dead", 4_000))
+    for number, each in enumerate((failed, dead)):
+        each["dynamodb"] |= {"SequenceNumber": str(200 + number)}
+    counting.handle([failed, dead])
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    (written,) = [line for line in lines if "_aws" in line]
+    (directive,) = written["_aws"]["CloudWatchMetrics"]
+    assert [FAILED_JOBS] == [metric["Name"] for metric in directive["Metrics"]]
+    assert ("default", 2) == (written["Queue"], written[FAILED_JOBS])

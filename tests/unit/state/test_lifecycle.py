@@ -2,6 +2,7 @@
 
 import random
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -142,6 +143,14 @@ def test_an_interrupted_attempt_is_not_counted_and_a_lost_one_is_taken_up_at_onc
     assert not settle(Outcome.INTERRUPTED, "why", attempt(), DICE).counted
     lost = settle(Outcome.LOST, "why", attempt(), DICE)
     assert (0.0, True) == (lost.delay_s, lost.counted)
+
+
+def test_an_interrupted_job_waits_for_an_agent_that_may_run_it():
+    anywhere = settle(Outcome.INTERRUPTED, "interrupted", attempt(), DICE)
+    assert "interrupted; waits for another agent" == anywhere.reason
+    here = replace(attempt(), assigned="web-1")
+    only = settle(Outcome.INTERRUPTED, "interrupted", here, DICE)
+    assert "interrupted; waits for agent web-1, the only one that may run it" == only.reason
 
 
 @given(number=st.integers(1, 50), seed=st.integers())

@@ -30,7 +30,7 @@ from joblane.job.blocked import waiting_job
 from joblane.job.head import Head, PayloadObject, make_head
 from joblane.job.message import Command, Message
 from joblane.job.spec import Submission
-from joblane.state.lease import Heartbeat, HostDisk, HostLoad
+from joblane.state.lease import Heartbeat, HostDisk, HostLoad, StatePool
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.result import ResultObject
 from joblane.state.retention import Retention
@@ -219,6 +219,7 @@ def test_a_heartbeat_of_a_later_version_is_read(aws: Cloud):
         disk=HostDisk(-50, 1000),
         work_disk=HostDisk(200, 9000),
         host=HostLoad(1.25, 2210),
+        state_pool=StatePool(20, 1, 2, 3000, 4, 5, 6, 7),
     )
     aws.agents.beat(row)
     dynamodb = aws.clients.make("dynamodb")

@@ -17,6 +17,7 @@ from ec2_agent.sandbox.disk.space import DiskSpace
 from joblane.state.lease import NO_EGRESS
 from tests.support.agents import settings
 from tests.support.aws import Cloud
+from tests.support.serving import POOL
 
 LACKS = "the kernel 6.1 lacks the module nft_connlimit; boot one that has them all"
 
@@ -43,7 +44,7 @@ def make_parts(aws: Cloud, tmp_path: Path, memory_mb: int | None, cores: int | N
         memory_mb=memory_mb, egress_lacks=LACKS, lacks=("egress",), cores=cores, disks=None
     )
     store = SimpleNamespace(resync_from=lambda _: None)
-    supervisor = SimpleNamespace(client=store, trouble=None)
+    supervisor = SimpleNamespace(client=store, trouble=None, pool=POOL)
     host = SimpleNamespace(
         launcher=launcher,
         bundles=tmp_path,

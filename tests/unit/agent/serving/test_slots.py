@@ -22,7 +22,7 @@ from tests.support.agents import settings
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.desk_world import NotedAttempt
 from tests.support.jobs import JOB, submission
-from tests.support.serving import ServingCore
+from tests.support.serving import POOL, ServingCore
 
 
 def delivery(queue: str = "default", tenant: str = "acme") -> Delivery:
@@ -69,7 +69,7 @@ def test_free_slots_follow_threads_and_the_limit_of_each_queue(host: Host):
     host.slots.release(delivery("bulk"))
     assert host.changed.is_set()
     assert {"default": 1, "bulk": 1} == host.offers.free()
-    assert Load({"default": 3}, 1, None, memory_mb=2048) == host.lease.load()
+    assert Load({"default": 3}, 1, None, memory_mb=2048, state_pool=POOL) == host.lease.load()
 
 
 def test_no_jobs_are_taken_without_lease_or_state_service_or_while_draining(host: Host):

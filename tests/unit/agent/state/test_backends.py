@@ -389,6 +389,43 @@ def test_what_dynamodb_refuses_has_a_code(aws: Cloud, code: str, expected: str, 
     backend.check()  # looks again, and finds it well
 
 
+@pytest.mark.parametrize("call", ["BatchGetItem", "Query"])
+def test_a_role_that_may_write_and_not_read_is_trouble_from_the_start(aws: Cloud, call: str):
+    """Not when the agent is started again and cannot find what it has stored."""
+
+    def refuse(**_: Any) -> None:
+        raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": call}}, call)
+
+    aws.emitter().register(f"before-call.dynamodb.{call}", refuse)
+    backend = DynamoBackend(records_of(aws))
+    health = Rounds(backend, 0).health()
+    assert health is not None
+    assert "denied" == health[0]
+    assert call in health[1]
+    assert [WriteResult.DONE] == write(backend, Verb.CREATE, record())
+
+
+def test_a_healthy_table_is_read_once_a_minute(aws: Cloud):
+    """Two reads, a unit each: 86,400 a month, $0.011 (docs/explanation/costs.md)."""
+    now = 0.0
+    reads: list[str] = []
+    aws.emitter().register("before-call.dynamodb", lambda model, **_: reads.append(model.name))
+    backend = DynamoBackend(records_of(aws), lambda: now)
+    for _ in range(24):  # of 5 s each
+        backend.check()
+        now += 5
+    assert 2 * ["BatchGetItem", "Query"] == reads
+
+
+def test_a_database_that_cannot_be_read_is_trouble(tmp_path: Path):
+    backend = LocalBackend(tmp_path / "state.db", sync_interval=0)
+    backend.check()
+    backend._db.execute("DROP TABLE records")  # as damaged as a test can make it
+    with pytest.raises(StateRefused, match="records"):
+        backend.check()
+    backend.close()
+
+
 def test_records_of_agents_are_apart_and_no_listing_of_agents_meets_them(aws: Cloud):
     for agent in ("agent-1", "agent-2"):
         backend = DynamoBackend(records_of(aws, agent))

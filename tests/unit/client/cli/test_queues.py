@@ -215,6 +215,31 @@ def test_setting_names_only_what_changes_and_sends_what_was_seen(api: FakeApi, j
         assert ran.stdout == b"default paused: 8 threads per agent, 10 in all\n"
 
 
+@pytest.mark.parametrize(("verb", "run_jobs"), [("pause", False), ("resume", True)])
+def test_all_switches_each_queue_that_the_caller_may_change(
+    api: FakeApi, joblane: Joblane, verb: str, run_jobs: bool
+):
+    """One that is switched already is left alone, and one of several tenants is named."""
+
+    def queue(name: str, *, run_jobs: bool, may_change: bool) -> dict[str, Any]:
+        return {"name": name, "settings": {"run_jobs": run_jobs, "may_change": may_change}}
+
+    listed = [
+        queue("own", run_jobs=not run_jobs, may_change=True),
+        queue("done", run_jobs=run_jobs, may_change=True),
+        queue("shared", run_jobs=not run_jobs, may_change=False),
+    ]
+    api.answers["/v1/queues"] = answer({"entries": listed})
+    api.answers["/v1/queues/own/settings"] = answer({**SETTINGS, "run_jobs": not run_jobs})
+    ran = joblane("queues", verb, "_all", "--reason", "the database is down")
+    state = "running" if run_jobs else "paused"
+    said = f"own {state}\nshared not changed: other tenants use it, too\n"
+    assert (64, said) == (ran.code, ran.stdout.decode())
+    ((path, sent),) = [(each.path, each.body) for each in api.requests if each.method == "PUT"]
+    assert "/v1/queues/own/settings" == path
+    assert (run_jobs, "the database is down") == (sent["run_jobs"], sent["reason"])
+
+
 def test_a_collision_is_said_and_changes_nothing(api: FakeApi, joblane: Joblane) -> None:
     detail = "somebody else has set this queue since; read its settings and decide again"
     api.faults.extend([answer(SETTINGS), problem(412, "Precondition Failed", detail=detail)])

@@ -258,7 +258,8 @@ def test_facts_of_agents_are_columns(api: FakeApi, joblane: Joblane) -> None:
 
 def test_an_agent_is_shown_with_its_facts(api: FakeApi, joblane: Joblane) -> None:
     facts = {"kernel": "6.1", "distribution_version": "2023", "evil": "a\x1b[2J"}
-    api.answers["/v1/agents/i-1"] = answer({"name": "i-1", "facts": facts, "jobs": []})
+    shown = {"name": "i-1", "facts": facts, "jobs": [], "state_pool": {"active": 1, "errors": 0}}
+    api.answers["/v1/agents/i-1"] = answer(shown)
     lines = joblane("agents", "get", "i-1").stdout.decode().splitlines()
     assert [
         "name         i-1",
@@ -267,6 +268,10 @@ def test_an_agent_is_shown_with_its_facts(api: FakeApi, joblane: Joblane) -> Non
         "  distribution_version 2023",
         "  evil                 a\\x1b[2J",
         "  kernel               6.1",
+        "",
+        "connections to the state service",
+        "  active     1",
+        "  errors     0",
         "",
         "no jobs",
     ] == lines

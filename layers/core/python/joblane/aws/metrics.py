@@ -41,7 +41,8 @@ class Metrics:
     """Writes metrics, or nothing."""
 
     on: bool
-    """Whether the deployment has custom metrics: JOBLANE_METRICS, "true" at the level full."""
+    """Whether the function has metrics to write: JOBLANE_METRICS, "true" at the level full; of the
+    projector JOBLANE_ALARMS as well, from the level basic on."""
     write: Callable[[str], None] = _print
     """Writes a line without its end."""
     clock: Callable[[], float] = time.time

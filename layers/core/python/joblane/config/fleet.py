@@ -42,6 +42,24 @@ SPOT_TYPES = 3
 """Fewest instance types of a fleet with spot instances."""
 
 
+class FleetState(Strict):
+    """Where agents keep records that must survive them, such as outcomes that wait for AWS."""
+
+    backend: Literal["memory", "local", "dynamodb"] = "local"
+    """`local`: on the instance's disk; `dynamodb`: in the table of agents, where they outlive the
+    instance; `memory`: nowhere."""
+    sync_interval: Annotated[float, Field(ge=0, le=60)] = 0.0
+    """Backend `local`: seconds between syncs to the disk; 0 syncs each commit."""
+
+    @model_validator(mode="after")
+    def _interval_of_local(self) -> Self:
+        if self.sync_interval and self.backend != "local":
+            raise ValueError(
+                f"sync_interval is of the backend local only; the backend is {self.backend!r}"
+            )
+        return self
+
+
 class Fleet(Strict):
     """An Auto Scaling group of agents."""
 
@@ -109,6 +127,9 @@ class Fleet(Strict):
     """The most that one job may ask for here."""
     facts: FactCommands = {}
     """Commands that give facts of the instances; NAME is the fact's name."""
+    state: FleetState = FleetState()
+    """Where its agents keep records that must survive them
+    (docs/how-to/choose-where-agents-keep-state.md)."""
 
     @model_validator(mode="after")
     def _prices_of_its_types(self) -> Self:

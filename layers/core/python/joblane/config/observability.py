@@ -60,13 +60,18 @@ class Observability(Strict):
     """What watches the deployment (docs/how-to/watch-a-deployment.md)."""
 
     level: Level = "basic"
-    """`basic` has alarms on metrics that AWS gives for nothing and on one of the API's access log;
-    `full` adds metrics of queues and
-    fleets, a dashboard, and objectives with burn rates; `off` has none of them.
-    docs/explanation/costs.md has the price of each."""
+    """`basic` has alarms on metrics that AWS gives for nothing, on one of the API's access log, and
+    on the jobs of each queue that fail; `full` adds metrics of queues and fleets, a dashboard, and
+    objectives with burn rates; `off` has none of them. docs/explanation/costs.md has the price of
+    each."""
     traces: Traces | None = None
 
     @property
     def metrics(self) -> bool:
-        """Whether functions write custom metrics."""
+        """Whether functions write all custom metrics."""
         return self.level == "full"
+
+    @property
+    def alarms(self) -> bool:
+        """Whether there are alarms, for one of which projector counts jobs that fail."""
+        return self.level != "off"

@@ -18,6 +18,27 @@ class DiskView(View):
     """For one job, if all jobs of the agent ended."""
 
 
+class StatePoolView(View):
+    """The connections of an agent to its state service, since the agent's start."""
+
+    pool_size: int
+    """Most connections at once."""
+    active: int
+    """In use at the heartbeat."""
+    available: int
+    """Open and idle at the heartbeat."""
+    acquisitions: int
+    """Connections lent: requests."""
+    creations: int
+    """Connections opened."""
+    errors: int
+    """Connections that could not be opened or broke, without timeouts."""
+    timeouts: int
+    """Connections that could not be opened, or did not answer, in time."""
+    health_checks: int
+    """Idle connections that were tested before use."""
+
+
 class AgentView(View):
     """An agent, as of its last heartbeat."""
 
@@ -91,6 +112,8 @@ class AgentDetail(AgentView):
 
     started_at: str
     """When this process of the agent started."""
+    state_pool: StatePoolView | None
+    """Its connections to its state service; null: the instance has no agent."""
     jobs: tuple[AgentJob, ...]
     """The jobs that it runs, as of its last heartbeat."""
 

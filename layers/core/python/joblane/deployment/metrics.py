@@ -9,6 +9,10 @@ OF_QUEUES = (
 """Metrics by Deployment and Queue, from the function projector; HandoverMs from sequel, and
 KeyRejected and KeyCoalesced from submission and admin."""
 
+FAILED_JOBS = "FailedJobs"
+"""Metric by Deployment and Queue, from the function projector at the levels basic and full: jobs
+that ended failed or dead, members of groups with them. Written only when there is one."""
+
 OF_FLEETS = (
     *("SlotsWanted", "Backlog", "SlotsBusy", "SlotsTotal", "AgentsAlive", "AgentsInTrouble"),
     *("CapacityShort", "ScalerBlind"),

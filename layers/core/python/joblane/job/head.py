@@ -239,7 +239,7 @@ class Head:
 
     def current_attempt(self) -> Attempt:
         """The current attempt, for `settle`."""
-        return Attempt(self.attempt, self.spec.retry, self.spec.restartable)
+        return Attempt(self.attempt, self.spec.retry, self.spec.restartable, assigned=self.assigned)
 
 
 def version(head: Head) -> str:

@@ -4,14 +4,15 @@ A host says by itself what no job can have there (`Heartbeat.lacks`); what one j
 (a core, a disk that is larger than the host's) shows when an agent has claimed it (decision 1633).
 """
 
+import re
 from collections.abc import Iterable
 from itertools import pairwise
 
 from joblane.state.lifecycle import State
 from joblane.state.timeline import Step
 
-_AFTER = "; waits for another agent"
-"""What `joblane.state.lifecycle.settle` adds, unless it was cut off."""
+_AFTER = re.compile("; waits for (?:another )?agent")
+"""How `joblane.state.lifecycle.settle` goes on, unless it was cut off."""
 
 
 def describe_lack(agent: str, lack: str) -> str:
@@ -22,7 +23,7 @@ def describe_lack(agent: str, lack: str) -> str:
 def lacking_agents(timeline: Iterable[Step]) -> dict[str, tuple[int, str]]:
     """Agents that have handed a job back for what their hosts lack: when (Unix ms), and what."""
     return {
-        claim.agent: (step.at_ms, step.reason.removeprefix(_prefix(claim.agent)).split(_AFTER)[0])
+        claim.agent: (step.at_ms, _AFTER.split(step.reason.removeprefix(_prefix(claim.agent)))[0])
         for claim, step in pairwise(timeline)
         if claim.state is State.ACTIVE
         and claim.agent is not None

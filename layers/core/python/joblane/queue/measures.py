@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from joblane.deployment.metrics import FAILED_JOBS
 from joblane.queue.activity import Change
 from joblane.state.lifecycle import State
 
@@ -24,6 +25,8 @@ def measures(changes: Iterable[Change]) -> dict[Moment, dict[str, float | list[f
             dead = change.after is State.DEAD
             name = "Dead" if dead else change.kind.capitalize()
             _add(of, name, 1)
+            if name in {"Dead", "Failed"}:
+                _add(of, FAILED_JOBS, 1)
         if change.kind == "started":
             _append(of, "WaitSeconds", change.waited_ms / 1000)
         if change.ran_ms is not None:

@@ -118,6 +118,27 @@ class HostLoad(NamedTuple):
     """Memory that more processes can have without swapping, in MiB (`MemAvailable`)."""
 
 
+class StatePool(NamedTuple):
+    """An agent's connections to its state service, since the agent's start."""
+
+    pool_size: int
+    """Most connections at once."""
+    active: int
+    """In use now."""
+    available: int
+    """Open and idle now."""
+    acquisitions: int
+    """Connections lent: requests."""
+    creations: int
+    """Connections opened."""
+    errors: int
+    """Connections that could not be opened or broke, without timeouts."""
+    timeouts: int
+    """Connections that could not be opened, or did not answer, in time."""
+    health_checks: int
+    """Idle connections that were tested before use."""
+
+
 class DiskAsk(NamedTuple):
     """What a job asks of a file system of an agent's host."""
 
@@ -180,6 +201,8 @@ class Heartbeat:
     """The disk with work directories of jobs that ask for `disk_mb`, if it is another one."""
     host: HostLoad | None = None
     """How busy its host is; None: it is not known."""
+    state_pool: StatePool | None = None
+    """Its connections to its state service; None: an instance without an agent."""
 
     def disk_asks(self, own_mb: int, work_mb: int) -> tuple[DiskAsk, ...]:
         """What a job asks of each of these, with `work_mb` for its work directory."""

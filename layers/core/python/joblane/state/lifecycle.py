@@ -306,6 +306,8 @@ class Attempt:
     restartable: bool
     started: bool = True
     """False if the job was claimed and its program was never started."""
+    assigned: str | None = None
+    """The only agent that may run the job; None if others may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,12 +383,18 @@ def settle(outcome: Outcome, why: str, attempt: Attempt, rng: random.Random) -> 
         return Settlement(State.FAILED, f"{why}; not tried again")
     if attempt.restartable or not attempt.started:
         if outcome is Outcome.INTERRUPTED:
-            return Settlement(State.PENDING, f"{why}; waits for another agent", counted=False)
+            return Settlement(State.PENDING, f"{why}; {_next_agent(attempt)}", counted=False)
         if outcome is Outcome.BLOCKED:
             return Settlement(State.BLOCKED, why, counted=False)
     elif outcome in (Outcome.INTERRUPTED, Outcome.BLOCKED, Outcome.LOST):
         return Settlement(State.FAILED, f"{why}; not restartable, so not started again")
     return _retry_or_end(outcome, why, attempt, rng)
+
+
+def _next_agent(attempt: Attempt) -> str:
+    if attempt.assigned is None:
+        return "waits for another agent"
+    return f"waits for agent {attempt.assigned}, the only one that may run it"
 
 
 def _retry_or_end(outcome: Outcome, why: str, attempt: Attempt, rng: random.Random) -> Settlement:

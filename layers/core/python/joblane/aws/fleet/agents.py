@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby, zip_longest
 
 from joblane.aws.table import ConditionFailed, Row, Store
-from joblane.state.lease import AttemptProgress, Heartbeat, HostDisk, HostLoad
+from joblane.state.lease import AttemptProgress, Heartbeat, HostDisk, HostLoad, StatePool
 
 SHARDS = 16
 """Partitions that the agents spread over: listing them reads 16 partitions, a page at a time,
@@ -219,6 +219,7 @@ def _row(row: Heartbeat, gone_s: int) -> Row:
         "disk": row.disk,
         "work_disk": row.work_disk,
         "host": None if row.host is None else [round(row.host.load * 100), row.host.free_memory_mb],
+        "state_pool": row.state_pool,
         "expires_at": row.beat_ms // 1000 + gone_s,
     }
 
@@ -270,6 +271,7 @@ def _heartbeat(row: Row) -> Heartbeat:
         disk=HostDisk(*row["disk"]) if "disk" in row else None,
         work_disk=HostDisk(*row["work_disk"]) if "work_disk" in row else None,
         host=_host_load(*row["host"]) if "host" in row else None,
+        state_pool=StatePool(*row["state_pool"]) if "state_pool" in row else None,
     )
 
 

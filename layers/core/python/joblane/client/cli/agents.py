@@ -62,7 +62,7 @@ def get(
     *,
     json: Json = False,
 ) -> None:
-    """Show an agent: its state, its facts, and its running jobs."""
+    """Show an agent: its state, facts, connections to its state service, and running jobs."""
     answer = connect(ctx).agent(name)
     terminal.show(answer, lambda: _agent(answer), as_json=json)
 
@@ -76,7 +76,8 @@ def _row(entry: dict[str, Any], wanted: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _agent(answer: dict[str, Any]) -> str:
-    own = {name: value for name, value in answer.items() if name not in {"facts", "jobs"}}
+    apart = {"facts", "jobs", "state_pool"}
+    own = {name: value for name, value in answer.items() if name not in apart}
     facts = answer.get("facts")
     known = facts if isinstance(facts, dict) else {}
     shown = {f"  {name}": known[name] for name in sorted(known)}
@@ -84,7 +85,9 @@ def _agent(answer: dict[str, Any]) -> str:
         answer.get("jobs", []), datetime.now(UTC), tables.screen(), "no jobs"
     )
     facts_text = f"facts\n{formats.record(shown)}" if shown else "no facts"
-    return f"{formats.record(own)}\n\n{facts_text}\n\n{jobs}"
+    pool = {f"  {name}": value for name, value in (answer.get("state_pool") or {}).items()}
+    pool_text = f"connections to the state service\n{formats.record(pool)}\n\n" if pool else ""
+    return f"{formats.record(own)}\n\n{facts_text}\n\n{pool_text}{jobs}"
 
 
 Agent = Annotated[str, typer.Argument(metavar="AGENT", help="Agent.")]

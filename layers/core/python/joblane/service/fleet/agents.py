@@ -9,7 +9,7 @@ from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.fleet.facts import FactStore
 from joblane.aws.job.jobs import JobStore
 from joblane.aws.queue.lanes import Lanes
-from joblane.contract.agents import AgentDetail, AgentJob, AgentView, DiskView
+from joblane.contract.agents import AgentDetail, AgentJob, AgentView, DiskView, StatePoolView
 from joblane.contract.problems import Conflict, NotFound
 from joblane.deployment.names import AGENT_NAME_PATTERN
 from joblane.formats.times import rfc3339
@@ -49,6 +49,7 @@ class Agents:
         return AgentDetail(
             **_view(row, now_ms, self.facts.get(name, now_ms // 1000)).model_dump(),
             started_at=rfc3339(row.since_ms),
+            state_pool=row.state_pool and StatePoolView(**row.state_pool._asdict()),
             jobs=tuple(
                 AgentJob(id=head.job_id, tenant=head.tenant, queue=head.queue, state=head.state)
                 for head in self.jobs.heads([*dict.fromkeys(row.jobs)])

@@ -19,12 +19,24 @@ if TYPE_CHECKING:
 
 WATCH_EVERY_S = 2.0
 
+ALL_QUEUES = "_all"
+"""In the place of a queue's name, which begins with a letter: all that the caller may change."""
+
 commands = typer.Typer(
     cls=ShowByDefault, help="Show queue statistics; pause and resume queues, set their limits."
 )
 
 Name = Annotated[
     str, typer.Argument(metavar="QUEUE", help="Queue.", autocompletion=completion.queues)
+]
+
+OneOrAll = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUEUE",
+        help=f"Queue, or {ALL_QUEUES} for all that you may change.",
+        autocompletion=completion.queues,
+    ),
 ]
 
 
@@ -88,15 +100,26 @@ def explain(ctx: typer.Context, options: JobOptions, *, json: Json = False) -> N
 
 
 @commands.command("pause")
-def pause(ctx: typer.Context, queue: Name, *, reason: Reason = None, json: Json = False) -> None:
-    """Pause a queue: none of its jobs start; running jobs continue."""
-    _set(connect(ctx), queue, {"run_jobs": False}, reason, as_json=json)
+def pause(
+    ctx: typer.Context, queue: OneOrAll, *, reason: Reason = None, json: Json = False
+) -> None:
+    """Pause a queue: none of its jobs start; running jobs continue.
+
+    _all pauses each queue that you may change: all of the deployment for the role platform, those
+    that no other tenant uses for an operator. The others are named, and stay as they are.
+    """
+    _switch(connect(ctx), queue, reason, run_jobs=False, as_json=json)
 
 
 @commands.command("resume")
-def resume(ctx: typer.Context, queue: Name, *, reason: Reason = None, json: Json = False) -> None:
-    """Resume a paused queue."""
-    _set(connect(ctx), queue, {"run_jobs": True}, reason, as_json=json)
+def resume(
+    ctx: typer.Context, queue: OneOrAll, *, reason: Reason = None, json: Json = False
+) -> None:
+    """Resume a paused queue.
+
+    _all resumes each queue that you may change, also those that were paused one by one.
+    """
+    _switch(connect(ctx), queue, reason, run_jobs=True, as_json=json)
 
 
 @commands.command("set")
@@ -135,6 +158,28 @@ def _limit(option: str, text: str) -> int | None:
     if not text.isdecimal() or not text.isascii():
         raise typer.BadParameter(f"{option} must be a whole number or none")
     return int(text)
+
+
+def _switch(
+    client: "Client", queue: str, reason: str | None, *, run_jobs: bool, as_json: bool
+) -> None:
+    if queue != ALL_QUEUES:
+        _set(client, queue, {"run_jobs": run_jobs}, reason, as_json=as_json)
+        return
+    changed, shared = [], []
+    for name, settings in [(each["name"], each["settings"]) for each in rows(client.queues())]:
+        if not settings["may_change"]:
+            shared.append(name)
+        elif settings["run_jobs"] != run_jobs:
+            client.set_queue(name, {"run_jobs": run_jobs}, reason=reason)
+            changed.append(name)
+    state = "running" if run_jobs else "paused"
+    lines = [f"{name} {state}" for name in changed] or ["no queue changed"]
+    lines += [f"{name} not changed: other tenants use it, too" for name in shared]
+    said = "\n".join(map(formats.printable, lines))
+    terminal.show({"changed": changed, "not_changed": shared}, lambda: said, as_json=as_json)
+    if shared:
+        raise typer.Exit(exit_codes.REFUSED)
 
 
 def _set(
