@@ -23,7 +23,7 @@ from tests.support.jobs import submission
 
 def test_a_job_that_waits_for_ten_days_gets_another_message(http: Http, clients: Clients):
     dynamodb, made_ms = clients.make("dynamodb"), int((time.time() - 10 * DAY_S) * 1000)
-    file = {"path": "a", "sha256": upload(http, CONTENT)}
+    file = {"path": "a", "sha256": upload(http, CONTENT + b"renewed")}
     job = make_head(
         new_id(made_ms, secrets.randbits(80)),
         TENANT,
