@@ -108,8 +108,9 @@ def test_a_silent_job_that_ignores_sigterm_is_killed_after_its_grace(room: Room)
 
 
 def test_a_job_that_says_anything_in_time_goes_on_while_no_agent_is_there(room: Room):
-    beats = """while [ $((n += 1)) -le 8 ]; do echo '{"heartbeat": true}' >&3; sleep 0.25; done"""
-    directory, shim, sandbox = room.start(beats, head=heartbeats(1.0))
+    """Twelve beats go into the time that it may be silent: a busy host misses some."""
+    beats = """while [ $((n += 1)) -le 14 ]; do echo '{"heartbeat": true}' >&3; sleep 0.25; done"""
+    directory, shim, sandbox = room.start(beats, head=heartbeats(3.0))
     shim.close()
     sandbox.release(killed=False)
     wait_for(lambda: directory.read(files.EXIT))
