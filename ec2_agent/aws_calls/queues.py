@@ -10,7 +10,8 @@ from botocore.exceptions import ClientError
 
 from ec2_agent.aws_calls.direct import DirectCalls, call_either
 from ec2_agent.calls import AWS_ERRORS, in_thread
-from joblane.aws.queue.lanes import BATCH, LaneQueue, Received, decode_received, not_deleted
+from joblane.aws.queue.batch import BATCH
+from joblane.aws.queue.lanes import LaneQueue, Received, decode_received, not_deleted
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient

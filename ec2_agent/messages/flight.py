@@ -17,7 +17,8 @@ from ec2_agent.messages.delivery import Delivery, message_of
 from ec2_agent.messages.hiding import is_spent, is_worn
 from ec2_agent.messages.inbox_receipts import InboxReceipts
 from ec2_agent.retry import Backoff, aws_backoff
-from joblane.aws.queue.lanes import BATCH, MAX_DELAY_S, VISIBILITY_S
+from joblane.aws.queue.batch import BATCH
+from joblane.aws.queue.lanes import MAX_DELAY_S, VISIBILITY_S
 
 EXTEND_EVERY_S = VISIBILITY_S / 3
 """Two extensions in a row may fail before a message becomes visible again."""

@@ -3,13 +3,15 @@
 from joblane.aws.lambda_startup import Environment, once  # first of all: see there
 
 # isort: split
+import json
 import random
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from functools import partial
-from typing import Protocol
+from functools import cache, partial
+from typing import TYPE_CHECKING, Protocol
 
 from aws_lambda_powertools.logging import Logger
 from pydantic import Json
@@ -27,16 +29,14 @@ from joblane.aws.queue.lanes import Lanes
 from joblane.aws.queue.moves import QueueMoveStore
 from joblane.aws.queue.renewal import RenewalStore
 from joblane.aws.queue.settings import SettingsStore
-from joblane.aws.typed.types import TypeStore
 from joblane.deployment.limits import Limits
 from joblane.key.policy import KeyTemplate
-from joblane.queue.maxima import Maxima
+from joblane.queue.retired import moving_queues
 from joblane.service.files.keep import FileKeeper
 from joblane.service.group.expansion import Expansion
 from joblane.service.group.members import Members
 from joblane.service.group.settlement import GroupSettlement
 from joblane.service.group.watch import GroupWatch
-from joblane.service.job.edit import Edits
 from joblane.service.job.operations import Operations
 from joblane.service.job.renewal import Renewal
 from joblane.service.job.requeue import Requeue
@@ -46,14 +46,18 @@ from joblane.service.key.refusals import KeyRefusals
 from joblane.service.key.release import KeyRelease
 from joblane.service.key.rules import KeyRules
 from joblane.service.key.watch import KeyWatch
-from joblane.service.queue.mover import QueueMover
-from joblane.service.queue.rules import QueueRules
+from joblane.service.queue.forget import MoveForgetter
 from joblane.service.queue.running_shares import RunningShares
 from joblane.service.target.assigned import AssignedJobs
 from joblane.service.target.due import DueTargets
 from joblane.service.target.targets import Targets
-from joblane.service.typed.keys import TypeKeys
 from joblane.state.retention import Retention
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb.client import DynamoDBClient
+
+    from joblane.service.queue.mover import QueueMover
+    from joblane.service.typed.keys import TypeKeys
 
 
 class Settings(Environment):
@@ -66,10 +70,11 @@ class Settings(Environment):
     """The tenants of each queue; none means all."""
     retired: Json[dict[str, str | None]]
     """The retired queues, each with the one that its jobs move to."""
-    maxima: Json[dict[str, tuple[Maxima, ...]]]
-    """The most that a job of each queue may ask for, by fleet."""
-    without_host_network: Json[frozenset[str]]
-    """Queues that have fleets, none of which allows the network `host`."""
+    maxima: str
+    """JSON: the most that a job of each queue may ask for, by fleet. Read when jobs move, as the
+    next one."""
+    without_host_network: str
+    """JSON: queues that have fleets, none of which allows the network `host`."""
     tenants: Json[tuple[str, ...]]
     limits: Json[Limits]
     keys_table: str
@@ -112,10 +117,10 @@ def build(
     keyed_jobs = KeyedJobs(dynamodb, settings.jobs_table, KeyStore(dynamodb, settings.keys_table))
     releases = KeyRelease(keyed_jobs.keys, keyed_jobs, lanes, logger, clock)
 
-    types = TypeKeys(TypeStore(dynamodb, settings.types_table))
+    types = cache(lambda: _make_types(dynamodb, settings.types_table))
     keyed = KeyAdmission(
         keyed_jobs,
-        KeyRules(settings.concurrency, types.find),
+        KeyRules(settings.concurrency, lambda *version: types().find(*version)),
         releases,
         partial(send_wake_up, lanes),
         settings.retention,
@@ -153,18 +158,15 @@ def build(
         logger,
     )
     targets = Targets(agents, expansion, random_bits, pool=pool)
-    rules = QueueRules(
-        settings.queues, settings.retired, settings.maxima, settings.without_host_network
-    )
-    mover = QueueMover(
-        jobs,
-        QueueMoveStore(dynamodb, settings.settings_table),
-        Edits(jobs, rules, operations, lambda: targets),
-        rules=rules,
-        everyone=settings.tenants,
-        log=logger,
-        pool=pool,
-    )
+    moves = QueueMoveStore(dynamodb, settings.settings_table)
+    moving = moving_queues(settings.retired)
+    forgetter = MoveForgetter(moves, [queue for queue in settings.queues if queue not in moving])
+    mover = cache(lambda: _make_mover(settings, moves, operations, targets, logger, pool))
+
+    def move_jobs(now_ms: int, left_s: Callable[[], float]) -> Counter[str]:
+        forgetter.run()
+        return mover().run(now_ms, left_s) if moving else Counter()
+
     return Requeue(
         jobs,
         operations,
@@ -173,11 +175,50 @@ def build(
         DueTargets(targets, operations),
         GroupWatch(groups, agents, assigned, expansion, settlement.settle, pool=pool),
         KeyWatch(keyed_jobs, releases, logger).look,
-        mover.run,
+        move_jobs,
         shares.refresh,
         renewal.run,
         clock,
         logger,
+        pool=pool,
+    )
+
+
+def _make_types(dynamodb: "DynamoDBClient", table: str) -> "TypeKeys":
+    # Few scheduled jobs have a type.
+    from joblane.aws.typed.types import TypeStore
+    from joblane.service.typed.keys import TypeKeys
+
+    return TypeKeys(TypeStore(dynamodb, table))
+
+
+def _make_mover(
+    settings: Settings,
+    moves: QueueMoveStore,
+    operations: Operations,
+    targets: Targets,
+    log: Logger,
+    pool: Callable[[int], Executor],
+) -> "QueueMover":
+    # Few deployments have queues whose jobs move.
+    from joblane.queue.maxima import read_maxima
+    from joblane.service.job.edit import Edits
+    from joblane.service.queue.mover import QueueMover
+    from joblane.service.queue.rules import QueueRules
+
+    rules = QueueRules(
+        settings.queues,
+        settings.retired,
+        read_maxima(settings.maxima),
+        json.loads(settings.without_host_network),
+    )
+    return QueueMover(
+        operations.jobs,
+        moves,
+        Edits(operations.jobs, rules, operations, lambda: targets),
+        rules=rules,
+        everyone=settings.tenants,
+        log=log,
         pool=pool,
     )
 

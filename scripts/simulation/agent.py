@@ -15,7 +15,7 @@ from ec2_agent.lanes.polling import Fetch, LaneKey, next_fetch, serving_order
 from ec2_agent.messages.flight import EXTEND_EVERY_S
 from ec2_agent.serving.gates import Candidate, Offer, judge
 from ec2_agent.serving.verdict import GiveBack, Verdict
-from joblane.aws.queue.lanes import BATCH
+from joblane.aws.queue.batch import BATCH
 from joblane.job.spec import DEFAULT_MEMORY_MB
 from joblane.queue.settings import READ_EVERY_S
 from joblane.queue.tenant_shares import Allowance

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from botocore.exceptions import ClientError
 
 from ec2_agent.aws_calls.queues import QueueCalls
-from joblane.aws.queue.lanes import BATCH, LaneQueue
+from joblane.aws.queue.batch import BATCH
+from joblane.aws.queue.lanes import LaneQueue
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import JOB, named
 

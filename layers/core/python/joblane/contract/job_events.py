@@ -3,15 +3,17 @@
 Free of what a job runs with: no command, environment, params or result, which may be confidential.
 """
 
-from typing import Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from joblane.condition.names import unscope_name
 from joblane.contract.models import View
 from joblane.formats.times import rfc3339
-from joblane.job.head import Head
 from joblane.notify.event_names import EventName
 from joblane.notify.request import Notify
 from joblane.state.lifecycle import ENDED, Outcome, State
+
+if TYPE_CHECKING:  # who delivers an event knows no job
+    from joblane.job.head import Head
 
 SOURCE: Final = "joblane"
 """`source` of the event on a bus."""
@@ -107,7 +109,7 @@ class Delivery(View):
 
 
 def job_event(
-    head: Head,
+    head: "Head",
     name: EventName,
     before: State | None,
     sequence: int,

@@ -3,10 +3,6 @@
 from http import HTTPStatus
 from typing import Final
 
-from pydantic import BaseModel
-
-from joblane.audit.records import Action
-from joblane.contract.access import Scope
 from joblane.contract.audit import AuditPage, Because, Restart
 from joblane.contract.edits import Edited, EditJob
 from joblane.contract.groups import GroupPage
@@ -14,7 +10,7 @@ from joblane.contract.job import Job
 from joblane.contract.queries import ListJobs, LogQuery, MembersQuery, PageQuery, SelectJobs
 from joblane.contract.queues import QueueChoice
 from joblane.contract.route import FOLLOWING, SWEEPS, Route
-from joblane.contract.route_kinds import change
+from joblane.contract.route_kinds import change, sweep
 from joblane.contract.submissions import BatchAnswer, Cancelled, Resubmission, Submitted
 from joblane.contract.views import (
     JobPage,
@@ -29,51 +25,6 @@ from joblane.job.spec import MAX_BODY_BYTES, Batch, Submission
 _JOBS = "/v1/jobs"
 _JOB = "/v1/jobs/{job_id}"
 _GROUP = "/v1/groups/{group}"
-
-
-def _of_group(
-    verb: str,
-    action: Action,
-    scope: Scope,
-    summary: str,
-    answer: type[BaseModel],
-    body: type[Because] = Because,
-) -> Route:
-    """A change of the members of a group."""
-    return Route(
-        "POST",
-        f"{_GROUP}/{verb}",
-        (scope,),
-        summary,
-        answer,
-        action=action,
-        body=body,
-        query=MembersQuery,
-        errors=(HTTPStatus.CONFLICT,),
-        rate=SWEEPS,
-    )
-
-
-def _of_selected(
-    verb: str,
-    action: Action,
-    scope: Scope,
-    summary: str,
-    answer: type[BaseModel],
-    body: type[Because] = Because,
-) -> Route:
-    """A change of jobs that filters select."""
-    return Route(
-        "POST",
-        f"{_JOBS}/{verb}",
-        (scope,),
-        summary,
-        answer,
-        action=action,
-        body=body,
-        query=SelectJobs,
-        rate=SWEEPS,
-    )
 
 
 JOB_ROUTES: Final = (
@@ -101,20 +52,22 @@ JOB_ROUTES: Final = (
         rate=SWEEPS,
     ),
     Route("GET", _JOBS, ("jobs.read",), "List jobs, newest first", JobPage, query=ListJobs),
-    _of_selected(
-        "cancel",
+    sweep(
+        f"{_JOBS}/cancel",
         "cancel-jobs",
         "jobs.cancel",
         "Cancel the jobs that filters select, a page at a time",
         JobsCancelled,
+        SelectJobs,
     ),
-    _of_selected(
-        "retry",
+    sweep(
+        f"{_JOBS}/retry",
         "retry-jobs",
         "jobs.submit",
         "Retry the failed and dead jobs that filters select, a page at a time",
         JobsRetried,
-        Restart,
+        SelectJobs,
+        body=Restart,
     ),
     Route(
         "POST",
@@ -128,12 +81,13 @@ JOB_ROUTES: Final = (
         query=SelectJobs,
         rate=SWEEPS,
     ),
-    _of_selected(
-        "delete",
+    sweep(
+        f"{_JOBS}/delete",
         "delete-jobs",
         "jobs.cancel",
         "Delete the jobs that filters select, a page at a time",
         JobsDeleted,
+        SelectJobs,
     ),
     Route("GET", _JOB, ("jobs.read",), "Show a job", Job),
     Route(
@@ -214,20 +168,24 @@ JOB_ROUTES: Final = (
     Route(
         "GET", _GROUP, ("jobs.read",), "Show a group and its members", GroupPage, query=PageQuery
     ),
-    _of_group(
-        "cancel",
+    sweep(
+        f"{_GROUP}/cancel",
         "cancel-group",
         "jobs.cancel",
         "Cancel a group: what has not begun, then its members, a page at a time",
         JobsCancelled,
+        MembersQuery,
+        errors=(HTTPStatus.CONFLICT,),
     ),
-    _of_group(
-        "retry",
+    sweep(
+        f"{_GROUP}/retry",
         "retry-group",
         "jobs.submit",
         "Retry the failed and dead members of a group, a page at a time",
         JobsRetried,
-        Restart,
+        MembersQuery,
+        body=Restart,
+        errors=(HTTPStatus.CONFLICT,),
     ),
     Route(
         "POST",

@@ -3,9 +3,6 @@
 from http import HTTPStatus
 from typing import Final
 
-from pydantic import BaseModel
-
-from joblane.audit.records import Action
 from joblane.contract.access import Scope
 from joblane.contract.agents import AgentAsked, AgentDetail, AgentPage
 from joblane.contract.audit import AuditPage, Because, Restart
@@ -16,7 +13,7 @@ from joblane.contract.operator_answers import DeadDismissed, DeadReplayed, Reque
 from joblane.contract.queries import AgentsQuery, AuditQuery, PageQuery, SelectDead, WorkQuery
 from joblane.contract.queues import QueuePage, QueueView, SettingsInput, SettingsView
 from joblane.contract.route import LARGE, PUBLIC, SWEEPS, TOGETHER, Route
-from joblane.contract.route_kinds import change
+from joblane.contract.route_kinds import change, sweep
 from joblane.contract.types import (
     LONG_FIELDS,
     MAX_DEFINITION_BYTES,
@@ -40,44 +37,6 @@ _TYPE = "/v1/types/{type}"
 _READ_QUEUES: Final[tuple[Scope, ...]] = ("jobs.read", "platform.read")
 
 
-def _sweep(
-    action: Action, summary: str, answer: type[BaseModel], body: type[Because] = Because
-) -> Route:
-    """A change of many jobs of a queue."""
-    return Route(
-        "POST",
-        f"{_QUEUE}/{action}",
-        ("admin.mutate",),
-        summary,
-        answer,
-        action=action,
-        body=body,
-        query=WorkQuery,
-        rate=SWEEPS,
-    )
-
-
-def _of_dead(
-    verb: str,
-    action: Action,
-    summary: str,
-    answer: type[BaseModel],
-    body: type[Because] = Because,
-) -> Route:
-    """A change of dead jobs that filters select."""
-    return Route(
-        "POST",
-        f"/v1/dlq/{verb}",
-        ("admin.mutate",),
-        summary,
-        answer,
-        action=action,
-        body=body,
-        query=SelectDead,
-        rate=SWEEPS,
-    )
-
-
 OPERATOR_ROUTES: Final = (
     Route(
         "GET",
@@ -90,23 +49,42 @@ OPERATOR_ROUTES: Final = (
     Route(
         "GET", "/v1/dlq", ("admin.read",), "List dead jobs, newest first", JobPage, query=PageQuery
     ),
-    _of_dead(
-        "replay",
+    sweep(
+        "/v1/dlq/replay",
         "replay-jobs",
+        "admin.mutate",
         "Replay the dead jobs that filters select, a page at a time",
         DeadReplayed,
-        Restart,
+        SelectDead,
+        body=Restart,
     ),
-    _of_dead(
-        "dismiss",
+    sweep(
+        "/v1/dlq/dismiss",
         "dismiss-jobs",
+        "admin.mutate",
         "Dismiss the dead jobs that filters select, a page at a time",
         DeadDismissed,
+        SelectDead,
     ),
     change(_DEAD, "replay", "admin.mutate", "Replay a dead job", body=Restart),
     change(_DEAD, "dismiss", "admin.mutate", "Dismiss a dead job", status=HTTPStatus.OK),
-    _sweep("requeue", "Send messages of open jobs again, a page at a time", Requeued),
-    _sweep("restart-failed", "Restart failed and dead jobs, a page at a time", Restarted, Restart),
+    sweep(
+        f"{_QUEUE}/requeue",
+        "requeue",
+        "admin.mutate",
+        "Send messages of open jobs again, a page at a time",
+        Requeued,
+        WorkQuery,
+    ),
+    sweep(
+        f"{_QUEUE}/restart-failed",
+        "restart-failed",
+        "admin.mutate",
+        "Restart failed and dead jobs, a page at a time",
+        Restarted,
+        WorkQuery,
+        body=Restart,
+    ),
     Route("GET", "/v1/agents", ("platform.read",), "List agents", AgentPage, query=AgentsQuery),
     Route("GET", _AGENT, ("platform.read",), "Show an agent and its running jobs", AgentDetail),
     Route(

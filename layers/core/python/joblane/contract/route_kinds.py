@@ -1,4 +1,4 @@
-"""The kind of route that both tables have: a change that the state may refuse."""
+"""The kinds of routes that both tables have: a change of one thing, and of many, page by page."""
 
 from http import HTTPStatus
 
@@ -8,7 +8,8 @@ from joblane.audit.records import Action
 from joblane.contract.access import Scope
 from joblane.contract.audit import Because
 from joblane.contract.job import Job
-from joblane.contract.route import Route
+from joblane.contract.queries import Query
+from joblane.contract.route import SWEEPS, Route
 
 
 def change(
@@ -34,4 +35,30 @@ def change(
         status=status,
         errors=(HTTPStatus.CONFLICT,),
         conditional=conditional,
+    )
+
+
+def sweep(
+    path: str,
+    action: Action,
+    scope: Scope,
+    summary: str,
+    answer: type[BaseModel],
+    query: type[Query],
+    *,
+    body: type[Because] = Because,
+    errors: tuple[HTTPStatus, ...] = (),
+) -> Route:
+    """A change of many jobs, a page at a time; each of them may be refused by its state."""
+    return Route(
+        "POST",
+        path,
+        (scope,),
+        summary,
+        answer,
+        action=action,
+        body=body,
+        query=query,
+        errors=errors,
+        rate=SWEEPS,
     )

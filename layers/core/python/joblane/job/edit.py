@@ -26,8 +26,6 @@ EDITABLE: Final = frozenset(
 )
 """States of jobs that wait, which may be edited."""
 
-_FREED: Final = "no longer"
-
 
 def check_editable(head: Head) -> None:
     """Raise NotAllowed for a job that cannot be edited; the text says what to do instead."""
@@ -91,7 +89,7 @@ def _shown(spec: Submission, name: str) -> object:
 def _change(name: str, old: object, new: object) -> str:
     before, after = _text(old), _text(new)
     if new is None:
-        return f"{name} {_FREED} {before}"
+        return f"{name} no longer {before}"
     return f"{name} {after}" if old is None else f"{name} {before} -> {after}"
 
 

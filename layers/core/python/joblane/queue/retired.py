@@ -6,6 +6,11 @@ Retired = Mapping[str, str | None]
 """The retired queues, each with the queue that its waiting jobs move to, if any."""
 
 
+def moving_queues(retired: Retired) -> dict[str, str]:
+    """The retired queues whose waiting jobs move, each with the queue that they move to."""
+    return {queue: to for queue, to in retired.items() if to is not None}
+
+
 def why_retired(queue: str, retired: Retired, usable: Collection[str]) -> str | None:
     """Why a queue takes no submission and what to name in its place; None if it takes them.
 

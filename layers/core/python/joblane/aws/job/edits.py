@@ -12,6 +12,8 @@ The earlier item expires a day later, when nobody can have read its head so long
 request nor the stream, which keeps what it has for a day.
 """
 
+from collections.abc import Sequence
+
 from joblane.aws.job.items import (
     change_whole,
     data_key,
@@ -63,11 +65,18 @@ class JobEdits(JobTable):
             )
             return
         update = self._as_update(head.job_id, condition, sets=sets, removes=removes)
+        self._write_with_submission(after, update, beside)
+
+    def _write_with_submission(self, after: Head, update: Item, beside: Sequence[Item]) -> None:
+        """Make the write of a job that becomes `after`, with what `as_submission` gave.
+
+        Raises Refused with the job as it is, and Changed if another request was writing it.
+        """
         try:
             self._table.transact([update, *beside])
         except TransactionRefused as refusal:
             row = refusal.row(0)
-            if row and row["timeline"][-1] == line:
+            if row and row["timeline"][-1] == after.timeline[-1].encode():
                 return  # written before, and the answer was lost
             if refusal.has_failed(0):
                 raise Refused(self._complete(row) if row else None) from refusal

@@ -13,8 +13,7 @@ from joblane.aws.job.items import (
     key,
 )
 from joblane.aws.job.table import Refused, WriteCondition, at_edit, unchanged
-from joblane.aws.table import ConditionFailed, Item, Row, TransactionRefused
-from joblane.errors import Changed
+from joblane.aws.table import ConditionFailed, Item, Row
 from joblane.job.head import Head
 from joblane.job.moves import apply, rearm
 from joblane.key.segments import KeyName
@@ -109,8 +108,8 @@ class JobMoves(JobEdits):
         Raises Refused with the job as it is, and Changed if another request was writing it.
         """
         after = apply(to or head, event, step, expires_at)
-        if self.as_submission(head, after, step.at_ms):
-            self._move_with_submission(head, after, step.at_ms)
+        if beside := self.as_submission(head, after, step.at_ms):
+            self._write_with_submission(after, self.as_change(head, after), beside)
             return after
         sets, removes = _changes(head, after)
         shorter = len(after.timeline) <= len(head.timeline)
@@ -133,19 +132,6 @@ class JobMoves(JobEdits):
         lines = [step.encode() for step in after.timeline]
         sets |= {"state": after.state, "timeline": lines}
         return self._as_update(head.job_id, unchanged(head), sets=sets, removes=removes)
-
-    def _move_with_submission(self, head: Head, after: Head, now_ms: int) -> None:
-        """Make `after` of `head`, and write its submission. Raises as `move`."""
-        beside = self.as_submission(head, after, now_ms)
-        try:
-            self._table.transact([self.as_change(head, after), *beside])
-        except TransactionRefused as refusal:
-            row = refusal.row(0)
-            if row and row["timeline"][-1] == after.timeline[-1].encode():
-                return  # written before, and the answer was lost
-            if refusal.has_failed(0):
-                raise Refused(self._complete(row) if row else None) from refusal
-            raise Changed("the job is being changed by another request") from refusal
 
     def as_skip(self, job_id: str, step: Step, expires_at: int) -> Item:
         """The write that skips a job that has not started, as a part of a transaction.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from joblane.aws.notify.delivery_queue import DeliveryQueue
-from joblane.aws.queue.lanes import BATCH
+from joblane.aws.queue.batch import BATCH
 from joblane.errors import Failure
 
 

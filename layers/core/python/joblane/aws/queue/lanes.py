@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from joblane.aws.fleet.inboxes import NO_SUCH_QUEUE
+from joblane.aws.queue.batch import BATCH
 from joblane.deployment.names import Lane, inbox_name, lane_name
 from joblane.job.disk import OUTPUT_MB
 from joblane.job.message import Command, Message, NotOurs
@@ -32,9 +33,6 @@ MAX_VISIBILITY_S = 43_200
 
 MAX_DELAY_S = 900
 """Maximum message delay of SQS: 15 minutes."""
-
-BATCH = 10
-"""Entries of one SQS batch request."""
 
 _AT_WORK = 64
 """Messages whose content is kept: one is read five times from its receipt to its job's end."""

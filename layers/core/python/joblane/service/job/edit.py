@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from joblane.aws.job.jobs import JobStore
 from joblane.contract.problems import Conflict, FieldProblem, invalid, wrong
 from joblane.formats.times import rfc3339
-from joblane.job.edit import changed_meanwhile, check_editable, differences, patched, plan_edit
+from joblane.job.edit import changed_meanwhile, differences, patched, plan_edit
 from joblane.job.head import Head
 from joblane.job.moves import CALLED_FOR
 from joblane.job.spec import Submission
@@ -64,10 +64,9 @@ class Edits:
             spec = self._with_defaults(seen, _patch(seen.spec, patch), patch, given)
             if spec == seen.spec:
                 return seen
-            check_editable(seen)
-            _check_fields(head.spec, seen.spec, patch)
-            self._admit(seen, spec, now_ms)
             after = replace(plan_edit(seen, spec, now_ms, why), given=given)
+            _check_fields(head.spec, seen.spec, patch)
+            self._admit(seen, after, now_ms)
             self.jobs.edit(seen, after, now_ms)
             return after
 
@@ -88,14 +87,13 @@ class Edits:
         resources = self.types().limits(seen.tenant, spec, seen.type_version, given)
         return spec.model_copy(update={"resources": resources})
 
-    def _admit(self, seen: Head, spec: Submission, now_ms: int) -> None:
+    def _admit(self, seen: Head, after: Head, now_ms: int) -> None:
         """Refuse what a new submission could not ask for. What stays is not checked again."""
-        changed = differences(seen.spec, spec)
+        changed = differences(seen.spec, after.spec)
         if "queue" in changed:
-            self.rules.require_open(seen.tenant, spec.queue or "")
+            self.rules.require_open(seen.tenant, after.queue)
         if "queue" in changed or "resources" in changed:
-            self.rules.check_fleets(spec)
-        after = plan_edit(seen, spec, now_ms, "")
+            self.rules.check_fleets(after.spec)
         if "deadline" in changed and after.deadline_ms is not None and after.deadline_ms <= now_ms:
             raise wrong("deadline", f"must be in the future; it is {rfc3339(now_ms)} now")
         if "queue" in changed and seen.assigned is not None:

@@ -13,15 +13,13 @@ killed anywhere repeats one page at most, where what has moved is left out:
 
 What the other queue does not take stays, and runs where it is. `why` says so of each.
 
-A queue that is not retired any more, or moves nothing, is forgotten by the first run of a process:
-another joblane.toml always comes with one. When its jobs are to move again, all are looked at anew.
+`joblane.service.queue.forget` forgets the passes of a queue whose jobs do not move any more.
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Final
 
@@ -31,7 +29,8 @@ from joblane.contract.problems import Conflict, Invalid, TryAgain
 from joblane.errors import Changed, Unavailable
 from joblane.job.head import Head
 from joblane.job.moves import NotAllowed
-from joblane.queue.moves import QueueMove, after_page, begin, forget, may_move
+from joblane.queue.moves import QueueMove, after_page, begin, may_move
+from joblane.queue.retired import moving_queues
 from joblane.service.job.edit import Edits
 from joblane.service.job.operations import Gone
 from joblane.service.log import Log
@@ -44,7 +43,7 @@ AT_ONCE: Final = 8
 """Threads that move the jobs of a page; each waits for AWS most of the time."""
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True)
 class QueueMover:
     """Moves jobs of retired queues. A run may be repeated after a crash at any point."""
 
@@ -58,19 +57,14 @@ class QueueMover:
     log: Log
     pool: Callable[[int], Executor] = ThreadPoolExecutor
     """Makes an executor of that many workers."""
-    _has_forgotten: bool = field(default=False, init=False)
 
     def run(self, now_ms: int, left_s: Callable[[], float]) -> Counter[str]:
         """Move jobs while there is time; returns how many have `Moved`, and were `Kept`.
 
-        Reads nothing where no queue has jobs to move, but once in a process. Raises Unavailable
-        when the cursor or a page cannot be read.
+        Raises Unavailable when the cursor or a page cannot be read.
         """
         done: Counter[str] = Counter()
-        self._forget()
-        moving = {queue: to for queue, to in self.rules.retired.items() if to is not None}
-        if not moving:
-            return done
+        moving = moving_queues(self.rules.retired)
         known = self.moves.read(moving)
         for queue, to in moving.items():
             tenants = sorted(self.rules.tenants[queue] or self.everyone)
@@ -80,17 +74,6 @@ class QueueMover:
             except Changed:  # another run has gone on with it
                 continue
         return done
-
-    def _forget(self) -> None:
-        """Forget the passes of queues whose jobs do not move, once in a process."""
-        if self._has_forgotten:
-            return
-        still = [name for name in self.rules.tenants if self.rules.retired.get(name) is None]
-        with suppress(Changed):  # a process of before goes on with one: in a minute, again
-            for queue, move in self.moves.read(still).items():
-                if (after := forget(move)) != move:
-                    self.moves.write(queue, after)
-            self._has_forgotten = True
 
     def _queue(
         self,
