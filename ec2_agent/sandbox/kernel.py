@@ -32,7 +32,7 @@ CAP_SETGID, CAP_SETUID, CAP_SETPCAP = 6, 7, 8
 CAP_NET_ADMIN, CAP_SYS_ADMIN = 12, 21
 
 OOM_SCORE = 500
-"""Of what the agent runs for others: when the host runs out of memory, the kernel kills it first."""
+"""Of what the agent runs for others: a host that runs out of memory loses that first."""
 
 _MACHINE = os.uname().machine
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}.get(_MACHINE, -1)
