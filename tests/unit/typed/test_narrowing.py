@@ -228,3 +228,16 @@ def test_true_and_one_are_other_segments():
     old, new = (definition(key={"segments": ["a", segment]}) for segment in (1, True))
     assert [("key.segments", "needs-empty-key")] == [(c.field, c.kind) for c in changes(old, new)]
     assert () == changes(old, definition(key={"segments": ["a", 1.0]}))
+
+
+def test_a_first_key_narrows_and_so_does_what_a_full_key_refuses():
+    old, new = definition(), definition(key={"segments": ["a"], "max_active": 2})
+    assert [
+        ("key", "needs-empty-key", "jobs have a key"),
+        ("key.max_active", "narrows", "max_active from no limit to 2"),
+    ] == list(changes(old, new))
+    coalesces = definition(key={"segments": ["a"], "max_active": 2, "when_full": "coalesce"})
+    assert [("key.when_full", "narrows", "when_full from coalesce to reject")] == list(
+        changes(coalesces, new)
+    )
+    assert [("key.when_full", "update", None)] == list(changes(new, coalesces))

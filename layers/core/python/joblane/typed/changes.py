@@ -67,6 +67,10 @@ def _changes(old: TypeDefinition, new: TypeDefinition) -> Iterator[Change]:
                     yield _of_member(name, member, *pair)
         elif name == "key":
             yield Change(name, "needs-empty-key", "jobs have a key" if after else "jobs have none")
+            if after is not None:  # no key is in use, so nobody would be asked
+                yield Change(
+                    f"{name}.max_active", "narrows", _from_to("max_active", None, after.max_active)
+                )
         elif name == "params_schema":
             refused = refused_by(before, after, "params")
             yield _judged(name, "breaks-producers", refused)
@@ -82,7 +86,9 @@ def _of_member(name: str, member: str, before: Any, after: Any) -> Change:
     if name == "key":
         if member == "segments":
             return Change(field, "needs-empty-key", "the same params name another key")
-        less = member in {"max_active", "max_queued"} and after < before
+        less = (member in {"max_active", "max_queued"} and after < before) or (
+            member == "when_full" and after != "coalesce"  # refuses jobs, or skips them
+        )
         return _judged(field, "narrows", (_from_to(member, before, after),) if less else ())
     return _judged(field, "narrows", tuple(_less(member, before, after)))
 
