@@ -159,10 +159,8 @@ class Job:
             raise ValueError("percent must be between 0 and 100")
         if current is not None and current < 0:
             raise ValueError("current must be 0 or more")
-        if total is not None and (current is None or not 1 <= total >= current):
-            raise ValueError(
-                "total must be 1 or more, and needs a current that is not more than it"
-            )
+        if total is not None and (current is None or total < current):
+            raise ValueError("total needs a current that is not more than it")
         said = {
             "percent": percent,
             "message": message[:MAX_MESSAGE] or None,
