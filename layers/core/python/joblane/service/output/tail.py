@@ -4,15 +4,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from joblane.aws.job.output_store import OutputStore
+from joblane.formats.levels import Level, reaches
 from joblane.job.head import Head
 from joblane.job.output import Cursor, OutputRecord, epoch_end, stream_name
-from joblane.service.output.pages import PAGE_BYTES
+from joblane.service.output.pages import CALLS_A_PAGE, PAGE_BYTES
 
 MOST_CHUNKS = 2000
 """Chunks that one request reads: of output without line breaks there may be no end."""
 
 MOST_EPOCHS = 32
 """Claims whose output one request reads, not counting those that are known to have none."""
+
+
+SIFTED_BYTES = CALLS_A_PAGE * PAGE_BYTES
+"""Output without the level that is asked for, which one request passes over: 6 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +30,14 @@ class TailStart:
     """Bytes of that record before the line: a record may have many lines."""
 
 
-def tail_start(store: OutputStore, head: Head, lines: int) -> TailStart:
+def tail_start(store: OutputStore, head: Head, lines: int, level: Level | None = None) -> TailStart:
     """Find the last `lines` lines over all claims, `PAGE_BYTES` at most; fewer if there are fewer.
 
     What an attempt wrote last counts as a line also if it does not end. The chunks are read from
-    the end: those of the lines, and a few more, because a Query reads several.
+    the end: those of the lines, and a few more, because a Query reads several. With `level`, lines
+    of this level or above count, among the last `SIFTED_BYTES` of output.
     """
-    found, left, size, chunks = TailStart(Cursor()), lines, 0, 0
+    found, left, size, chunks, passed = TailStart(Cursor()), lines, 0, 0, 0
     for epoch in _epochs(head):
         newest = True
         if size == 0:  # what was written before the oldest claim that is looked at is not read
@@ -39,6 +45,11 @@ def tail_start(store: OutputStore, head: Head, lines: int) -> TailStart:
         for at, records in store.backwards(stream_name(head.tenant, head.job_id, epoch)):
             chunks += 1
             for record in reversed(records):
+                if level is not None and not reaches(record.level, level):
+                    passed += len(record.data)
+                    if passed > SIFTED_BYTES:
+                        return found if size else TailStart(Cursor(epoch, record.seq, at))
+                    continue
                 left -= newest and size > 0  # the first line of the attempt after this one
                 size += len(record.data)
                 if left == 0 or size > PAGE_BYTES:
