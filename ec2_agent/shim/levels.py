@@ -1,6 +1,6 @@
 """Levels of log records: the marks that a typed job's log sets in its stderr.
 
-    0x1E "4" text "\\n"        the text, up to the end of its line, has the level of 4, warning
+    0x1E, "4", text, line end    the text, up to the end of its line, has the level of 4, warning
 
 The digits are those of syslog (RFC 5424, table 2). A mark may stand within a line, because what
 came before it need not have ended with one: a progress bar, or half a line of another thread. The

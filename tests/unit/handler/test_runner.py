@@ -1,6 +1,7 @@
 """The runner as a process with descriptor 3, and an agent's end of its line."""
 
 import json
+import logging
 import os
 import signal
 import socket
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from joblane.handler.levels import mark
 
 MAIN = "from joblane.handler.runner import main; main()\n"
 
@@ -181,7 +184,8 @@ def _bundle(tmp_path: Path) -> Bundle:
 
 def test_params_go_in_and_a_result_comes_out(bundle: Bundle):
     ended = bundle.run({"do": "add", "numbers": [1, 2, 3]})
-    assert (0, "to stdout\n", "WARNING to stderr\n") == (ended.code, ended.stdout, ended.stderr)
+    said = (ended.code, ended.stdout, ended.stderr)
+    assert (0, "to stdout\n", mark("WARNING to stderr", logging.WARNING) + "\n") == said
     assert [
         {"params": True},
         {"context": True},
@@ -330,7 +334,7 @@ def test_without_an_agent_it_says_so(bundle: Bundle):
     assert (1, "JOBLANE_FD is not set; handlers are run by an agent\n") == outcome()
     code, said = outcome(JOBLANE_FD="3")
     assert code == 1
-    assert said.startswith("no answer from the agent: ")
+    assert said.startswith(mark("no answer from the agent: ", logging.ERROR))
 
 
 def test_the_runner_imports_little():

@@ -42,10 +42,11 @@ class LogCalls:
 
         With `tail` it starts with the last so many lines of all attempts, 1 to 1000 and 768 KB at
         most; the output before them is not read. With `level` it yields the records of a handler's
-        log that have this level or above, and no other output. Without `follow` it ends with the last record that
-        is there now. With `follow` it ends when no more can come, and waits for an API that does
-        not answer for up to `policy.give_up_s` (300 s). Raises `NotFoundError`, and `FollowError`
-        after that time.
+        log that have this level or above, and no other output.
+
+        Without `follow` it ends with the last record that is there now. With `follow` it ends when
+        no more can come, and waits for an API that does not answer for up to `policy.give_up_s`
+        (300 s). Raises `NotFoundError`, and `FollowError` after that time.
         """
         read = LogReader().read
         if follow:

@@ -1,6 +1,6 @@
 """Find where the last lines of a job's output begin, without reading what comes before them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from joblane.aws.job.output_store import OutputStore
@@ -44,12 +44,9 @@ def tail_start(store: OutputStore, head: Head, lines: int, level: Level | None =
             found = TailStart(Cursor(epoch))
         for at, records in store.backwards(stream_name(head.tenant, head.job_id, epoch)):
             chunks += 1
-            for record in reversed(records):
-                if level is not None and not reaches(record.level, level):
-                    passed += len(record.data)
-                    if passed > SIFTED_BYTES:
-                        return found if size else TailStart(Cursor(epoch, record.seq, at))
-                    continue
+            wanted = [each for each in records if level is None or reaches(each.level, level)]
+            passed += _size(records) - _size(wanted)
+            for record in reversed(wanted):
                 left -= newest and size > 0  # the first line of the attempt after this one
                 size += len(record.data)
                 if left == 0 or size > PAGE_BYTES:
@@ -60,8 +57,8 @@ def tail_start(store: OutputStore, head: Head, lines: int, level: Level | None =
                     if left == 0:
                         return TailStart(here, after) if after < len(record.data) else found
                 found, newest = TailStart(here), False
-            if chunks == MOST_CHUNKS:
-                return found
+            if chunks == MOST_CHUNKS or passed > SIFTED_BYTES:
+                return found if size else TailStart(Cursor(epoch, at - 1, at))
     return found
 
 
@@ -83,3 +80,7 @@ def _breaks(record: OutputRecord, *, newest: bool) -> Iterator[int]:
     end = len(data) - (newest and data.endswith(b"\n"))
     while (end := data.rfind(b"\n", 0, end)) >= 0:
         yield end + 1
+
+
+def _size(records: Sequence[OutputRecord]) -> int:
+    return sum(len(record.data) for record in records)
