@@ -12,7 +12,7 @@ import { draw, PLAIN } from './ansi.js';
  * @property {number} epoch  The claim that it is of: each time that the job was started has its own.
  * @property {number} attempt
  * @property {string} stream  `stdout`, `stderr`, or `joblane`.
- * @property {string | undefined} level
+ * @property {string | null | undefined} level  Of a handler's log.
  * @property {string} time
  * @property {string} raw  As the job wrote it.
  * @property {string} text  What a reader sees.
