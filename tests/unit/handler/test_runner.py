@@ -20,7 +20,7 @@ from joblane.handler.levels import mark
 MAIN = "from joblane.handler.runner import main; main()\n"
 
 HANDLERS = """
-import os, sys, time
+import logging, os, sys, time
 from pydantic import BaseModel
 from joblane import Job, Key, PermanentError, job_type
 
@@ -47,6 +47,11 @@ def work(params: Params, job: Job) -> Result:
             return Result(total=0, said="x" * (262_144 - len('{"total":0,"said":""}')))
         case "raise":
             raise ValueError("a secret\\nin two lines")
+        case "library":
+            logging.basicConfig(handlers=job.log.handlers, level="WARNING")
+            logging.getLogger("library").error("in\\ntwo lines")
+            logging.getLogger("library").info("left out")
+            return Result(total=0)
         case "never":
             raise PermanentError("the ticket was deleted")
         case "exit":
@@ -191,6 +196,16 @@ def test_params_go_in_and_a_result_comes_out(bundle: Bundle):
         {"context": True},
         {"result": {"total": 6, "said": "01J"}},
     ] == ended.agent.asked
+
+
+def test_a_library_logs_through_the_handler_of_the_job(bundle: Bundle):
+    assert mark("ERROR in\ntwo lines", logging.ERROR) + "\n" == bundle.run({"do": "library"}).stderr
+
+
+def test_each_line_of_a_traceback_is_an_error(bundle: Bundle):
+    lines = bundle.run({"do": "raise"}).stderr.removesuffix("\n").split("\n")
+    assert len(lines) > 3
+    assert {mark("", logging.ERROR)} == {line[:2] for line in lines}
 
 
 def test_wrong_params_are_named_by_field_and_without_values(bundle: Bundle):
