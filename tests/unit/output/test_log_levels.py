@@ -135,7 +135,7 @@ PRINTED: Said = (None, bytes(32_000))
 def test_a_page_examines_a_bounded_part_of_the_output_and_goes_on():
     count = 2 * SIFTED_BYTES // 32_000
     store, head = Stored([PRINTED] * count + [("error", b"at the end\n")]), job(count + 1)
-    page = log_page(store, head, Cursor(), limit=100, now_ms=NOW, level="error")
+    page = log_page(store, head, Cursor(), limit=1, now_ms=NOW, level="error")
     assert ([], True, False) == (page.records, page.more, page.complete)
     assert CALLS_A_PAGE == store.reads
     assert CALLS_A_PAGE * (PAGE_BYTES - 32_000) < page.cursor.seq * 32_000 <= SIFTED_BYTES

@@ -1,6 +1,7 @@
 """Numbers, names and orders in sentences of docs/reference, compared with the code's own."""
 
 import re
+import tomllib
 from collections.abc import Mapping
 
 import pytest
@@ -40,6 +41,7 @@ from joblane.aws.fleet.facts import KEPT_S as FACTS_KEPT_S
 from joblane.client.cli import completion
 from joblane.client.profiles import KEYS
 from joblane.condition.names import MOST_S
+from joblane.config import Recovery
 from joblane.contract.routes import ROUTES
 from joblane.contract.strict_json import MAX_DEPTH
 from joblane.job.fields import GRACE_S, MAX_TIMEOUT_S
@@ -48,6 +50,7 @@ from joblane.job.idempotency import WINDOW_S
 from joblane.job.spec import MAX_BODY_BYTES
 from joblane.notify.signature import TOLERANCE_S
 from joblane.queue.rollup import KEPT_S as COUNTERS_KEPT_S
+from joblane.queue.shares import SETTLE_S, share_out
 from joblane.queue.tenant_shares import UNCOUNTED
 from joblane.service.condition.testers.net import TIMEOUT_S
 from joblane.service.job.search import EXAMINED_MAX, NEWEST
@@ -213,6 +216,25 @@ def test_configuration_md_names_each_variable_of_a_profile():
         re.findall(r"`(JOBLANE_\w+)`", page("configuration.md"))
     )
     assert set() == missing
+
+
+def test_shares_are_those_of_the_examples_of_queues_md():
+    """Whoever has the remainder; the page begins with them."""
+    examples = re.findall(r"(\d+) over (\d+)(?: agents)? is ([\d, ]+\d)", page("queues.md"))
+    assert len(examples) == 2
+    for limit, agents, said in examples:
+        names = [f"agent-{n}" for n in range(int(agents))]
+        shares = share_out("default", int(limit), [(name, 0) for name in names], SETTLE_S * 1000)
+        assert sorted((shares.of(name, 0) for name in names), reverse=True) == [
+            int(share) for share in said.split(", ")
+        ]
+
+
+def test_the_example_of_conditions_md_is_valid():
+    (example,) = re.findall(
+        r"```toml\n(.*?)```", (PAGES / "conditions.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    Recovery.model_validate(tomllib.loads(example)["recovery"])
 
 
 def orders() -> dict[str, list[str]]:
