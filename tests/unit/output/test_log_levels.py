@@ -1,7 +1,7 @@
 """Reading the log records of a level and above, and no other output."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -62,7 +62,7 @@ class Stored(OutputStore):
             entries.append(Read(record, record.seq + 1))
         return OutputRead(entries, len(self.records) + 1, size, more=False)
 
-    def backwards(self, _stream: str):  # type: ignore[no-untyped-def]
+    def backwards(self, _stream: str) -> Iterator[tuple[int, list[OutputRecord]]]:
         """See OutputStore."""
         for first in range((len(self.records) - 1) // 3 * 3, -1, -3):
             yield first + 1, self.records[first : first + 3]
@@ -152,7 +152,7 @@ def test_a_page_of_records_that_all_have_the_level_is_no_larger():
 def test_a_tail_passes_over_a_bounded_part_of_the_output():
     """What is older is not the tail, although there is nothing of the level after it."""
     count = 2 * SIFTED_BYTES // 32_000
-    store, head = Stored([("error", b"long ago\n")] + [PRINTED] * count), job(count + 1)
+    store, head = Stored([("error", b"long ago\n"), *[PRINTED] * count]), job(count + 1)
     start = tail_start(store, head, 5, "error")
     assert SIFTED_BYTES < (count + 1 - start.cursor.seq) * 32_000 < SIFTED_BYTES + 4 * 32_000
     assert [] == read_on(store, head, "error", 9, start.cursor)
