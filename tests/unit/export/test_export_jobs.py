@@ -2,8 +2,13 @@
 
 import gzip
 import json
+import random
+import re
+import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +18,15 @@ from functions.projector import handler as projector_handler
 from joblane.aws.errors import AwsRefused, AwsSilent
 from joblane.aws.export.queue import MESSAGE_BYTES, ExportQueue
 from joblane.aws.export.stream import Exported, read_exported
+from joblane.contract.exported_job import ExportedJob, ExportedStep
 from joblane.deployment.names import exports_dead_name, exports_name
+from joblane.formats.ids import new_id
+from joblane.job.head import make_head
 from joblane.service.export.exporter import Exporter
 from joblane.state.lifecycle import Event, Outcome, State
+from scripts.costs.usage import EXPORTED_BYTES
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, PREFIX, objects
+from tests.support.jobs import named, submission
 from tests.support.keyed import NOW
 from tests.support.keys import job
 from tests.support.noted_log import NotedLog
@@ -332,3 +342,71 @@ def test_a_plain_jobs_row_has_nothing_for_it():
     (end,) = found
     assert isinstance(end, Exported)
     assert "tells" not in end.row
+
+
+HOW_TO = (Path(__file__).parents[3] / "docs/how-to/export-ended-jobs.md").read_text("utf-8")
+
+
+def sql(name: str) -> str:
+    """A statement of the how-to."""
+    found = re.search(rf"^```sql {name}\n(.*?)^```", HOW_TO, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_the_how_tos_table_has_the_fields_of_a_line_as_columns():
+    columns = sql("table").partition("(")[2].partition("\nPARTITIONED BY (")
+    names = re.findall(r"(?:^|, |,\n|\(\n)\s*`?(\w+)`? [a-z]", columns[0])
+    partitions = re.findall(r"(\w+) string", columns[2].partition(")")[0])
+    assert ["tenant", "day"] == partitions
+    assert {*ExportedJob.model_fields} - {"tenant"} == {*names}
+    assert len(names) == len({*names})
+    steps = re.findall(r"(\w+):", columns[0])
+    assert [*ExportedStep.model_fields] == steps
+
+
+def line(job_id: str, record: str, ended_at: str, sequence: int = 1) -> tuple[str, ...]:
+    """A line of the table, as far as the view looks at it."""
+    return job_id, record, f"2026-11-{ended_at}:00.000Z", f"{sequence:040}"
+
+
+def test_the_how_tos_view_has_the_last_end_of_each_job_that_is_not_deleted():
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE TABLE joblane_records (id, record, ended_at, sequence)")
+        lines = [
+            line("once", "ended", "01T10:00"),
+            line("once", "ended", "01T10:00"),  # written twice
+            line("both", "expired", "01T10:00", 9),
+            line("both", "ended", "01T10:00"),
+            line("retried", "ended", "02T10:00", 2),
+            line("retried", "ended", "01T10:00"),
+            line("retried", "expired", "02T10:00", 3),
+            line("lost", "expired", "01T10:00"),
+            line("deleted", "ended", "01T10:00"),
+            line("deleted", "deleted", "01T10:00", 2),
+        ]
+        database.executemany("INSERT INTO joblane_records VALUES (?, ?, ?, ?)", lines)
+        database.execute(sql("view").replace("CREATE OR REPLACE", "CREATE"))
+        shown = database.execute("SELECT id, record, ended_at FROM joblane_jobs ORDER BY id")
+        assert [
+            ("both", "ended", "2026-11-01T10:00:00.000Z"),
+            ("lost", "expired", "2026-11-01T10:00:00.000Z"),
+            ("once", "ended", "2026-11-01T10:00:00.000Z"),
+            ("retried", "ended", "2026-11-02T10:00:00.000Z"),
+        ] == shown.fetchall()
+
+
+def test_a_line_takes_no_more_than_the_costs_page_says():
+    scene, bits = Scene(), random.Random(1)
+    for _ in range(50):
+        scene.head = make_head(new_id(scene.now, bits.getrandbits(80)), "acme", submission(), scene.now)
+        scene.put()
+        scene.head = scene.at.aws.jobs.claim(named(scene.head.job_id), "agent-1", scene.later())
+        scene.settle(State.COMPLETED, Outcome.SUCCEEDED, exit_code=0)
+    project(scene)
+    exporter(scene).handle(messages(scene))
+    ((name, lines),) = exported(scene).items()
+    assert 50 == len(lines)
+    s3 = scene.at.aws.clients.make("s3")
+    size = s3.head_object(Bucket=DESCRIPTOR.bucket, Key=name)["ContentLength"]
+    assert size / 50 <= EXPORTED_BYTES
