@@ -12,12 +12,10 @@ from constructs import Construct
 
 from joblane.config import Config
 from joblane.deployment.names import (
-    exports_dead_name,
-    exports_name,
     BUNDLES,
+    EXPORTS,
     FILES,
     OUTPUT,
-    EXPORTS,
     OUTPUTS,
     PAYLOADS,
     RESULTS,
@@ -25,6 +23,8 @@ from joblane.deployment.names import (
     bucket_name,
     dead_letter_name,
     descriptor_name,
+    exports_dead_name,
+    exports_name,
     inbox_name,
     lane_name,
     notify_name,

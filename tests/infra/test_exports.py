@@ -46,7 +46,7 @@ def test_its_function_may_do_exactly_this(laptop: Deployment) -> None:
         for action in as_list(statement["Action"])
         for resource in as_list(statement["Resource"])
     }
-    actions = "ChangeMessageVisibility DeleteMessage GetQueueAttributes ReceiveMessage".split()
+    actions = ["ChangeMessageVisibility", "DeleteMessage", "GetQueueAttributes", "ReceiveMessage"]
     table = "arn:aws:dynamodb:eu-west-1:111122223333:table/joblane-jobs"
     assert {(f"sqs:{action}", QUEUE) for action in actions} | {
         ("sqs:SendMessage", DEAD),

@@ -399,7 +399,8 @@ def test_the_how_tos_view_has_the_last_end_of_each_job_that_is_not_deleted():
 def test_a_line_takes_no_more_than_the_costs_page_says():
     scene, bits = Scene(), random.Random(1)
     for _ in range(50):
-        scene.head = make_head(new_id(scene.now, bits.getrandbits(80)), "acme", submission(), scene.now)
+        job_id = new_id(scene.now, bits.getrandbits(80))
+        scene.head = make_head(job_id, "acme", submission(), scene.now)
         scene.put()
         scene.head = scene.at.aws.jobs.claim(named(scene.head.job_id), "agent-1", scene.later())
         scene.settle(State.COMPLETED, Outcome.SUCCEEDED, exit_code=0)

@@ -1,4 +1,4 @@
-"""A line of the export of ended jobs: what Athena reads as a row (docs/how-to/export-ended-jobs.md).
+"""A line of the export of ended jobs, a row in Athena (docs/how-to/export-ended-jobs.md).
 
 What has no fixed shape (the submission, the result, the usage) is JSON in a text, so that each
 column has one type. References to secrets and addresses of webhooks, which may hold a token, are

@@ -1,10 +1,10 @@
 """Pick the jobs of a batch of the stream that are exported, and send them to the exporter.
 
-    table                      projector                 queue exports           exporter       S3
-    completed  ------------->  counts, then picks
-                               send  ----------------->  message  ------------>  put  ------->  object
+    table                     projector              queue exports        exporter        S3
+    completed  ------------>  counts, then picks
+                              send  -------------->  message  --------->  put  ------->  object
     (its retention is over)
-    deleted by its TTL  ---->  send  ----------------->  message  ------------>  put  ------->  object
+    deleted by its TTL  --->  send  -------------->  message  --------->  put  ------->  object
 
 The stream allows two readers, and both are there already, so the projector does it. What cannot be
 sent fails the batch, which Lambda delivers again: every write of it may be repeated. A batch that
