@@ -9,8 +9,9 @@ from infra.exports import ATTEMPTS, BATCH, CALLS_AT_ONCE, HIDDEN_S, TIMEOUT_S, W
 from infra.observability import find_used
 from joblane.config import Config
 from scripts.costs.month import Load, Month
+from scripts.costs.prices import SECONDS
 from scripts.costs.resources import count
-from scripts.costs.usage import EXPORTER_CALLS, POLLERS, SECONDS
+from scripts.costs.usage import EXPORTER_CALLS, POLLERS
 from tests.infra.synthesis import Deployment, synthesize
 from tests.infra.templates import as_list, resolve, statements
 

@@ -121,7 +121,7 @@ def exported_job(
     Without `has_submission`, `head` has something else in its place, which is left out.
     """
     spec, start = head.spec, first_start(head.timeline)
-    found = {
+    found: dict[str, object] = {
         "created_at": rfc3339(head.timeline[0].at_ms),
         "started_at": None if start is None else rfc3339(start.at_ms),
         "type_version": head.type_version,
