@@ -23,11 +23,13 @@ Each = Literal[
     "notifier",
     "scaler",
     "tracer",
+    "exporter",
     "iam",
 ]
 """What an alarm is made for each of. `service`: a queue and a fleet that serves it; `notifier`: the
 deployment, if a tenant may notify; `scaler`: the deployment, if it has fleets; `tracer`: the
-deployment, if it exports spans; `iam`: the deployment, if IAM roles may call it."""
+deployment, if it exports spans; `exporter`: the deployment, if it exports ended jobs; `iam`: the
+deployment, if IAM roles may call it."""
 
 Missing = Literal["breaching", "notBreaching"]
 
@@ -223,6 +225,12 @@ BASIC = (
         "Spans of jobs could not be exported, or were refused: what they are made of is in the "
         "queue traces-dead",
         "tracer",
+    ),
+    _letters(
+        "exports-dead-letters",
+        "exports-dead",
+        "Ended jobs could not be exported to S3: they are in the queue exports-dead",
+        "exporter",
     ),
     _one(
         "api-errors",

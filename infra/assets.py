@@ -38,6 +38,7 @@ FUNCTIONS = (
     "sequel",
     "notifier",
     "tracer",
+    "exporter",
 )
 """Folders of `functions/` that become Lambda functions with the layer; `console` has none."""
 

@@ -18,6 +18,7 @@ from infra.resources import JoblaneStack, ResourceArns
 from joblane.config import Config
 from joblane.deployment.descriptor import Descriptor, QueueDescriptor
 from joblane.deployment.names import (
+    EXPORTS,
     FILES,
     OUTPUT,
     OUTPUTS,
@@ -122,6 +123,7 @@ class DataStack(JoblaneStack):
             OUTPUT: retention.logs_days,
             FILES: retention.stored_files_days,
             OUTPUTS: retention.payload_days,
+            EXPORTS: retention.exports_days,
         }
         self._bucket("Payloads", self.resources.bucket(), days, accesses)
         for table in tables.values():

@@ -151,14 +151,26 @@ class Function(Construct):
             "The runtime is configuration: the layer's wheels must match it, also on a laptop.",
         )
 
-    def consume(self, construct_id: str, queue_arn: str, *, at_once: int) -> None:
-        """Call it with ten messages of a queue at a time, and at most so many calls at once."""
+    def consume(
+        self,
+        construct_id: str,
+        queue_arn: str,
+        *,
+        at_once: int,
+        batch: int = 10,
+        window_s: int | None = None,
+    ) -> None:
+        """Call it with so many messages of a queue at a time, and at most so many calls at once.
+
+        Above ten messages Lambda collects them for `window_s`, or until they have 6 MB.
+        """
         mapping = lambda_.EventSourceMapping(
             Stack.of(self),
             construct_id,
             target=self.function,
             event_source_arn=queue_arn,
-            batch_size=10,
+            batch_size=batch,
+            max_batching_window=None if window_s is None else Duration.seconds(window_s),
             max_concurrency=at_once,
             report_batch_item_failures=True,
         )

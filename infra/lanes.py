@@ -30,6 +30,7 @@ def new_queue(
     construct_id: str,
     name: str,
     dead_letters: sqs.DeadLetterQueue | None = None,
+    visibility: Duration = VISIBILITY,
 ) -> sqs.Queue:
     """Create a queue with the settings of all.
 
@@ -41,7 +42,7 @@ def new_queue(
         construct_id,
         queue_name=name,
         retention_period=RETENTION,
-        visibility_timeout=VISIBILITY,
+        visibility_timeout=visibility,
         receive_message_wait_time=Duration.seconds(20),
         enforce_ssl=True,
         encryption=sqs.QueueEncryption.SQS_MANAGED,

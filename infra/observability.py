@@ -60,6 +60,8 @@ def find_used(config: Config) -> set[Each]:
         found.add("notifier")
     if config.observability.traces is not None:
         found.add("tracer")
+    if config.exporting:
+        found.add("exporter")
     if config.fleets:
         found.add("scaler")
     if config.iam:

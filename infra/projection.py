@@ -1,10 +1,13 @@
 """The projection stack: readers of the stream of the jobs table, `projector` and `sequel`."""
 
+import json
+
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from infra.assets import Assets
 from infra.declared import alarms, kicks, metrics
+from infra.exports import add_exporter
 from infra.function import Function
 from infra.notify import add_notifier
 from infra.policies import PolicyGrant, table_grant
@@ -45,7 +48,7 @@ COUNTS = StreamReading(
 
 
 class ProjectionStack(StreamStack):
-    """The projector and `sequel`, and `notifier` and `tracer` if they have work."""
+    """The projector and `sequel`, and `notifier`, `tracer` and `exporter` if they have work."""
 
     def __init__(self, scope: Construct, config: Config, assets: Assets) -> None:
         super().__init__(scope, config, assets, "projection", "counters of queues")
@@ -64,14 +67,19 @@ class ProjectionStack(StreamStack):
             add_notifier(self, rules)
         if (traces := config.observability.traces) is not None:
             add_tracer(self, traces)
+        if config.exporting:
+            add_exporter(self)
 
     def _projector(self, stream: str) -> Function:
         resources, traces = self.resources, self.config.observability.traces
         scaler = resources.scaler_function()
-        queues, sample = [resources.alternate()], dict[str, str]()
+        queues, optional = [resources.alternate()], dict[str, str]()
         if traces is not None:
             queues.append(resources.traces())
-            sample["JOBLANE_SAMPLE"] = str(traces.sample)
+            optional["JOBLANE_SAMPLE"] = str(traces.sample)
+        if exporting := self.config.exporting:
+            queues.append(resources.exports())
+            optional["JOBLANE_EXPORTING"] = json.dumps(exporting)
         return Function(
             self,
             "projector",
@@ -81,7 +89,7 @@ class ProjectionStack(StreamStack):
                 **metrics(self.config),
                 **alarms(self.config),
                 **kicks(self.config),
-                **sample,
+                **optional,
             },
             grants=[
                 *stream_grants(stream),

@@ -13,6 +13,7 @@ from constructs import Construct
 from joblane.config import Config
 from joblane.deployment.names import (
     BUNDLES,
+    EXPORTS,
     FILES,
     OUTPUT,
     OUTPUTS,
@@ -22,6 +23,8 @@ from joblane.deployment.names import (
     bucket_name,
     dead_letter_name,
     descriptor_name,
+    exports_dead_name,
+    exports_name,
     inbox_name,
     lane_name,
     notify_name,
@@ -113,6 +116,14 @@ class ResourceArns:
         """ARN of the queue of the same that could not be exported."""
         return self._arn("sqs", traces_dead_name(self._name))
 
+    def exports(self) -> str:
+        """ARN of the queue of ended jobs that wait to be exported."""
+        return self._arn("sqs", exports_name(self._name))
+
+    def exports_dead(self) -> str:
+        """ARN of the queue of the same that could not be exported."""
+        return self._arn("sqs", exports_dead_name(self._name))
+
     def default_bus(self) -> str:
         """ARN of the account's default EventBridge bus."""
         return self._arn("events", "event-bus/default")
@@ -144,6 +155,10 @@ class ResourceArns:
     def files(self, tenant: str | None = None) -> str:
         """ARN pattern of the input files of jobs, of one tenant or all."""
         return self._objects(FILES, tenant)
+
+    def exported_jobs(self) -> str:
+        """ARN pattern of the objects with ended jobs, of all tenants."""
+        return self._objects(EXPORTS, None)
 
     def output_files(self, tenant: str | None = None) -> str:
         """ARN pattern of the output files of jobs, of one tenant or all."""

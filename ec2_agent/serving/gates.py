@@ -38,7 +38,7 @@ from ec2_agent.serving.verdict import (
     Verdict,
     Wait,
 )
-from joblane.queue.tenant_shares import Allowance
+from joblane.queue.tenant_shares import Allowance, paused_tenant
 
 MOST_TARGETED = 200
 """Targeted jobs of one tenant and queue that wait here; SQS keeps more of them, hidden for a
@@ -186,9 +186,13 @@ def tenant_share(candidate: Candidate, offer: Offer) -> Verdict | None:
     if not candidate.tenant or offer.tenant_running < share:
         return None
     why = (
-        f"waits for jobs of tenant {candidate.tenant} to end, of which {offer.tenant.limit} "
-        f"may run at once (jobs_running); agent {offer.agent} runs {offer.tenant_running} "
-        f"of its share of {share}"
+        paused_tenant(candidate.tenant)
+        if offer.tenant.limit == 0
+        else (
+            f"waits for jobs of tenant {candidate.tenant} to end, of which {offer.tenant.limit} "
+            f"may run at once (jobs_running); agent {offer.agent} runs {offer.tenant_running} "
+            f"of its share of {share}"
+        )
     )
     if candidate.targeted:
         return Hold(Wait.TENANT, why)

@@ -18,7 +18,7 @@ from joblane.aws.metrics import Metrics
 from joblane.aws.queue.counters import CounterStore
 from joblane.aws.queue.usage import UsageStore
 from joblane.deployment.metrics import FAILED_JOBS
-from joblane.deployment.names import alternate_name, scaler_name, traces_name
+from joblane.deployment.names import alternate_name, exports_name, scaler_name, traces_name
 from joblane.queue.activity import Change
 from joblane.queue.measures import measures
 from joblane.service.fleet.kick import KICK, Kick
@@ -41,6 +41,8 @@ class Settings(Environment):
     """Whether the deployment has fleets, which the function scaler sizes."""
     sample: Json[float] | None = None
     """The part of the traces without a caller whose spans are exported; None: no spans are."""
+    exporting: Json[frozenset[str]] = frozenset()
+    """Tenants whose ended jobs are exported."""
 
 
 def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> Counting:
@@ -69,11 +71,12 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> C
     scaler = StartedFunction(cache(lambda: clients.make("lambda")), name)
     kick = Kick(lambda: scaler(KICK), clock, Logger())
 
-    trace = _trace(settings, sqs)
+    trace, export = _trace(settings, sqs), _export(settings, sqs)
 
     def pass_on(records: Sequence[Record], changes: Sequence[Change]) -> None:
         if settings.kicks:
             kick.after(changes)  # first: jobs wait for it
+        export(records)  # before what would be done twice if this fails
         trace(records)
         measure(changes)
 
@@ -82,6 +85,17 @@ def build(settings: Settings, clients: Clients, clock: Callable[[], float]) -> C
     usage = UsageStore(dynamodb, settings.counters_table)
     aside = PutAside("projector", put_aside, Logger())
     return Counting(counters, usage, aside, Logger(), clock, pass_on)
+
+
+def _export(settings: Settings, sqs: "SQSClient") -> Callable[[Sequence[Record]], None]:
+    """What sends ended jobs to the export; does nothing if no tenant has it."""
+    if not settings.exporting:
+        return lambda _records: None
+    from joblane.aws.export.queue import ExportQueue  # few deployments have it
+    from joblane.service.export.exports import Exports
+
+    url = settings.queue_url_prefix + exports_name(settings.deployment)
+    return Exports(ExportQueue(sqs, url), settings.exporting, Logger()).send
 
 
 def _trace(settings: Settings, sqs: "SQSClient") -> Callable[[Sequence[Record]], None]:

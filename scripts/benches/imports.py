@@ -99,6 +99,7 @@ FUNCTIONS = {
     "sequel": ("dynamodb", "sqs"),
     "notifier": ("sqs",),
     "tracer": ("sqs",),
+    "exporter": ("dynamodb", "s3", "sqs"),
 }
 """Each function and the clients that it makes at its start."""
 

@@ -14,6 +14,8 @@ from scripts.costs.resources import Resources
 from scripts.costs.usage import (
     ACCESS_LOG_BYTES,
     CALL_S,
+    EXPORTED_BYTES,
+    EXPORTER_CALLS,
     JOB,
     KEY_REQUESTS,
     LETTER_POLLS,
@@ -204,6 +206,16 @@ class Month:
             # seconds apart. A sample has fewer jobs, and hardly fewer messages.
             yield "SQS requests of traces", 3 * min(calls, jobs), prices.SQS_REQUEST
             yield from self._function("tracer", min(calls, jobs))
+        if exporting := self.config.exporting:
+            # A message for each call of the projector with a job that has ended or expires, which
+            # is sent, received and deleted by itself at most.
+            messages = min(calls, 2 * jobs)
+            yield "SQS requests of exports", 3 * messages, prices.SQS_REQUEST
+            batches = min(messages, EXPORTER_CALLS)
+            yield from self._function("exporter", batches)
+            yield "S3 PUT of exports", batches * len(exporting), prices.S3_PUT
+            kept = 2 * load.jobs_a_day * self.config.retention.exports_days * EXPORTED_BYTES / GB
+            yield "exported jobs kept", kept, prices.S3_GB
         callers = len(has.tables["submission"]) + len(has.tables["projector"])
         yield "KMS requests of tables", callers * KEY_REQUESTS, prices.KMS_REQUEST
         yield "tokens of machines, one an hour", TOKENS * has.machines, prices.MACHINE_TOKEN

@@ -108,6 +108,14 @@ ACCESS_LOG_BYTES = 500
 """Assumed bytes of the API's access log a request."""
 
 
+EXPORTER_CALLS = POLLERS * SECONDS / 300
+"""Calls of the exporter in a month at most: each poller of Lambda collects for its window
+(infra/exports.py)."""
+
+EXPORTED_BYTES = 400
+"""Bytes of a compressed line of a simple job at most (tests/unit/export/test_export_jobs.py)."""
+
+
 def projector_calls(changes: float, batch: int, window_s: float) -> float:
     """Calls of the projector in a month for so many changes, spread evenly over month and shards.
 

@@ -23,6 +23,8 @@ def functions(config: Config) -> set[str]:
         found.discard("notifier")
     if config.observability.traces is None:
         found.discard("tracer")
+    if not config.exporting:
+        found.discard("exporter")
     return found
 
 
@@ -37,6 +39,8 @@ def list_expected(config: Config) -> dict[str, set[str]]:
         queues |= {names.notify_name(name), names.notify_dead_name(name)}
     if config.observability.traces is not None:
         queues |= {names.traces_name(name), names.traces_dead_name(name)}
+    if config.exporting:
+        queues |= {names.exports_name(name), names.exports_dead_name(name)}
     return {
         "AWS::Lambda::Function": {f"{name}-{each}" for each in own},
         "AWS::SQS::Queue": queues,

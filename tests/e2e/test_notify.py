@@ -1,5 +1,9 @@
-"""Notifications on the local AWS: signed webhooks, a topic, the bus; repeats and dead letters."""
+"""Notifications on the local AWS: signed webhooks, a topic, the bus; repeats and dead letters.
 
+And the export of ended jobs of the tenant that has a feed.
+"""
+
+import gzip
 import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,7 +13,13 @@ import pytest
 
 from joblane.aws.clients import Clients
 from joblane.client.webhooks import verify
-from joblane.deployment.names import notify_dead_name, notify_name
+from joblane.deployment.names import (
+    bucket_name,
+    exports_dead_name,
+    exports_name,
+    notify_dead_name,
+    notify_name,
+)
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from tests.e2e.conftest import Http
 from tests.support.deployed import submit, until, wait_for
@@ -313,3 +323,46 @@ def test_what_is_not_allowed_is_refused_by_its_field(http: Http, as_other: Http)
     ):
         answer = ask("POST", "/v1/jobs", json={"command": ["true"], "notify": notify})
         assert (400, field) == (answer.status_code, answer.json()["errors"][0]["field"])
+
+
+def exported_lines(clients: Clients, job_id: str) -> list[Any]:
+    """The lines of a job in the export."""
+    s3, bucket = clients.make("s3"), bucket_name(DEPLOYMENT, "000000000000", "us-east-1")
+    answer = s3.list_objects_v2(Bucket=bucket, Prefix="exports/tenant=other/")
+    found = []
+    for entry in answer.get("Contents", []):
+        body = s3.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read()
+        lines = [json.loads(line) for line in gzip.decompress(body).decode().splitlines()]
+        found += [line for line in lines if line["id"] == job_id]
+    return found
+
+
+@pytest.mark.usefixtures("agent")
+def test_an_ended_job_is_exported_and_its_deletion_too(as_other: Http, clients: Clients):
+    # Longer than its row takes: the function reads it where it is.
+    command = ["sh", "-c", f"exit 3 # {'x' * 500}"]
+    job_id = submit(as_other, *command, name="nightly", exit_codes={"permanent": [3]})
+    job = wait_for(as_other, job_id, "failed")
+    (line,) = until(lambda: exported_lines(clients, job_id))
+    same = ("name", "queue", "state", "reason", "exit_code", "attempt", "agent", "ended_at")
+    assert {name: job[name] for name in same} == {name: line[name] for name in same}
+    assert command == json.loads(line["submission"])["command"]
+    assert job["usage"] == json.loads(line["usage"])
+    assert 204 == as_other("DELETE", f"/v1/jobs/{job_id}").status_code
+    until(lambda: len(exported_lines(clients, job_id)) == 2)
+    deleted = next(each for each in exported_lines(clients, job_id) if each["record"] == "deleted")
+    assert {"submission", "reason", "name"}.isdisjoint(deleted)
+
+
+def test_what_cannot_be_exported_is_put_aside(clients: Clients):
+    sqs = clients.make("sqs")
+    queue, dead = (
+        sqs.get_queue_url(QueueName=name(DEPLOYMENT))["QueueUrl"]
+        for name in (exports_name, exports_dead_name)
+    )
+    row = {"job_id": {"S": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}, "tenant": {"S": "other"}}
+    broken = {"record": "ended", "sequence": 1, "row": row}
+    sqs.send_message(QueueUrl=queue, MessageBody=json.dumps({"exported": [broken]}))
+    (letter,) = until(lambda: sqs.receive_message(QueueUrl=dead).get("Messages"))
+    assert [broken] == json.loads(letter["Body"])["exported"]
+    sqs.delete_message(QueueUrl=dead, ReceiptHandle=letter["ReceiptHandle"])

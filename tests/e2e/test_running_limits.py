@@ -36,18 +36,21 @@ def _limited(cloud: Cloud) -> Iterator[Http]:
     http.close()
 
 
-def share_out(clients: Clients, name: str) -> None:
-    """Give an agent that is about to start all of the tenant's limit, as requeue does."""
+def share_out(clients: Clients, name: str, limit: int = RUNNING, times: int = 1) -> None:
+    """Give an agent that is about to start all of the tenant's limit, as requeue does.
+
+    `times` rises from one call to the next.
+    """
     dynamodb = clients.make("dynamodb")
     now_ms = int(time.time() * 1000)
     agents = AgentStore(dynamodb, table_name(DEPLOYMENT, "agents"))
     queues = ("default", "bulk")
     agents.beat(Heartbeat(name, now_ms, now_ms, 6, 0, queues, "full", "1", lease_s=3600))
     settings = SettingsStore(dynamodb, table_name(DEPLOYMENT, "settings"))
-    limits = {TENANT: RUNNING}
-    RunningShares(settings, agents, dict.fromkeys(queues, ()), limits).refresh(now_ms + LATER_MS)
+    limits, later_ms = {TENANT: limit}, times * LATER_MS
+    RunningShares(settings, agents, dict.fromkeys(queues, ()), limits).refresh(now_ms + later_ms)
     _, shares = settings.get_for_agent(queues)
-    assert RUNNING == shares.of(TENANT, RUNNING, name, now_ms).share
+    assert limit == shares.of(TENANT, RUNNING, name, now_ms).share
 
 
 def running(http: Http, ids: list[str]) -> list[str]:
@@ -118,3 +121,17 @@ def test_a_tenant_at_its_limit_of_running_jobs_waits_and_others_go_on(
     stored = sum(len(entry["text"]) for entry in read if entry["stream"] == "stdout")
     assert 1 << 20 <= stored <= (1 << 20) + 32 * 1024
     quiet.stop_agent("sharing")
+
+
+def test_a_paused_tenant_waits_in_a_shared_queue_and_others_go_on(
+    quiet: Cloud, clients: Clients, http: Http, limited: Http
+):
+    share_out(clients, "pausing", 0, times=2)
+    start_paced(quiet, "pausing", threads=6)
+    job_id = submit(limited, "true", priority="high")
+    wait_for(http, submit(http, "true"), "completed")
+    waiting = wait_until_limited(limited, job_id)
+    assert ("pending", 0) == (waiting["state"], waiting["epoch"])
+    assert waiting["reason"].startswith(f"tenant {TENANT} is paused: ")
+    share_out(clients, "pausing", times=3)
+    wait_for(limited, job_id, "completed")

@@ -71,7 +71,7 @@ def varied(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
                         "topics": ["arn:aws:sns:eu-west-1:111122223333:jobs"],
                     }
                 },
-                "other": {"iam": {ROLE_ARN: "developer"}},
+                "other": {"iam": {ROLE_ARN: "developer"}, "export_jobs": True},
             },
             "queues": {"default": {}, "big": {"filter": "cpus > 2.0", "filter_order": 1}},
             "fleets": {"main": {"queues": ["default"]}},

@@ -28,6 +28,7 @@ STACK_OF = {
     "Sequel": "projection",
     "Notifier": "projection",
     "Tracer": "projection",
+    "Exporter": "projection",
     "Agent": "fleet-main",
 }
 

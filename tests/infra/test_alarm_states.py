@@ -134,6 +134,8 @@ ALL = [
     one("notify-dead-letters", "none", "OK", always(0)),
     one("traces-dead-letters", "one message", "ALARM", at_minutes(1, 0, others=0)),
     one("traces-dead-letters", "none", "OK", always(0)),
+    one("exports-dead-letters", "one message", "ALARM", at_minutes(1, 0, others=0)),
+    one("exports-dead-letters", "none", "OK", always(0)),
     one("api-errors", "five in five minutes", "ALARM", always(1)),
     one("api-errors", "four in five minutes", "OK", at_minutes(1, 0, 1, 3, 4)),
     one("iam-api-errors", "five in five minutes", "ALARM", always(1)),

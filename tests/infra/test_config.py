@@ -89,9 +89,9 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             "colour = 1\n" + GOOD,
             (
                 "colour: unknown key; allowed here: access, alerts, concurrency, console, "
-                "default_queue, domain, events, events_members, fleets, functions, limits, name, "
-                "network, notify, observability, platform, queues, recovery, removal, retention, "
-                "tenants"
+                "default_queue, domain, events, events_members, export_jobs, fleets, functions, "
+                "limits, name, network, notify, observability, platform, queues, recovery, "
+                "removal, retention, tenants"
             ),
         ),
         (

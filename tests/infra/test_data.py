@@ -202,6 +202,7 @@ def test_submissions_outlive_their_jobs_and_output_stays_as_configured(
             "output/": logs_days,
             "files/": files_days,
             "outputs/": days,
+            "exports/": deployment.config.retention.exports_days,
         } == {rule["Prefix"]: rule["ExpirationInDays"] for rule in rules}
         (rule,) = accesses["LifecycleConfiguration"]["Rules"]
         assert logs_days == rule["ExpirationInDays"]

@@ -91,7 +91,7 @@ def test_alarms_are_those_of_the_table(
         expected = {
             row.id
             for row in wanted
-            if row.each not in {"notifier", "tracer", "iam"}
+            if row.each not in {"notifier", "tracer", "exporter", "iam"}
             or row.each in find_used(deployment.config)
         }
         assert expected == seen

@@ -22,6 +22,8 @@ from joblane.deployment.names import (
     alternate_name,
     bucket_name,
     dead_letter_name,
+    exports_dead_name,
+    exports_name,
     notify_name,
     recovery_name,
     table_name,
@@ -216,7 +218,10 @@ class OneEach(Clients):
 def queue_urls() -> list[str]:
     """All queues that the stacks make."""
     urls = [DESCRIPTOR.lane_url(queue, lane) for queue in QUEUES for lane in LANES]
-    names = (dead_letter_name, alternate_name, notify_name, traces_name, traces_dead_name)
+    names = (
+        *(dead_letter_name, alternate_name, notify_name),
+        *(traces_name, traces_dead_name, exports_name, exports_dead_name),
+    )
     return [*urls, *(PREFIX + name(NAME) for name in names)]
 
 

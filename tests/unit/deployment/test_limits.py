@@ -1,5 +1,8 @@
 """Limits by tenant: defaults, overrides, and the compact form for functions and agents."""
 
+import pytest
+from pydantic import ValidationError
+
 from joblane.config import Config
 from joblane.deployment.limits import LimitOverrides, Limits, TenantLimits
 
@@ -43,3 +46,12 @@ def test_the_compact_form_holds_what_was_set_and_was_asked_for_only() -> None:
         limits.compact("jobs_waiting")
     )
     assert "{}" == config().limits_by_tenant.compact("jobs_waiting", "output_mb_per_day")
+
+
+def test_a_tenant_may_be_paused_and_not_the_deployment():
+    paused = config(tenants={"acme": {"limits": {"jobs_running": 0}}})
+    limits = paused.limits_by_tenant
+    assert (0, 10_000) == (limits.of("acme").jobs_running, limits.of("other").jobs_running)
+    assert 0 == limits.only("jobs_running").of("acme").jobs_running
+    with pytest.raises(ValidationError, match=r"limits\.jobs_running"):
+        config(limits={"jobs_running": 0})

@@ -71,6 +71,14 @@ def test_an_agent_that_is_not_counted_yet_has_a_hundredth():
     assert Allowance(250, 2) == TenantShares().of("acme", 250, "first", NOW_MS)
 
 
+def test_a_tenant_with_a_limit_of_none_is_paused_on_every_agent_also_one_that_has_just_come():
+    fresh = agent("new", since_ms=OLD + 1)
+    found = share_out_tenants({"acme": 0}, QUEUES, [agent("a"), fresh], NOW_MS)
+    assert Allowance(0, 0) == found.of("acme", 10_000, "a", OLD)
+    assert Allowance(0, 0) == found.of("acme", 10_000, "new", fresh.since_ms)
+    assert Allowance(10_000, 10_000) == found.of("other", 10_000, "a", OLD)
+
+
 def test_a_limit_that_was_lowered_reaches_agents_that_know_the_old_one():
     found = share_out_tenants({"acme": 2}, QUEUES, [agent("a")], NOW_MS)
     assert Allowance(2, 2) == found.of("acme", 10_000, "a", OLD)

@@ -273,6 +273,16 @@ def test_a_share_of_a_limit_stops_an_agent_that_has_free_slots():
     )
 
 
+def test_a_tenant_whose_limit_is_none_is_paused():
+    tenants = share_out_tenants({"acme": 0}, {"default": ()}, [READY], NOW)
+    head = job(State.PENDING)
+    reason = first(limited(head, Counted(0, 0), limits=TenantLimit(0, tenants)))
+    assert ("running_limit", 0) == (reason.code, reason.facts["limit"])
+    assert "tenant acme is paused: joblane.toml has tenants.acme.limits.jobs_running = 0" in (
+        reason.text
+    )
+
+
 def test_an_agent_that_has_just_come_has_no_share_yet():
     shares = share_out("default", 2, [("web-0", EARLY)], NOW - 60_000)
     queue = replace(OPEN, settings=QueueSettings(cluster_threads=2, shares=shares))

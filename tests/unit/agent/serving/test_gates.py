@@ -53,6 +53,11 @@ SHARE = (
     "agent agent-1 runs 2 of its share of 2"
 )
 NO_SHARE = SHARE.replace("2 of its share of 2", "1 of its share of 0")
+PAUSED = {"tenant": Allowance(0, 0), "tenant_running": 0}
+IS_PAUSED = (
+    "tenant acme is paused: joblane.toml has tenants.acme.limits.jobs_running = 0, so none of its "
+    "jobs starts"
+)
 TOO_MUCH = "waits for 5000 MB of memory; agent agent-1 gives a job at most 4096 MB"
 SHORT_OF = "waits for 2048 MB of memory; agent agent-1 has 1024 of 8192 MB free"
 FULL = {"tenant_running": 2}
@@ -115,6 +120,12 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], Verdict]] = {
     ),
     # Tenants.
     "tenant at its share": ({}, FULL, IN_SHARE),
+    "its tenant is paused": (
+        {"receives": NOTE_AT},
+        PAUSED,
+        GiveBack(Wait.TENANT, TENANT_FULL.after(NOTE_AT), IS_PAUSED),
+    ),
+    "its tenant is paused, targeted": (OF_THE_INBOX, PAUSED, Hold(Wait.TENANT, IS_PAUSED)),
     "tenant at its share, few wait": ({}, FULL | {"tenant_held": 1}, IN_SHARE),
     "tenant at its share, enough wait": (
         {},

@@ -64,6 +64,9 @@ class Tenant(Strict):
     each of its jobs and groups, about $2 for a million."""
     events_members: bool = False
     """Whether that includes the members of its groups."""
+    export_jobs: bool = False
+    """Whether its jobs are written to S3 when they end, about $2 for a million
+    (docs/how-to/export-ended-jobs.md)."""
 
 
 class Platform(Strict):
@@ -164,6 +167,8 @@ class Config(Strict):
     """The same for all tenants as `events` of each of them."""
     events_members: bool = False
     """The same for all tenants as `events_members` of each of them."""
+    export_jobs: bool = False
+    """The same for all tenants as `export_jobs` of each of them."""
     console: Console = Console()
     access: Issuer | None = None
     """Issuer of tokens; without it the stacks create a Cognito user pool."""
@@ -223,6 +228,13 @@ class Config(Strict):
             for name, tenant in self.tenants.items()
             if "eventbridge" in {tenant.events, self.events}
         }
+
+    @property
+    def exporting(self) -> list[str]:
+        """The tenants whose ended jobs are exported."""
+        return [
+            name for name, tenant in self.tenants.items() if tenant.export_jobs or self.export_jobs
+        ]
 
     @property
     def notify_rules(self) -> NotifyRules | None:

@@ -30,6 +30,7 @@ ADMITTED: Final[tuple[Limit, ...]] = (
 )
 """Those that jobs are accepted by."""
 
+Running = Annotated[int, Field(ge=0, le=100_000_000)]
 Jobs = Annotated[int, Field(ge=1, le=100_000_000)]
 Executions = Annotated[int, Field(ge=1, le=10_000)]
 Files = Annotated[int, Field(ge=1, le=100_000)]
@@ -68,8 +69,9 @@ class LimitOverrides(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    jobs_running: Jobs | None = None
-    """As in `[limits]`, for this tenant."""
+    jobs_running: Running | None = None
+    """As in `[limits]`, for this tenant; 0 pauses it: none of its jobs starts, in any queue
+    (docs/how-to/pause-and-limit-queues.md#pause-a-tenant)."""
     jobs_waiting: Jobs | None = None
     """As in `[limits]`, for this tenant."""
     recovery_executions: Executions | None = None

@@ -164,6 +164,16 @@ def traces_dead_name(deployment: str) -> str:
     return f"{deployment}-traces-dead"
 
 
+def exports_name(deployment: str) -> str:
+    """Name of the SQS queue of ended jobs that wait to be exported."""
+    return f"{deployment}-exports"
+
+
+def exports_dead_name(deployment: str) -> str:
+    """Name of the SQS queue of the same that could not be exported."""
+    return f"{deployment}-exports-dead"
+
+
 def topic_name(deployment: str) -> str:
     """Name of the SNS topic that notifies operators of dead letters."""
     return f"{deployment}-dead-letters"
@@ -188,8 +198,9 @@ RESULTS: Final = "results/"
 BUNDLES: Final = "bundles/"
 FILES: Final = "files/"
 OUTPUTS: Final = "outputs/"
-"""Prefixes of the objects in that bucket; the tenant follows. `output/` is what jobs print, and
-`outputs/` the files that they leave."""
+EXPORTS: Final = "exports/"
+"""Prefixes of the objects in that bucket; the tenant follows. `output/` is what jobs print,
+`outputs/` the files that they leave, and `exports/` the ended jobs of tenants that export them."""
 
 
 def bundle_key(tenant: str, sha256: str) -> str:

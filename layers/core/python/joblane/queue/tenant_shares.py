@@ -19,6 +19,14 @@ UNCOUNTED = 100
 """An agent that is not counted yet has one part in this many of each limit."""
 
 
+def paused_tenant(tenant: str) -> str:
+    """What is said of a job whose tenant may run none: its limit is 0, which pauses it."""
+    return (
+        f"tenant {tenant} is paused: joblane.toml has tenants.{tenant}.limits.jobs_running = 0, so "
+        "none of its jobs starts"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Allowance:
     """How many jobs of a tenant one agent may run at once."""

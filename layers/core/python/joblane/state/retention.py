@@ -41,6 +41,8 @@ class Retention(BaseModel):
     files_days: Days = 30
     """Uploaded input files, from their upload: for so many days a submission may name them, and
     then they stay until its job has ended. Output files stay as long as results do."""
+    exports_days: Days = 400
+    """Ended jobs in S3, of tenants with `export_jobs`, from their export."""
 
     def expires_at(self, state: State, now_ms: int, *, member: bool = False) -> int:
         """When the row of a job that ends in `state` now expires, in Unix seconds.

@@ -7,6 +7,7 @@ from joblane.fleet.serving import Capabilities
 from joblane.formats.times import rfc3339
 from joblane.job.assigned import SILENT_MS
 from joblane.job.lacking import lacking_agents
+from joblane.queue.tenant_shares import paused_tenant
 from joblane.state.lease import Heartbeat
 from joblane.why.capacity import Obstacle, QueueCapacity
 from joblane.why.disks import disk_full
@@ -335,11 +336,14 @@ def _running_limit(
 ) -> Reason:
     limit = 0 if s.limits is None else s.limits.jobs_running
     running = sum(capacity.get_count(row).of_tenant for row in rows)
-    return Reason(
-        "running_limit",
+    text = (
         f"tenant {s.head.tenant} may run {some(limit, 'job')} at once (jobs_running), shared out "
         f"among the agents, and {_describe(rows, running)}, which is their share: it starts when "
-        f"one of the tenant's jobs ends{_new(capacity, rows, Obstacle.TENANT)}",
+        f"one of the tenant's jobs ends{_new(capacity, rows, Obstacle.TENANT)}"
+    )
+    return Reason(
+        "running_limit",
+        paused_tenant(s.head.tenant) if limit == 0 else text,
         {"limit": limit, "agents": len(rows), "running": running, **facts},
         ("joblane ls --state active",),
     )

@@ -33,8 +33,9 @@ class Counting:
     clock: Callable[[], float]
     """Returns Unix seconds."""
     stored: Callable[[Sequence[Record], Sequence[Change]], None] = lambda _records, _changes: None
-    """Kicks the scaler for a batch, sends its spans and writes its metrics, once everything else is
-    stored: none of it can be taken back."""
+    """Kicks the scaler for a batch, sends its ended jobs to the export and its spans, and writes
+    its metrics, once everything else is stored: none of it can be taken back. Raises
+    Unavailable."""
 
     def handle(self, records: Iterable[Record]) -> int:
         """Count a batch of stream records; returns how many counters were written.

@@ -1,0 +1,1 @@
+"""Adapters for the export of ended jobs: the stream, the queue and the objects."""
