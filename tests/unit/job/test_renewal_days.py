@@ -5,6 +5,7 @@ from bisect import bisect_left
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from ec2_agent.messages import hiding
 from joblane.aws.fleet.inboxes import KEPT_S as INBOX_KEPT_S
@@ -140,3 +141,14 @@ def test_a_submission_in_the_table_lives_on_before_half_of_its_days_are_gone():
         )
     ]
     assert [198, 396, 594, 792] == at
+
+
+@pytest.mark.parametrize("state", ["completed_days", "failed_days", "dead_days", "other_days"])
+def test_no_job_that_has_ended_is_kept_for_longer_than_its_submission(state: str):
+    """The last wait may end just before its submission would have begun anew, which a pass does."""
+    least = DATA_DAYS - DATA_DAYS // 2 - LOOK_DAYS
+    most = 180
+    Retention.model_validate({state: most})
+    assert most <= least
+    with pytest.raises(ValidationError, match=r"less than or equal to 180"):
+        Retention.model_validate({state: most + 1})

@@ -8,6 +8,11 @@ from joblane.state.lifecycle import State
 
 Days = Annotated[int, Field(ge=1, le=3650)]
 
+JobDays = Annotated[int, Field(ge=1, le=180)]
+"""For no longer is a long submission sure to be there: its item lives for 400 days from the
+submission, which begin anew when half of them are gone, within 14 days, and the job has not ended
+(`joblane.job.head.DATA_DAYS`, decision 1675)."""
+
 LogDays = Literal[1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1827, 3653]
 """The retention periods that CloudWatch Logs accepts: they apply to the logs of functions too."""
 
@@ -26,13 +31,13 @@ class Retention(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    completed_days: Days = 7
+    completed_days: JobDays = 7
     """Completed jobs."""
-    failed_days: Days = 30
+    failed_days: JobDays = 30
     """Failed jobs, and groups of which some members failed."""
-    dead_days: Days = 90
+    dead_days: JobDays = 90
     """Dead jobs."""
-    other_days: Days = 7
+    other_days: JobDays = 7
     """Jobs that ended in any other state."""
     logs_days: LogDays = 90
     """Output of jobs."""
