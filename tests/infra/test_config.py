@@ -317,6 +317,10 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             ),
         ),
         (
+            GOOD + "[alerts]\ndigest_at = '7 am'\n",
+            "alerts.digest_at: string should match",
+        ),
+        (
             GOOD + "[alerts]\nemail = 'operators'\n",
             "alerts.email: string should match",
         ),
