@@ -317,6 +317,10 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             ),
         ),
         (
+            GOOD + "[queues.late]\ndeadline_s = 0\n",
+            "queues.late.deadline_s: ",
+        ),
+        (
             GOOD + "[alerts]\ndigest_at = '7 am'\n",
             "alerts.digest_at: string should match",
         ),

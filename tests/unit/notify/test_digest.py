@@ -124,8 +124,7 @@ def test_a_digest_says_what_failed_by_queue_and_reason_and_what_waits():
         "Queues in which jobs wait:\n"
         "      1  default  oldest message 100 s old\n"
         "\n"
-        "See more: joblane dlq list, joblane list --state failed, joblane why JOB,"
-        " joblane queues list.\n"
+        "See more: joblane dlq ls, joblane ls --state failed, joblane why JOB, joblane queues.\n"
     ) == text
 
 

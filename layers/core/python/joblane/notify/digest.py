@@ -134,8 +134,7 @@ class Digest:
         if self.waiting:
             parts.append(_part("Queues in which jobs wait:", self._waiting()))
         parts.append(
-            "See more: joblane dlq list, joblane list --state failed, joblane why JOB,"
-            " joblane queues list."
+            "See more: joblane dlq ls, joblane ls --state failed, joblane why JOB, joblane queues."
         )
         return "\n\n".join(parts) + "\n"
 
