@@ -28,6 +28,7 @@ const ACTIONS = {
   drain: 'agent drained',
   edit: 'job edited',
   hide: 'job hidden',
+  'log-level': 'log level of an agent set',
   'push-type': 'job type pushed',
   'remove-type': 'job type removed',
   replay: 'dead job replayed',

@@ -81,8 +81,8 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         (
             GOOD + "thread = 3\n",
             (
-                "queues.default.thread: unknown key; allowed here: filter, filter_order, moves_to, "
-                "notify, retired, tenants, threads"
+                "queues.default.thread: unknown key; allowed here: deadline_s, filter, "
+                "filter_order, moves_to, notify, retired, tenants, threads"
             ),
         ),
         (
@@ -318,7 +318,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         ),
         (
             GOOD + "[queues.late]\ndeadline_s = 0\n",
-            "queues.late.deadline_s: ",
+            "queues.late.deadline_s: input should be greater than or equal to 1",
         ),
         (
             GOOD + "[alerts]\ndigest_at = '7 am'\n",

@@ -227,6 +227,7 @@ BY_PLATFORM = [
     (("POST", "/v1/agents/of-bulk/drain", {"reason": "upgrade"}), 202, ["acme"]),
     (("POST", "/v1/agents/of-bulk/cordon", {"reason": "kernel"}), 202, ["acme"]),
     (("POST", "/v1/agents/of-bulk/uncordon", {}), 202, ["acme"]),
+    (("POST", "/v1/agents/of-bulk/log-level", {"level": "debug"}), 202, ["acme"]),
     (("POST", "/v1/agents/nobody/drain", {"reason": "upgrade"}), 404, []),
 ]
 

@@ -15,7 +15,7 @@ DeadlineAfter = Annotated[float, Field(ge=1, le=MAX_DEADLINE_S)]
 
 
 def deadline_after(spec: Submission, seconds: float, now_ms: int) -> str:
-    """Return the deadline of a job that is submitted now; it counts from `run_at`, if that is later.
+    """Return the deadline of a job that is submitted now; it counts from a later `run_at`.
 
     RFC 3339; `now_ms` is in Unix milliseconds.
     """

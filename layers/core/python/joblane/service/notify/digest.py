@@ -13,7 +13,7 @@ from joblane.aws.notify.digests import DigestStore
 from joblane.aws.queue.counters import CounterStore
 from joblane.aws.queue.message_ages import MessageAges
 from joblane.aws.queue.usage import UsageStore
-from joblane.deployment.names import LANES
+from joblane.deployment.names import LANES, Lane
 from joblane.errors import Unavailable
 from joblane.job.head import Head
 from joblane.notify.digest import (
@@ -55,7 +55,7 @@ class DailyDigest:
     counters: CounterStore
     usage: UsageStore
     oldest: MessageAges
-    lane_of: Callable[[str, str], str]
+    lane_of: Callable[[str, Lane], str]
     """Returns the name of a lane's SQS queue, by queue and lane."""
     sent: DigestStore
     publish: Callable[[str, str], None]
@@ -113,7 +113,7 @@ class DailyDigest:
                 for tenant in sorted({place.tenant for place in failed})
                 for state in (State.FAILED, State.DEAD)
             ]
-            ended = pool.map(lambda each: list(self._ended(*each, day)), lists)
+            ended = pool.map(lambda each: list(self._ended(each[0], each[1], day)), lists)
             jobs = [job for each in ended for job in each]
             waiting = self._waiting(pool)
         return Digest(self.deployment, day, failed, jobs, waiting)
