@@ -149,9 +149,9 @@ def clock_set(off_s: float) -> None:
 # Heartbeats and settings.
 
 
-@event(WARNING, "log level {level} for {seconds} s: an operator asked for it")
-def log_level_set(level: str, seconds: int) -> None:
-    """Events below that level are not written; then the level is info again."""
+@event(WARNING, "log level {least} for {seconds} s: an operator asked for it")
+def log_level_set(least: str, seconds: int) -> None:
+    """Events below the level `least` are not written; then the level is info again."""
 
 
 @event(WARNING, "log level info again")

@@ -139,6 +139,7 @@ def test_the_level_of_an_agents_log_is_set_for_a_while(aws: Cloud, platform: Api
 @pytest.mark.parametrize(
     ("body", "field"),
     [
+        (None, "level"),
         ({}, "level"),
         ({"level": "trace"}, "level"),
         ({"level": "debug", "for_s": 0}, "for_s"),
@@ -147,7 +148,7 @@ def test_the_level_of_an_agents_log_is_set_for_a_while(aws: Cloud, platform: Api
     ],
 )
 def test_a_wrong_level_or_time_is_refused_by_its_field(
-    aws: Cloud, platform: Api, body: dict[str, Any], field: str
+    aws: Cloud, platform: Api, body: dict[str, Any] | None, field: str
 ):
     beat(aws, "agent-1")
     status, problem = platform("POST", LEVEL, body)
