@@ -318,7 +318,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         ),
         (
             GOOD + "[queues.late]\ndeadline_s = 0\n",
-            "queues.late.deadline_s: input should be greater than or equal to 1",
+            "queues.late.deadline_s: input should be greater than or equal to 1; it is 0",
         ),
         (
             GOOD + "[alerts]\ndigest_at = '7 am'\n",

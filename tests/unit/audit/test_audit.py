@@ -25,6 +25,7 @@ SUBMISSIONS = {"POST /v1/jobs", "POST /v1/jobs/batch"}
 """What needs no record: who submitted a job stands in its head."""
 
 BODIES = {
+    "POST /v1/agents/{agent}/log-level": {"level": "debug"},
     "PATCH /v1/jobs/{job_id}": {"priority": "low"},
     "PUT /v1/queues/{queue}/settings": {
         "run_jobs": False,
