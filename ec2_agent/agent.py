@@ -65,7 +65,7 @@ class Agent:
         self._at_risk = False
         """Whether EC2 has recommended to replace it."""
         self._launcher_pidfd = -1
-        self._level = LevelSwitch(parts.host.clock)
+        self._level = LevelSwitch(parts.lease.clock)
 
     async def run(self) -> int:
         """Work until SIGTERM or SIGINT, then drain. Returns the exit code.
