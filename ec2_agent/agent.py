@@ -19,6 +19,7 @@ from ec2_agent.calls import in_thread
 from ec2_agent.compose import Parts
 from ec2_agent.host import memory
 from ec2_agent.logging import events
+from ec2_agent.logging.level import LevelSwitch
 from ec2_agent.messages.delivery import Delivery
 from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.presence.notices import Kind, Notice, watch
@@ -64,6 +65,7 @@ class Agent:
         self._at_risk = False
         """Whether EC2 has recommended to replace it."""
         self._launcher_pidfd = -1
+        self._level = LevelSwitch(parts.lease.clock)
 
     async def run(self) -> int:
         """Work until SIGTERM or SIGINT, then drain. Returns the exit code.
@@ -108,6 +110,7 @@ class Agent:
             task.cancel()
         await asyncio.gather(*loops, draining, return_exceptions=True)
         parts.aws.close()
+        self._level.close()
         return 1 if broken else 0
 
     def _handle_signals(self) -> None:
@@ -254,6 +257,8 @@ class Agent:
                 self._parts.standing.cordon(len(self._parts.roster.attempts))
             case "uncordon":
                 self._parts.standing.uncordon()
+            case "log-level" if command.level is not None and command.until_ms is not None:
+                self._level.set(command.level, command.until_ms)
             case "cancel" if command.job_id is not None:
                 for stopped in self._parts.roster.stop(command.job_id):
                     events.job_command(stopped.head, command.command)

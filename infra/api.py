@@ -13,7 +13,7 @@ from constructs import Construct
 from infra.access import issuer_gate, pool_gate
 from infra.assets import Assets
 from infra.console import ConsoleFunction
-from infra.declared import fleets, maxima, metrics, queues, retired, threads
+from infra.declared import deadlines, fleets, maxima, metrics, queues, retired, threads
 from infra.domain import MutualTls
 from infra.function import Function, FunctionStack, concurrency
 from infra.iam_api import IamApi
@@ -130,6 +130,7 @@ class ApiStack(FunctionStack):
                 "JOBLANE_LIMITS": config.limits_by_tenant.compact(*ADMITTED, "input_mb_per_job"),
                 "JOBLANE_DEFAULT_QUEUE": config.default_queue,
                 "JOBLANE_DEFAULT_QUEUES": json.dumps(config.default_queues),
+                "JOBLANE_DEADLINES": deadlines(config),
                 "JOBLANE_FILTERS": json.dumps(config.filters),
                 "JOBLANE_CONCURRENCY": concurrency(config),
                 **metrics(config),
@@ -209,6 +210,7 @@ class ApiStack(FunctionStack):
                 "JOBLANE_WITHOUT_HOST_NETWORK": json.dumps(config.without_host_network),
                 "JOBLANE_RETIRED": retired(config),
                 "JOBLANE_THREADS": threads(config),
+                "JOBLANE_DEADLINES": deadlines(config),
                 "JOBLANE_ARCHITECTURES": json.dumps(
                     sorted({fleet.architecture for fleet in config.fleets.values()})
                 ),

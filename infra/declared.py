@@ -20,6 +20,12 @@ def threads(config: Config) -> str:
     return json.dumps({name: queue.threads for name, queue in config.queues.items()})
 
 
+def deadlines(config: Config) -> str:
+    """JSON of each queue that has a default deadline with its seconds."""
+    found = {name: queue.deadline_s for name, queue in config.queues.items()}
+    return json.dumps({name: seconds for name, seconds in found.items() if seconds is not None})
+
+
 def maxima(config: Config) -> str:
     """JSON of each queue with the maxima of its fleets."""
     return json.dumps(

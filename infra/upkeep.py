@@ -21,6 +21,7 @@ from infra.resources import LANES, OBJECTS
 from joblane.config import Config
 from joblane.deployment import names
 from joblane.deployment.names import alternate_name, topic_name
+from joblane.notify.digest import TimeOfDay
 
 REQUEUE_TIMEOUT_S = 55
 """Less than the minute between two runs."""
@@ -41,6 +42,9 @@ WATCHED = "Ids of groups are AWS's; the condition holds them to those of this de
 SWEEP_INBOXES = {"task": "sweep-inboxes"}
 """What the daily rule sends: functions/instance_end names it too."""
 
+SEND_DIGEST = {"task": "send-digest"}
+"""What the rule of the digest sends: functions/dead_letter names it too."""
+
 
 class UpkeepStack(FunctionStack):
     """Requeue every minute, and readers of dead letters and of ended instances."""
@@ -51,7 +55,7 @@ class UpkeepStack(FunctionStack):
         alternate = self._alternate()
         self._requeue(alternate)
         topic = self._topic()
-        self._letters(topic)
+        self._letters(topic, alternate)
         self._instance_ends(alternate)
         if config.fleets:
             self._watch(alternate, topic)
@@ -282,16 +286,17 @@ class UpkeepStack(FunctionStack):
             topic.add_subscription(subscriptions.EmailSubscription(self.config.alerts.email))
         return topic
 
-    def _letters(self, topic: sns.Topic) -> None:
-        """Read the dead-letter queue and `alternate`, and notify operators."""
+    def _letters(self, topic: sns.Topic, alternate: sqs.Queue) -> None:
+        """Read the dead-letter queue and `alternate`, and notify operators; send the digest."""
         config, resources = self.config, self.resources
+        digest = config.alerts.digest_at
         sources = {"DeadLetters": resources.dead_letters(), "Alternate": resources.alternate()}
         dead_letter = Function(
             self,
             "dead_letter",
-            tables=("jobs",),
+            tables=("jobs", *(("counters", "settings") if digest else ())),
             environment={"JOBLANE_TOPIC": topic.topic_arn},
-            declared=self._retention,
+            declared=self._retention | (self._declare_digest(digest) if digest else {}),
             timeout_s=DEAD_LETTER_TIMEOUT_S,
             reserved=LETTERS_RESERVED,
             grants=[
@@ -306,7 +311,46 @@ class UpkeepStack(FunctionStack):
                     ("ssm:GetParameter",),
                     (resources.parameter(names.sequel_mapping_parameter_name(config.name)),),
                 ),
+                *(self._digest_grants() if digest else ()),
             ],
         )
         for name, arn in sources.items():
             dead_letter.consume(f"Letters-{name}", arn, at_once=LETTERS_AT_ONCE)
+        if digest is not None:
+            self._send_daily(dead_letter, alternate, digest)
+
+    def _declare_digest(self, at: TimeOfDay) -> dict[str, str]:
+        tenants_of = {name: list(queue.tenants) for name, queue in self.config.queues.items()}
+        plan = {"at": at, "tenants": list(self.config.tenants), "queues": tenants_of}
+        return {"JOBLANE_DIGEST": json.dumps(plan)}
+
+    def _digest_grants(self) -> list[PolicyGrant]:
+        """What the digest reads, and the one item in which it says that it was sent."""
+        resources = self.resources
+        item = {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": [names.DIGEST]}}
+        return [
+            table_grant("BatchGetItem", resources.table("jobs")),
+            table_grant("Query", resources.index("jobs", "attention")),
+            table_grant("GetItem Query", resources.table("counters")),
+            table_grant("UpdateItem", resources.table("settings"), conditions=item),
+            PolicyGrant(("sqs:SendMessage",), (resources.alternate(),)),
+            PolicyGrant(("cloudwatch:GetMetricData",), ("*",)),  # it has no resources
+        ]
+
+    def _send_daily(self, sender: Function, alternate: sqs.Queue, at: TimeOfDay) -> None:
+        """Call a function each day; Lambda calls it again after a minute and after three."""
+        sender.keep_failures(alternate.queue_arn, retries=2, max_age_s=3600)
+        hour, minute = at.split(":")
+        rule = events.Rule(
+            self,
+            "Digest",
+            description="Joblane: send the daily digest",
+            schedule=events.Schedule.cron(hour=str(int(hour)), minute=str(int(minute))),
+        )
+        rule.add_target(
+            targets.LambdaFunction(
+                sender.function,
+                dead_letter_queue=alternate,
+                event=events.RuleTargetInput.from_object(SEND_DIGEST),
+            )
+        )

@@ -16,24 +16,25 @@ const ACTIONS = {
   cancel: 'job cancelled',
   'cancel-group': 'group cancelled',
   'cancel-jobs': 'jobs of a list cancelled',
-  clear: 'queue of a key cancelled',
+  clear: 'queue of a key cleared',
   cordon: 'agent cordoned',
   declare: 'application declared',
   delete: 'job deleted',
   'delete-jobs': 'jobs of a list deleted',
   'dismiss-jobs': 'dead jobs of a list dismissed',
   'replay-jobs': 'dead jobs of a list replayed',
-  'resubmit-jobs': 'jobs of a list submitted again',
+  'resubmit-jobs': 'jobs of a list resubmitted',
   dismiss: 'dead job dismissed',
   drain: 'agent drained',
   edit: 'job edited',
   hide: 'job hidden',
+  'log-level': 'log level set',
   'push-type': 'job type pushed',
   'remove-type': 'job type removed',
   replay: 'dead job replayed',
   requeue: 'messages sent again',
   'restart-failed': 'failed jobs restarted',
-  resubmit: 'job submitted again',
+  resubmit: 'job resubmitted',
   retry: 'job retried',
   'retry-group': 'group retried',
   'retry-jobs': 'jobs of a list retried',
@@ -52,7 +53,7 @@ const SPANS = [['Last hour', 3_600_000], ['24 hours', 86_400_000], ['7 days', 60
 export default function Page({ route }) {
   const tenant = useStore(summary)?.caller.tenant;
   return html`
-    <${Head} title="Audit trail" about=${`Changes ${tenant ? `in the tenant ${tenant}` : 'by the role platform'}, newest first. Entries are never changed.`} />
+    <${Head} title="Audit trail" about=${`Changes ${tenant ? `in the tenant ${tenant}` : 'by the role platform'}, newest first.`} />
     <${Filters} route=${route} />
     <${Entries} route=${route} />`;
 }
@@ -83,21 +84,23 @@ function Entries({ route }) {
   const { data, error, refresh } = useList('v1/audit', filters, { most: 50, everyMs: 15_000 });
   if (!data) return error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`;
   const rows = /** @type {Entry[]} */ (data.entries);
+  /** @type {import('../parts.js').Column<Entry>[]} */
+  const columns = [
+    { name: 'When', cell: (entry) => html`<${Time} at=${entry.at} full />` },
+    { name: 'Who', cell: who },
+    { name: 'What', className: 'name', cell: (entry) => ACTIONS[entry.action] ?? entry.action },
+    { name: 'To what', cell: targets },
+    { name: 'Outcome', cell: (entry) => (entry.refused
+      ? html`<strong class="bad"><span aria-hidden="true">✕</span> refused</strong>`
+      : html`<span class="good"><span aria-hidden="true">✓</span> done</span>`) },
+    { name: 'Reason and details', className: 'wide', cell: details },
+    { name: 'Request', className: 'minor', cell: (entry) => entry.request_id && html`<span class="actions tight"><${Id} text=${entry.request_id} short=${8} /><${Copy} text=${entry.request_id} what="the request id" /></span>` },
+  ];
   return html`<section class="panel">
     ${!rows.length && html`<${Empty}>${[...query.keys()].length
       ? html`<p>No entry matches.</p><p><a href=${href(['audit'])}>Show all</a></p>`
-      : html`<p>Nobody has changed anything yet.</p><p>Cancelling a job, pausing a queue or draining an agent makes an entry here.</p>`}<//>`}
-    ${rows.length > 0 && html`<${Table} caption="Entries of the audit trail" rows=${rows} id=${(/** @type {Entry} */ entry) => entry.id} columns=${[
-      { name: 'When', cell: (/** @type {Entry} */ entry) => html`<${Time} at=${entry.at} full />` },
-      { name: 'Who', cell: (/** @type {Entry} */ entry) => who(entry) },
-      { name: 'What', className: 'name', cell: (/** @type {Entry} */ entry) => ACTIONS[entry.action] ?? entry.action },
-      { name: 'To what', cell: targets },
-      { name: 'Outcome', cell: (/** @type {Entry} */ entry) => (entry.refused
-        ? html`<strong class="bad"><span aria-hidden="true">✕</span> refused</strong>`
-        : html`<span class="good"><span aria-hidden="true">✓</span> done</span>`) },
-      { name: 'Reason and details', className: 'wide', cell: details },
-      { name: 'Request', className: 'minor', cell: (/** @type {Entry} */ entry) => entry.request_id && html`<span class="actions tight"><${Id} text=${entry.request_id} short=${8} /><${Copy} text=${entry.request_id} what="the request id" /></span>` },
-    ]} />`}
+      : html`<p>Nobody has changed anything yet.</p>`}<//>`}
+    ${rows.length > 0 && html`<${Table} caption="Entries of the audit trail" rows=${rows} id=${(/** @type {Entry} */ entry) => entry.id} columns=${columns} />`}
     <${Pager} route=${route} next=${data.next} what="entries" />
   </section>`;
 }

@@ -123,6 +123,7 @@ class Intake:
         try:
             messages = await lane.receive(most, LONG_POLL_S)
             self.received += len(messages)
+            events.polled(*fetch.lane, len(messages))
             self._known.add(fetch.lane)
             if messages:
                 self._empty.discard(fetch.lane)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Write = Callable[[int, str, str, Mapping[str, Any], BaseException | None], None]
     """Writes an event: level, name, message, fields, the error whose stack trace it has."""
 
-INFO, WARNING, ERROR = 20, 30, 40
+DEBUG, INFO, WARNING, ERROR = 10, 20, 30, 40
 """As in `logging`."""
 
 DEFECT = "defect"
@@ -51,6 +51,8 @@ class Event(Generic[P]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> None:
         """Write the event to the log; an error is written as its text."""
+        if self.level < _least:
+            return
         self._declared(*args, **kwargs)  # which does nothing, or raises TypeError
         given: dict[str, Any] = {**dict(zip(self._parameters, args, strict=False)), **kwargs}
         defect, job = given.pop(DEFECT, None), given.pop(JOB, None)
@@ -76,6 +78,15 @@ def _standard(
 
 
 _write: "Write" = _standard
+
+
+_least = INFO
+
+
+def write_from(level: int) -> None:
+    """Have events of this process written from a level on; errors always are."""
+    global _least  # noqa: PLW0603 - a process has one log
+    _least = min(level, ERROR)
 
 
 def write_with(write: "Write") -> None:

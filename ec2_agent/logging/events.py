@@ -1,6 +1,6 @@
 """Log events of the agent; `state/events.py` has those of the state service."""
 
-from ec2_agent.logging.event import ERROR, INFO, WARNING, event
+from ec2_agent.logging.event import DEBUG, ERROR, INFO, WARNING, event
 from joblane.state.trace import Traced
 
 # The agent's life.
@@ -149,6 +149,21 @@ def clock_set(off_s: float) -> None:
 # Heartbeats and settings.
 
 
+@event(WARNING, "log level {least} for {seconds} s: an operator asked for it")
+def log_level_set(least: str, seconds: int) -> None:
+    """Events below the level `least` are not written; then the level is info again."""
+
+
+@event(WARNING, "log level info again")
+def log_level_back() -> None:
+    """The time for which an operator had set another one is over."""
+
+
+@event(DEBUG, "heartbeat written: {jobs} job(s) run")
+def heartbeat_written(jobs: int) -> None:
+    """The agent's lease was renewed."""
+
+
 @event(WARNING, "heartbeat failed: {error}")
 def heartbeat_failed(error: Exception) -> None:
     """Sent again at the next interval; the lease is still held."""
@@ -175,6 +190,16 @@ def queue_limit_changed(queue: str, threads: int, version: int) -> None:
 
 
 # Messages.
+
+
+@event(DEBUG, "a poll of lane {lane} of queue {queue} brought {messages} message(s)")
+def polled(queue: str, lane: str, messages: int) -> None:
+    """Also one that brought none."""
+
+
+@event(DEBUG, "message of queue {queue}: {verdict} {why}")
+def message_judged(job: Traced | None, queue: str, verdict: str, why: str) -> None:
+    """What the gates decided of it: Start, Hold, GiveBack, Fail or Drop, and why."""
 
 
 @event(WARNING, "lane {lane} of queue {queue} cannot be polled: {error}")

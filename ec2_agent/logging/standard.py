@@ -42,10 +42,11 @@ class JsonLines(logging.Formatter):
 
 
 def begin_log() -> None:
-    """Send this process's log to standard error, from level `info` on."""
+    """Send this process's log to standard error: libraries from `info`, events as `event` says."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+    _LOGGER.setLevel(logging.DEBUG)
     logging.getLogger("botocore").setLevel(logging.WARNING)
     # It warns of every connection above the pool's size, which is closed after use.
     logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)

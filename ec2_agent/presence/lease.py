@@ -186,6 +186,7 @@ class Lease:
         )
         named_ms = await in_thread(lambda: self.store.beat(row), "heartbeat")
         self._renewed = sent
+        events.heartbeat_written(len(jobs))
         # The row that a forgetting heartbeat replaces has the name that is forgotten.
         if self.surplus_ms is None and named_ms is not None and named_ms != self._forgotten_ms:
             self.surplus_ms = named_ms

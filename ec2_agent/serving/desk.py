@@ -174,6 +174,9 @@ class Desk:
         return judge(*self.offers.to(waiting))
 
     def _carry_out(self, waiting: Waiting, verdict: Verdict) -> None:
+        why = getattr(verdict, "why", getattr(verdict, "reason", ""))
+        queue = waiting.delivery.queue
+        events.message_judged(waiting.message, queue, type(verdict).__name__, why)
         match verdict:
             case Start():
                 self._start(waiting)

@@ -110,6 +110,8 @@ class Settings(Environment):
     counters_table: str
     threads: Json[dict[str, int]]
     """What joblane.toml declares for each queue."""
+    deadlines: Json[dict[str, float]]
+    """Default deadlines of queues that have one, in seconds."""
     keys_table: str
     concurrency: Json[dict[str, KeyTemplate]]
     """The policies of joblane.toml."""
@@ -178,6 +180,7 @@ def build(
         settings.queues,
         settings.access.tenants,
         settings.threads,
+        settings.deadlines,
         settings.retired,
         queue_settings,
         QueueMoveStore(dynamodb, settings.settings_table),
@@ -254,6 +257,7 @@ def _make_present_code(
         settings.deployment,
         QueueRouter(queues, DefaultQueues(""), (), log),  # the queues of jobs were chosen before
         json.loads(settings.fleet_queues),
+        settings.deadlines,
         typed,
     )
     return PresentCode(lambda: admission, payloads, rules)

@@ -100,6 +100,8 @@ class Settings(Environment):
     """Queues that have fleets, none of which allows the network `host`."""
     default_queue: str
     default_queues: Json[dict[str, str]]
+    deadlines: Json[dict[str, float]]
+    """Default deadlines of queues, in seconds."""
     """Those of tenants that have one of their own."""
     filters: Json[tuple[tuple[str, int, str], ...]]
     """Those of queues, by falling order: the members of `QueueFilter`."""
@@ -161,6 +163,7 @@ def build(
         settings.deployment,
         router,
         settings.fleet_queues,
+        settings.deadlines,
         typed,
         cache(lambda: _inputs(settings, s3, pool)),
         notify,

@@ -120,7 +120,9 @@ def _metrics(alarm: Mapping[str, Any]) -> int:
 
 
 def _calls(expression: str) -> float:
-    """Calls a month of a schedule such as `rate(1 minute)`."""
+    """Calls a month of a schedule such as `rate(1 minute)`, or `cron(0 7 * * ? *)`, once a day."""
+    if re.fullmatch(r"cron\(\d+ \d+ \* \* \? \*\)", expression):
+        return SECONDS / 86_400
     rate = re.fullmatch(r"rate\((\d+) (minute|hour|day)s?\)", expression)
     if rate is None:
         raise ValueError(f"scripts/costs knows no schedule {expression}; add it to _calls")

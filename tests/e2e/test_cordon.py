@@ -1,5 +1,6 @@
 """A cordoned agent takes nothing new and stays, until it is uncordoned."""
 
+import json
 import signal
 import time
 
@@ -50,6 +51,30 @@ def test_running_jobs_end_others_wait_and_the_agent_goes_on_afterwards(
     assert wait_for_state(platform, "ready") < HEARTBEAT_S / 2
     for job_id in waiting:
         wait_for(http, job_id, "completed")
+
+
+def test_an_agents_log_has_more_for_a_while_and_then_less_by_itself(
+    cloud: Cloud, http: Http, platform: Http
+):
+    cloud.start_agent(NAME)
+    log = cloud.run_dir / f"agent-{NAME}.log"
+    wait_for(http, submit(http, "true"), "completed")
+    assert '"level":"debug"' not in log.read_text()
+    body = {"level": "debug", "for_s": 5, "reason": "what it does"}
+    answer = platform("POST", f"/v1/agents/{NAME}/log-level", json=body)
+    assert 202 == answer.status_code, answer.text
+    until(lambda: "log_level_set" in log.read_text())
+    wait_for(http, job_id := submit(http, "true"), "completed")
+    until(lambda: "log_level_back" in log.read_text())
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    debug = {line["event"] for line in lines if line["level"] == "debug"}
+    assert {"message_judged", "polled"} <= debug
+    (judged,) = (
+        line for line in lines if line["event"] == "message_judged" and line["job_id"] == job_id
+    )
+    assert "Start" == judged["verdict"]
+    back = next(n for n, line in enumerate(lines) if line["event"] == "log_level_back")
+    assert not [line for line in lines[back:] if line["level"] == "debug"]
 
 
 def test_a_cordon_outlives_crashes_restarts_and_drains(cloud: Cloud, http: Http, platform: Http):

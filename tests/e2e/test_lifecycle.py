@@ -12,7 +12,10 @@ from ulid import ULID
 from joblane.aws.clients import Clients
 from joblane.aws.fleet.inboxes import KEPT_S
 from joblane.aws.functions import CalledFunction
-from joblane.deployment.names import inbox_name, lane_name, topic_name
+from joblane.aws.queue.counters import CounterStore
+from joblane.deployment.names import DIGEST, inbox_name, lane_name, table_name, topic_name
+from joblane.notify.digest import latest_day
+from joblane.queue.activity import Series, Tally
 from scripts.local.cloud import DEPLOYMENT, Cloud
 from scripts.local.emulator import ACCOUNT, REGION
 from scripts.smokes.faults import subscribed
@@ -261,3 +264,42 @@ def test_the_daily_sweep_deletes_inboxes_without_an_agent(cloud: Cloud, clients:
     assert call_function(clients, "instance_end", {"task": "sweep-inboxes"}) is None
     assert {"sweep-live", "sweep-lane"} == inboxes_of(clients, "sweep-live", *kept)
     cloud.stop_agents()
+
+
+def test_the_digest_of_a_day_is_sent_once(http: Http, clients: Clients):
+    """What the counters say is of the day before its time; the jobs themselves are of now."""
+    wait_for(http, submit(http, "false", retry={"max_attempts": 1}), "dead")
+    submit(http, "true", run_at=moment(3600))
+    ends = time.monotonic() + 30
+    while time.monotonic() < ends:
+        jobs = http("GET", "/v1/queues/default").json()["jobs"]
+        if jobs is not None and jobs["waiting"]["jobs"]:
+            break
+        time.sleep(0.2)
+    day = latest_day("07:00", int(time.time() * 1000))
+    dynamodb = clients.make("dynamodb")
+    counters = CounterStore(dynamodb, table_name(DEPLOYMENT, "counters"))
+    counters.put(Series("demo", "default", day.end - 30), 1, Tally(failed=3, failed_items=3))
+    settings = table_name(DEPLOYMENT, "settings")
+    dynamodb.delete_item(TableName=settings, Key={"queue": {"S": DIGEST}})
+    topic = f"arn:aws:sns:{REGION}:{ACCOUNT}:{topic_name(DEPLOYMENT)}"
+    with subscribed(clients.make, topic) as url:
+        for _ in range(2):
+            answer = call_function(clients, "dead_letter", {"task": "send-digest"})
+            assert {"batchItemFailures": []} == answer
+        notes = receive(clients, url)
+    (text,) = (note["Message"] for note in notes if " in 24 hours" in note.get("Subject", ""))
+    assert "  demo  default\n" in text
+
+
+def receive(clients: Clients, url: str) -> list[dict[str, Any]]:
+    """All messages of a queue that nobody else reads."""
+    found: list[dict[str, Any]] = []
+    sqs = clients.make("sqs")
+    while messages := sqs.receive_message(
+        QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=2
+    ).get("Messages", []):
+        found += [json.loads(message["Body"]) for message in messages]
+        for message in messages:
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    return found

@@ -1,15 +1,19 @@
 """Notifications reach operators: who may publish to the topic, and who is subscribed to it."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from functions.dead_letter.handler import SEND_DIGEST
 from infra.upkeep import UpkeepStack
 from joblane.config import Config
 from joblane.config.observability import Alerts
+from tests.infra.allowed import ALLOWED, ALTERNATE, COUNTERS, JOBS, SETTINGS
 from tests.infra.synthesis import Deployment, empty_assets, new_app, read_templates
 from tests.infra.templates import as_list, resolve, statements
+from tests.infra.test_permissions import short
 
 ADDRESS = "operators@example.com"
 ARN = "arn:aws:sns:eu-west-1:111122223333:joblane-dead-letters"
@@ -65,6 +69,46 @@ def test_every_alarm_notifies_the_topic_and_nothing_else_publishes(
         assert deployment.one("AWS::SNS::Topic")["TopicName"] == ARN.rpartition(":")[2]
         for rule in deployment.properties("AWS::Events::Rule"):
             assert not any("dead-letters" in str(target["Arn"]) for target in rule["Targets"])
+
+
+def test_the_digest_has_a_rule_at_its_time_and_may_do_what_it_needs(laptop: Deployment) -> None:
+    (rule,) = (
+        rule
+        for rule in laptop.properties("AWS::Events::Rule", "upkeep")
+        if "digest" in rule["Description"]
+    )
+    assert "cron(0 7 * * ? *)" == rule["ScheduleExpression"]
+    (target,) = rule["Targets"]
+    assert SEND_DIGEST == json.loads(target["Input"])
+    plan = laptop.declared("dead_letter")["JOBLANE_DIGEST"]
+    assert ("07:00", list(laptop.config.tenants)) == (plan["at"], plan["tenants"])
+    added = {
+        ("cloudwatch:GetMetricData", "*"),
+        ("dynamodb:BatchGetItem", JOBS),
+        ("dynamodb:GetItem", COUNTERS),
+        ("dynamodb:Query", COUNTERS),
+        ("dynamodb:Query", f"{JOBS}/index/attention"),
+        ("dynamodb:UpdateItem", SETTINGS),
+        ("sqs:SendMessage", ALTERNATE),
+    }
+    found = set()
+    for statement in statements(laptop, "Deadletter"):
+        for resource in map(short, as_list(statement["Resource"])):
+            found |= {(action, resource) for action in as_list(statement["Action"])}
+            if resource == SETTINGS:
+                keys = {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["#digest"]}}
+                assert keys == statement["Condition"]
+    assert added == found - ALLOWED["Deadletter"]
+
+
+def test_without_a_time_there_is_no_digest(production: Deployment) -> None:
+    rules = production.properties("AWS::Events::Rule", "upkeep")
+    assert not any("digest" in rule["Description"] for rule in rules)
+    assert "JOBLANE_DIGEST" not in production.declared("dead_letter")
+    assert not {"counters", "settings"} & {
+        name.removesuffix("_TABLE").removeprefix("JOBLANE_").lower()
+        for name in production.environment("dead_letter")
+    }
 
 
 def upkeep(config: Config, folder: Path) -> dict[str, Any]:

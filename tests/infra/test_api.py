@@ -232,7 +232,7 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
     submission, admin = laptop.declared("submission"), laptop.declared("admin")
     both = {"JOBLANE_ACCESS", "JOBLANE_CONCURRENCY", "JOBLANE_QUEUES", "JOBLANE_RETENTION"}
     both |= {"JOBLANE_FLEET_QUEUES", "JOBLANE_MAXIMA", "JOBLANE_RETIRED"}
-    both |= {"JOBLANE_WITHOUT_HOST_NETWORK"}
+    both |= {"JOBLANE_DEADLINES", "JOBLANE_WITHOUT_HOST_NETWORK"}
     own = {"DEFAULT_QUEUE", "DEFAULT_QUEUES", "FILTERS", "LIMITS", "NOTIFY"}
     assert both | {f"JOBLANE_{name}" for name in own} == set(submission)
     operators = {"ARCHITECTURES", "LIMITS", "POLICIES", "THREADS"}

@@ -81,8 +81,8 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         (
             GOOD + "thread = 3\n",
             (
-                "queues.default.thread: unknown key; allowed here: filter, filter_order, moves_to, "
-                "notify, retired, tenants, threads"
+                "queues.default.thread: unknown key; allowed here: deadline_s, filter, "
+                "filter_order, moves_to, notify, retired, tenants, threads"
             ),
         ),
         (
@@ -315,6 +315,14 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
                 "network.subnets: tuple should have at least 1 item after validation, not 0; "
                 "it is []"
             ),
+        ),
+        (
+            GOOD + "[queues.late]\ndeadline_s = 0\n",
+            "queues.late.deadline_s: input should be greater than or equal to 1; it is 0",
+        ),
+        (
+            GOOD + "[alerts]\ndigest_at = '7 am'\n",
+            "alerts.digest_at: string should match",
         ),
         (
             GOOD + "[alerts]\nemail = 'operators'\n",

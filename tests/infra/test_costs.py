@@ -74,6 +74,9 @@ def test_what_is_declared_is_counted(production: Deployment, laptop: Deployment)
     schedules = [r for r in production.properties("AWS::Events::Rule") if "ScheduleExpression" in r]
     assert len(schedules) == len(few.scheduled)
     assert 43_800 == round(few.scheduled["requeue"])
+    # The digest, once a day.
+    assert {"dead_letter"} == many.scheduled.keys() - few.scheduled.keys() - {"scaler"}
+    assert 30 == round(many.scheduled["dead_letter"])
     # Functions have one size, which the lines of all of them take; but for the console's.
     sizes = {
         each["MemorySize"]

@@ -87,6 +87,7 @@ FUNCTION_ENVIRONMENT = {
     "JOBLANE_SETTINGS_TABLE": table_name(NAME, "settings"),
     "JOBLANE_DEFAULT_QUEUE": "default",
     "JOBLANE_DEFAULT_QUEUES": "{}",
+    "JOBLANE_DEADLINES": "{}",
     "JOBLANE_FILTERS": "[]",
     "JOBLANE_CONCURRENCY": json.dumps(
         {

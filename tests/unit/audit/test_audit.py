@@ -25,6 +25,7 @@ SUBMISSIONS = {"POST /v1/jobs", "POST /v1/jobs/batch"}
 """What needs no record: who submitted a job stands in its head."""
 
 BODIES = {
+    "POST /v1/agents/{agent}/log-level": {"level": "debug"},
     "PATCH /v1/jobs/{job_id}": {"priority": "low"},
     "PUT /v1/queues/{queue}/settings": {
         "run_jobs": False,
@@ -227,6 +228,7 @@ BY_PLATFORM = [
     (("POST", "/v1/agents/of-bulk/drain", {"reason": "upgrade"}), 202, ["acme"]),
     (("POST", "/v1/agents/of-bulk/cordon", {"reason": "kernel"}), 202, ["acme"]),
     (("POST", "/v1/agents/of-bulk/uncordon", {}), 202, ["acme"]),
+    (("POST", "/v1/agents/of-bulk/log-level", {"level": "debug"}), 202, ["acme"]),
     (("POST", "/v1/agents/nobody/drain", {"reason": "upgrade"}), 404, []),
 ]
 

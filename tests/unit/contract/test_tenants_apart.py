@@ -183,6 +183,7 @@ LOOK_EVERY: Final = 8
 NEED_MORE: Final = {
     "POST /v1/agents/{agent}/cordon",
     "POST /v1/agents/{agent}/drain",
+    "POST /v1/agents/{agent}/log-level",
     "POST /v1/agents/{agent}/uncordon",
     "POST /v1/groups/{group}/cancel",
     "POST /v1/groups/{group}/retry",

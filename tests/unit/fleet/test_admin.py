@@ -10,8 +10,9 @@ from functions.admin.handler import Settings, build
 from joblane import __version__
 from joblane.aws.fleet.facts import KEPT_S, FactStore
 from joblane.aws.queue.lanes import LaneQueue
+from joblane.formats.times import rfc3339
 from joblane.job.head import make_head
-from joblane.job.message import Command
+from joblane.job.message import Command, NotOurs
 from joblane.state.lease import LEASE_S, Heartbeat, HostLoad
 from joblane.target.facts import Facts
 from tests.support.aws import DESCRIPTOR, Cloud, configure
@@ -111,6 +112,61 @@ def test_an_agent_is_cordoned_and_uncordoned(aws: Cloud, platform: Api, command:
         assert (202, "agent-1", "ready") == (status, answer["name"], answer["state"])
         (message,) = sqs.receive_message(QueueUrl=inbox)["Messages"]
         assert Command(command=command) == Command.decode(message["Body"])
+
+
+LEVEL = "/v1/agents/agent-1/log-level"
+
+
+def test_the_level_of_an_agents_log_is_set_for_a_while(aws: Cloud, platform: Api):
+    assert 404 == platform("POST", LEVEL, {"level": "debug"})[0]
+    beat(aws, "agent-1")
+    assert 409 == platform("POST", LEVEL, {"level": "debug"})[0]  # no inbox
+    sqs = aws.clients.make("sqs")
+    inbox = sqs.create_queue(QueueName="joblane-inbox-agent-1")["QueueUrl"]
+    for wanted, for_s in (({"for_s": 60, "reason": "why"}, 60), ({}, 1800)):
+        before_ms = int(time.time() * 1000)
+        status, answer = platform("POST", LEVEL, {"level": "debug", **wanted})
+        assert (202, "agent-1") == (status, answer["name"])
+        (message,) = sqs.receive_message(QueueUrl=inbox)["Messages"]
+        command = Command.decode(message["Body"])
+        assert ("log-level", "debug") == (command.command, command.level)
+        until_ms = command.until_ms or 0
+        assert before_ms + for_s * 1000 <= until_ms <= time.time() * 1000 + for_s * 1000
+        said = f"from level debug on until {rfc3339(until_ms)}, and then from info on"
+        assert answer["note"].endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (None, "level"),
+        ({}, "level"),
+        ({"level": "trace"}, "level"),
+        ({"level": "debug", "for_s": 0}, "for_s"),
+        ({"level": "debug", "for_s": 86_401}, "for_s"),
+        ({"level": "debug", "until": "tomorrow"}, "until"),
+    ],
+)
+def test_a_wrong_level_or_time_is_refused_by_its_field(
+    aws: Cloud, platform: Api, body: dict[str, Any] | None, field: str
+):
+    beat(aws, "agent-1")
+    status, problem = platform("POST", LEVEL, body)
+    assert (400, field) == (status, problem["errors"][0]["field"])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"v":1,"command":"log-level"}',
+        '{"v":1,"command":"log-level","level":"debug"}',
+        '{"v":1,"command":"drain","level":"debug","until_ms":1}',
+        '{"v":1,"command":"log-level","level":"trace","until_ms":1}',
+    ],
+)
+def test_a_command_has_a_level_and_an_end_or_neither(body: str):
+    with pytest.raises(NotOurs):
+        Command.decode(body)
 
 
 def test_agents_show_their_labels_and_whether_they_take_jobs(aws: Cloud, platform: Api):

@@ -64,6 +64,7 @@ QUEUE: dict[str, Any] = {
     "name": "default",
     "lanes": [lane("high", 1), lane("default", 20, 185), lane("low", 0)],
     "settings": SETTINGS,
+    "deadline_s": 5400.0,
     "jobs": {"waiting": count(21, 500), "running": count(6)},
     "activity": [window(1, 4), window(5, 6), window(60, 9)],
 }
@@ -90,6 +91,7 @@ def test_one_queue_is_shown_in_full(api: FakeApi, joblane: Joblane) -> None:
     api.answers["/v1/queues/default"] = answer(QUEUE)
     text = joblane("queues", "default").stdout.decode()
     assert "threads      8 (joblane.toml)" in text
+    assert "deadline     1h30m after submission" in text
     assert "by client-1, version 4" in text
     assert ["default", "20", "2", "1", "3m05s"] in [x.split()[:5] for x in text.splitlines()]
     assert ["60", "min", "540", "540", "540", "(1620)", "0", "0", "1.5s"] in [

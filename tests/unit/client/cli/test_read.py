@@ -292,6 +292,24 @@ def test_an_agent_is_asked_to_leave(api: FakeApi, joblane: Joblane) -> None:
     assert joblane("agents", "drain").code == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "for_s"), [([], 1800), (["--for", "1h30m"], 5400), (["--for", "90"], 90)]
+)
+def test_the_level_of_an_agents_log_is_set(
+    api: FakeApi, joblane: Joblane, arguments: list[str], for_s: int
+) -> None:
+    path = "/v1/agents/i-1/log-level"
+    body = json.dumps({"name": "i-1", "note": "said"}).encode()
+    api.answers[path] = (202, {"Content-Type": "application/json"}, body)
+    done = joblane("agents", "log-level", "i-1", "debug", *arguments, "--reason", "why")
+    assert b"said\n" == done.stdout
+    sent = api.requests[-1]
+    wanted = {"level": "debug", "for_s": for_s, "reason": "why"}
+    assert ("POST", path, wanted) == (sent.method, sent.path, sent.body)
+    assert 2 == joblane("agents", "log-level", "i-1", "trace").code
+    assert 2 == joblane("agents", "log-level", "i-1", "debug", "--for", "soon").code
+
+
 @pytest.mark.parametrize("command", ["cordon", "uncordon"])
 def test_an_agent_is_cordoned_and_uncordoned(api: FakeApi, joblane: Joblane, command: str) -> None:
     body = json.dumps({"name": "i-1", "note": "said"}).encode()

@@ -26,6 +26,7 @@ Action = Literal[
     "drain",
     "edit",
     "hide",
+    "log-level",
     "push-type",
     "remove-type",
     "replay",

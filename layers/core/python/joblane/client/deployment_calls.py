@@ -170,6 +170,24 @@ class DeploymentCalls:
         return (yield from _ask(agent, "uncordon", reason))
 
     @ApiCall
+    def set_log_level(
+        self,
+        agent: str,
+        level: Literal["debug", "info", "warning"],
+        *,
+        for_s: float = 1800,
+        reason: str | None = None,
+    ) -> Call[dict[str, Any]]:
+        """Have an agent write its log from a level on for some seconds; then from `info` on again.
+
+        `for_s` is at most a day, and counts in whole seconds. Returns its record before that.
+        Raises as `drain`.
+        """
+        path = f"{_agent_path(agent)}/log-level"
+        body = {"level": level, "for_s": round(for_s)}
+        return as_object((yield from act("POST", path, body, reason=reason)), "an agent")
+
+    @ApiCall
     def conditions(
         self, *, limit: int = LIST_MAX, cursor: str | None = None
     ) -> Call[dict[str, Any]]:

@@ -14,6 +14,7 @@ from joblane.contract.access import Role
 from joblane.deployment.limits import LimitOverrides, Limits, TenantLimits
 from joblane.deployment.links import MOST_LINKS, LinkName, LinkTemplate
 from joblane.deployment.names import KINDS, PLATFORM, Name
+from joblane.job.deadlines import DeadlineAfter
 from joblane.key.policy import KeyTemplate
 from joblane.notify.request import Notify
 from joblane.notify.rules import NotifyRules, NotifySettings, TenantNotify
@@ -98,6 +99,9 @@ class Queue(Strict):
     the job. Required with a filter, and different for each queue."""
     notify: Annotated[Notify, BeforeValidator(_on)] | None = None
     """Whom jobs of this queue notify, unless they say so themselves."""
+    deadline_s: DeadlineAfter | None = None
+    """Seconds to the `deadline` of jobs that come into it without one, from their submission or
+    their `run_at`. A submission's own deadline, or null, wins, and then that of its job type."""
     retired: bool = False
     """Take no more jobs: what is there still runs (docs/how-to/remove-or-rename-a-queue.md)."""
     moves_to: Name | None = None

@@ -7,17 +7,22 @@ from pydantic import AfterValidator, Field
 
 from joblane.config.strict import Strict
 from joblane.notify.addresses import parse_url
+from joblane.notify.digest import TimeOfDay
 from joblane.state.secret_names import parse as parse_secret
 
 Level = Literal["off", "basic", "full"]
 
 
 class Alerts(Strict):
-    """Who is notified of dead letters and alarms."""
+    """Who is notified of dead letters and alarms, and of what else."""
 
     email: Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$")] | None = None
     """Address that is subscribed to the topic; AWS asks it to confirm. Without it nobody is
     subscribed by the deployment."""
+    digest_at: TimeOfDay | None = None
+    """Time of day in UTC, such as `07:00`, at which the topic gets a digest of the jobs that ended
+    failed or dead in 24 hours and of the queues in which jobs wait; nothing is sent on a day that
+    has none. Without it, no digest."""
 
 
 def _endpoint(url: str) -> str:

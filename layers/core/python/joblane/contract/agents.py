@@ -1,8 +1,13 @@
 """Agents in the API."""
 
 from collections.abc import Mapping
+from typing import Annotated
 
+from pydantic import Field
+
+from joblane.contract.audit import Because
 from joblane.contract.models import Page, View
+from joblane.deployment.log_level import MAX_LEVEL_S, LogLevel
 from joblane.state.lease import AgentState
 from joblane.state.lifecycle import State
 from joblane.target.facts import FactValue
@@ -116,6 +121,15 @@ class AgentDetail(AgentView):
     """Its connections to its state service; null: the instance has no agent."""
     jobs: tuple[AgentJob, ...]
     """The jobs that it runs, as of its last heartbeat."""
+
+
+class LogLevelInput(Because):
+    """Body of `POST /v1/agents/{agent}/log-level`."""
+
+    level: LogLevel
+    """The least level of events that are written: `debug` has more than usual, `warning` less."""
+    for_s: Annotated[int, Field(ge=1, le=MAX_LEVEL_S)] = 1800
+    """Seconds until the level is `info` again, by itself."""
 
 
 class AgentAsked(AgentView):

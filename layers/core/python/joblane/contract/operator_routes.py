@@ -4,7 +4,7 @@ from http import HTTPStatus
 from typing import Final
 
 from joblane.contract.access import Scope
-from joblane.contract.agents import AgentAsked, AgentDetail, AgentPage
+from joblane.contract.agents import AgentAsked, AgentDetail, AgentPage, LogLevelInput
 from joblane.contract.audit import AuditPage, Because, Restart
 from joblane.contract.conditions import AppView, ConditionPage, Declaration
 from joblane.contract.files import MAX_FILES_BODY, FilesAnswer, FilesInput
@@ -152,6 +152,15 @@ OPERATOR_ROUTES: Final = (
         "Undo a cordon: the agent takes jobs again",
         answer=AgentAsked,
         conditional=False,
+    ),
+    change(
+        _AGENT,
+        "log-level",
+        "platform.mutate",
+        "Set the level of an agent's log for a while",
+        answer=AgentAsked,
+        conditional=False,
+        body=LogLevelInput,
     ),
     Route(
         "GET",

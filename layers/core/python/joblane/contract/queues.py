@@ -193,6 +193,9 @@ class QueueView(View):
     """Its lanes, high first."""
     settings: SettingsView
     """Its settings."""
+    deadline_s: float | None
+    """Seconds to the deadline of new jobs that come without one, as joblane.toml has it; null: they
+    have none."""
     retired: RetiredView | None
     """Set if joblane.toml retires it: it takes no more jobs."""
     jobs: OpenJobs | None

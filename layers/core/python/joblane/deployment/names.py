@@ -39,6 +39,9 @@ RENEWAL: Final = "#renewal"
 """Key of how far the pass has come that sends messages of waiting jobs again, in the table
 `settings`; no queue has this name."""
 
+DIGEST: Final = "#digest"
+"""Key of which daily digest was sent, in the table `settings`; no queue has this name."""
+
 FLEET_RECORD: Final = "FLEET#"
 """What precedes a fleet's name in the key of its record in the table `settings`; no queue has such
 a name."""

@@ -5,9 +5,11 @@ from http import HTTPStatus
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
-from joblane.contract.agents import AgentAsked, AgentView
+from joblane.contract.agents import AgentAsked, AgentView, LogLevelInput
 from joblane.contract.queries import AgentsQuery
+from joblane.deployment.log_level import DEFAULT_LEVEL
 from joblane.deployment.names import AGENT_NAME_PATTERN
+from joblane.formats.times import rfc3339
 from joblane.http.answers import listing, page_start, success
 from joblane.http.application import Application
 from joblane.service.fleet.agents import Agents
@@ -40,6 +42,17 @@ def agent_routes(app: Application, agents: Agents) -> None:
     @app.route("POST /v1/agents/{agent}/uncordon")
     def uncordon(agent: str) -> Response[str]:
         return accept(agents.ask(agent, "uncordon"), f"{agent} takes jobs again")
+
+    @app.route("POST /v1/agents/{agent}/log-level")
+    def set_log_level(agent: str) -> Response[str]:
+        wanted = app.read(LogLevelInput)
+        until_ms = app.now_ms() + wanted.for_s * 1000
+        view = agents.set_log_level(agent, wanted.level, until_ms)
+        note = (
+            f"{agent} writes its log from level {wanted.level} on until {rfc3339(until_ms)}, "
+            f"and then from {DEFAULT_LEVEL} on"
+        )
+        return accept(view, note)
 
     def accept(view: AgentView, note: str) -> Response[str]:
         return success(AgentAsked(**view.model_dump(), note=note), HTTPStatus.ACCEPTED)

@@ -311,7 +311,7 @@ class Application:
     def read_action(self, model: type[Model], most: int = MAX_ACTION_BYTES) -> Model:
         """The body of an action, as `read`; one that only may have a reason may be left out."""
         if issubclass(model, Because) and not self.body(most):
-            return model()
+            return parse_model(model, "{}")
         return self.read(model, most)
 
     def read(self, model: type[Model], most: int = MAX_ACTION_BYTES) -> Model:

@@ -11,6 +11,7 @@ from pydantic import (
     model_validator,
 )
 
+from joblane.deployment.log_level import LogLevel
 from joblane.deployment.names import LanePath, Name, parse_lane_path
 from joblane.errors import Failure
 from joblane.job.disk import OUTPUT_MB
@@ -107,14 +108,19 @@ class Message(_Body):
 class Command(_Body):
     """Body of a message in an agent's inbox; a command may arrive twice."""
 
-    command: Literal["cancel", "cordon", "drain", "follow", "uncordon"]
+    command: Literal["cancel", "cordon", "drain", "follow", "log-level", "uncordon"]
     """`cancel`: stop a running job. `follow`: somebody reads the output of a running job as it
     comes, so ship it sooner. `drain`: finish and exit, as after SIGTERM. `cordon`: take no more
-    jobs, and stay. `uncordon`: take jobs again."""
+    jobs, and stay. `uncordon`: take jobs again. `log-level`: log from another level on for a
+    while."""
     job_id: JobId | None = None
     """The job, with `cancel` and `follow` only."""
     caller_trace: TraceContext | None = None
     """As that of `Message`."""
+    level: LogLevel | None = None
+    """With `log-level` only, as the next one."""
+    until_ms: int | None = None
+    """Unix milliseconds: then the level is the default again."""
 
     @property
     def trace(self) -> TraceContext | None:
@@ -125,4 +131,7 @@ class Command(_Body):
     def _job_where_one_is_meant(self) -> Self:
         if (self.job_id is None) == (self.command in {"cancel", "follow"}):
             raise ValueError("job_id is required by cancel and follow, and not allowed otherwise")
+        for given in (self.level, self.until_ms):
+            if (given is None) == (self.command == "log-level"):
+                raise ValueError("level and until_ms are required by log-level, and by no other")
         return self

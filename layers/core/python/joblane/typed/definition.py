@@ -14,6 +14,7 @@ from joblane.audit.records import Who
 from joblane.deployment.names import Architecture, Lane, Name
 from joblane.files.fields import Sha256
 from joblane.formats.pointer import parse_pointer
+from joblane.job.deadlines import DeadlineAfter
 from joblane.job.disk import MOST_BUNDLE_MB
 from joblane.job.fields import (
     EnvName,
@@ -30,9 +31,6 @@ from joblane.key.segments import Template
 MAX_SCHEMA_BYTES: Final = 65_536
 """Longest JSON Schema, as JSON in UTF-8. DynamoDB stores at most 400 KB in an item, and a function
 reads the item of a type for each new job."""
-
-MAX_DEADLINE_S: Final = 366 * 86_400
-"""Longest time to a default deadline: a year."""
 
 MAX_BUNDLE_BYTES: Final = 250_000_000
 """Largest bundle, the zip file with a handler and its dependencies."""
@@ -87,10 +85,6 @@ def _pointer(text: str) -> str:
 
 Pointer = Annotated[str, StringConstraints(max_length=512), AfterValidator(_pointer)]
 """A JSON Pointer into the params, such as `/tickets`."""
-
-
-DeadlineAfter = Annotated[float, Field(ge=1, le=MAX_DEADLINE_S)]
-"""Seconds from the submission of a job, or from its `run_at`, to its deadline."""
 
 
 class TypeDefaults(Input):

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from joblane.fleet.serving import Capabilities
+from joblane.formats.text import some, span
 from joblane.formats.times import rfc3339
 from joblane.job.assigned import SILENT_MS
 from joblane.job.lacking import lacking_agents
@@ -14,7 +15,7 @@ from joblane.why.disks import disk_full
 from joblane.why.edits import in_queue_of, may_edit, within_disk_of, within_memory_of
 from joblane.why.reason import Fact, Reason
 from joblane.why.situation import Agents, Queue, Situation
-from joblane.why.words import at, some, span, without_ids
+from joblane.why.words import at, without_ids
 
 LIST_AGENTS = "joblane agents ls"
 

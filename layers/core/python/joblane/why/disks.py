@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+from joblane.formats.text import some
 from joblane.state.lease import Heartbeat
 from joblane.why.capacity import QueueCapacity
 from joblane.why.edits import within_disk_of
 from joblane.why.reason import Fact, Reason
 from joblane.why.situation import Situation
-from joblane.why.words import some
 
 
 def disk_full(

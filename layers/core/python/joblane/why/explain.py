@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
+from joblane.formats.text import span
 from joblane.formats.times import rfc3339
 from joblane.state.lifecycle import ENDED, State
 from joblane.state.timeline import waits_since
@@ -11,7 +12,7 @@ from joblane.why.reason import Reason
 from joblane.why.running import explain_active
 from joblane.why.situation import Situation
 from joblane.why.waiting import explain_blocked, explain_processing, explain_waiting
-from joblane.why.words import clock, span
+from joblane.why.words import clock
 
 BY_STATE: Mapping[State, Callable[[Situation], Iterator[Reason]]] = {
     State.SCHEDULED: explain_scheduled,

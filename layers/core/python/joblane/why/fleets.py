@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from joblane.fleet.absence import BootFailure
 from joblane.fleet.launch_errors import LaunchError, launch_error, show_error
 from joblane.fleet.record import FleetRecord
+from joblane.formats.text import some
 from joblane.formats.times import rfc3339
 from joblane.why.reason import Fact, Reason
 from joblane.why.situation import Fleet, Situation
-from joblane.why.words import at, some, without_ids
+from joblane.why.words import at, without_ids
 
 LOOK = "joblane top --once"
 

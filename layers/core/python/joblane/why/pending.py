@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from joblane.deployment.names import LANES
+from joblane.formats.text import some, span
 from joblane.formats.times import rfc3339
 from joblane.job.assigned import overdue, why_silent
 from joblane.job.offers import offers
@@ -22,7 +23,7 @@ from joblane.why.edits import in_first_lane, within_fleets, without_deadline
 from joblane.why.queue import explain_gone, explain_retired, is_gone
 from joblane.why.reason import Fact, Reason
 from joblane.why.situation import Queue, Situation
-from joblane.why.words import at, clock, some, span, without_ids
+from joblane.why.words import at, clock, without_ids
 
 SOON_S = 60
 """A job that could start and has waited for longer should have started: messages are delivered

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from joblane.formats.text import span
 from joblane.formats.times import rfc3339
 from joblane.job.assigned import last_seen
 from joblane.job.fields import GRACE_S
@@ -10,7 +11,7 @@ from joblane.why.agents import is_silent
 from joblane.why.pending import explain_expiry
 from joblane.why.reason import Reason
 from joblane.why.situation import Situation
-from joblane.why.words import at, span
+from joblane.why.words import at
 
 
 def explain_active(s: Situation) -> Iterator[Reason]:

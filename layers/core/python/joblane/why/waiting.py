@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from joblane.condition.names import unscope_name
+from joblane.formats.text import some, span
 from joblane.formats.times import rfc3339
 from joblane.group.record import Group
 from joblane.job.blocked import waiting_job
@@ -12,7 +13,7 @@ from joblane.why.pending import SOON_S, explain_deadline, explain_passed_deadlin
 from joblane.why.queue import explain_gone, explain_retired
 from joblane.why.reason import Reason
 from joblane.why.situation import Key, Situation
-from joblane.why.words import at, clock, some, span
+from joblane.why.words import at, clock
 
 SHOWN = 5
 """Holders of a key that are named."""

@@ -1,30 +1,11 @@
-"""Words that several reasons have: durations, numbers of things, names of agents."""
+"""Words that several reasons have: times, names of agents."""
 
 import re
 
+from joblane.formats.text import span
 from joblane.formats.times import rfc3339
 
 _ID = re.compile(r"\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b")
-
-
-def span(seconds: float) -> str:
-    """Show a duration in one or two units: 4 s, 5 min, 2 h 10 min, 3 d 4 h."""
-    left = max(0, round(seconds))
-    if left < 120:
-        return f"{left} s"
-    minutes = left // 60
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 24:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h" if hours else f"{days} d"
-
-
-def some(count: int, what: str) -> str:
-    """Show a number of things: 1 agent, 3 agents."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def clock(at_ms: int) -> str:

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
+from joblane.client.cli import times
 from joblane.client.cli.job.read import show_page
 from joblane.client.cli.options import Json, Next, Reason, ShowByDefault, connect, limit_of
 from joblane.client.cli.text import formats, tables, terminal
@@ -15,7 +16,7 @@ NOBODY = "no agents; start one on this machine with: joblane agent"
 commands = typer.Typer(
     cls=ShowByDefault,
     help="List agents, show an agent (joblane agents AGENT) with its facts, drain, cordon or "
-    "uncordon an agent.",
+    "uncordon an agent, set its log level.",
 )
 
 
@@ -116,6 +117,29 @@ def cordon(ctx: typer.Context, name: Agent, *, reason: Reason = None, json: Json
 def uncordon(ctx: typer.Context, name: Agent, *, reason: Reason = None, json: Json = False) -> None:
     """Undo a cordon: the agent takes jobs again."""
     _show(connect(ctx).uncordon(name, reason=reason), as_json=json)
+
+
+@commands.command("log-level")
+def set_log_level(
+    ctx: typer.Context,
+    name: Agent,
+    level: Annotated[
+        Literal["debug", "info", "warning"], typer.Argument(metavar="LEVEL", help="Least level.")
+    ],
+    *,
+    duration: Annotated[
+        str,
+        typer.Option("--for", metavar="DURATION", help="How long, such as 30m; at most a day."),
+    ] = "30m",
+    reason: Reason = None,
+    json: Json = False,
+) -> None:
+    """Set the level of an agent's log for a while: debug, info or warning.
+
+    Then it is info again, by itself, as after a restart of the agent.
+    """
+    for_s = times.seconds("--for", duration) or 0
+    _show(connect(ctx).set_log_level(name, level, for_s=for_s, reason=reason), as_json=json)
 
 
 def _show(answer: dict[str, Any], *, as_json: bool) -> None:

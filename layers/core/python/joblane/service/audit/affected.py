@@ -25,7 +25,7 @@ class AffectedTenants:
         match action:
             case "settings":
                 return self._of_queue(target["queue"])
-            case "cordon" | "drain" | "uncordon":
+            case "cordon" | "drain" | "log-level" | "uncordon":
                 return self._of_agent(target["agent"])
             case _:
                 return self.tenants

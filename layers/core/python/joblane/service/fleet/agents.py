@@ -11,6 +11,7 @@ from joblane.aws.job.jobs import JobStore
 from joblane.aws.queue.lanes import Lanes
 from joblane.contract.agents import AgentDetail, AgentJob, AgentView, DiskView, StatePoolView
 from joblane.contract.problems import Conflict, NotFound
+from joblane.deployment.log_level import LogLevel
 from joblane.deployment.names import AGENT_NAME_PATTERN
 from joblane.formats.times import rfc3339
 from joblane.job.message import Command
@@ -58,9 +59,16 @@ class Agents:
 
     def ask(self, name: str, command: Literal["cordon", "drain", "uncordon"]) -> AgentView:
         """Send an agent a command. Raises NotFound, and Conflict when it is not alive."""
+        return self._send(name, Command(command=command))
+
+    def set_log_level(self, name: str, level: LogLevel, until_ms: int) -> AgentView:
+        """Have an agent write its log from a level on until a time. Raises as `ask`."""
+        return self._send(name, Command(command="log-level", level=level, until_ms=until_ms))
+
+    def _send(self, name: str, command: Command) -> AgentView:
         row = self._row(name)
         view = _view(row, self.now_ms(), {})
-        if not view.alive or not self.lanes.send_command(name, Command(command=command)):
+        if not view.alive or not self.lanes.send_command(name, command):
             raise Conflict(f"the agent is gone: last seen at {view.last_seen_at}")
         return view
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from joblane.contract.principal import Principal
 from joblane.contract.problems import FieldProblem, Invalid, wrong
 from joblane.contract.queues import QueueChoice
+from joblane.job.deadlines import deadline_after
 from joblane.job.disk import to_mib
 from joblane.job.head import Head, make_head
 from joblane.job.spec import Submission, is_broadcast
@@ -29,6 +30,8 @@ class Admission:
     """Chooses the queue."""
     fleet_queues: Mapping[str, tuple[str, ...]]
     """The queues that each fleet serves."""
+    deadlines: Mapping[str, float]
+    """Seconds to the deadline of jobs that have none, of queues that have a default."""
     types: "Callable[[], TypedAdmission]"
     """Returns what checks typed jobs, which takes long to import."""
     inputs: "Callable[[], InputCheck] | None" = None
@@ -55,6 +58,8 @@ class Admission:
         typed = self._admit_type(by.tenant, spec, now_ms, again=repeats)
         spec = spec if typed is None else typed.spec
         spec = spec.model_copy(update={"queue": self.router.route(by, spec, now_ms)})
+        if _leaves_deadline(spec, typed, repeats):
+            spec = self._add_deadline(spec, now_ms)
         self.check(by.tenant, spec)
         input_bytes = 0
         if self.inputs is not None and (spec.inputs or spec.stdin_file is not None):
@@ -87,6 +92,8 @@ class Admission:
             spec = _tried_once(spec)
         if spec.queue != head.queue:
             self.router.rules.require_open(head.tenant, spec.queue or "")
+        if _leaves_deadline(spec, typed):
+            spec = self._add_deadline(spec, now_ms)
         self.check(head.tenant, spec)
         return replace(
             head,
@@ -121,6 +128,13 @@ class Admission:
         """Say which queue would take a job, and why. Raises Invalid for its type or params."""
         typed = self._admit_type(by.tenant, spec, now_ms)
         return self.router.explain(by, spec if typed is None else typed.spec, now_ms)
+
+    def _add_deadline(self, spec: Submission, now_ms: int) -> Submission:
+        """The submission with the default deadline of its queue, if that has one."""
+        seconds = self.deadlines.get(spec.queue or "")
+        if seconds is None:
+            return spec
+        return spec.model_copy(update={"deadline": deadline_after(spec, seconds, now_ms)})
 
     def _add_notify(self, tenant: str, spec: Submission) -> Submission:
         """The submission with the notification that its queue asks for, unless it has its own."""
@@ -181,6 +195,23 @@ def _pinned(head: Head) -> "Pinned":
 
 def _tried_once(spec: Submission) -> Submission:
     return spec.model_copy(update={"retry": spec.retry.model_copy(update={"max_attempts": 1})})
+
+
+def _leaves_deadline(
+    spec: Submission, typed: "TypedSubmission | None", repeats: Head | None = None
+) -> bool:
+    """Whether neither the submission nor its type says when it is too late, or that it never is.
+
+    A stored submission without a type does not tell "none" from "not said". So of such a job that
+    is submitted again, only one that had a deadline can be without: a change asks for the default.
+    """
+    if spec.deadline is not None:
+        return False
+    if typed is not None and typed.version is not None:
+        return "deadline" not in typed.given
+    if "deadline" in spec.model_fields_set:
+        return False
+    return repeats is None or repeats.deadline_ms is not None
 
 
 def _sets_retry(

@@ -60,6 +60,7 @@ class QueueStatistics:
         self,
         tenants: Collection[str],
         settings: Mapping[str, SettingsView],
+        deadlines: Mapping[str, float],
         retired: Mapping[str, RetiredView | None],
         now_ms: int,
     ) -> tuple[QueueView, ...]:
@@ -78,6 +79,7 @@ class QueueStatistics:
                     name=queue,
                     lanes=tuple(lanes[queue, lane] for lane in LANES),
                     settings=settings[queue],
+                    deadline_s=deadlines.get(queue),
                     retired=retired[queue],
                     jobs=None if backlog is None else open_jobs(backlog.queue(queue)),
                     activity=tuple(activity(minutes, now_ms)),
@@ -128,6 +130,8 @@ class Queues:
     """All tenants."""
     threads: Mapping[str, int]
     """What joblane.toml declares for each queue."""
+    deadlines: Mapping[str, float]
+    """Default deadlines of queues that have one, in seconds."""
     retired: Retired
     store: SettingsStore
     moves: QueueMoveStore
@@ -204,4 +208,4 @@ class Queues:
         moves = self.moves.read(moving) if moving else {}
         retired = {queue: retired_view(queue, self.retired, moves.get(queue)) for queue in queues}
         counted = self.everyone if tenant == PLATFORM else (tenant,)
-        return self.statistics.views(counted, settings, retired, self.now_ms())
+        return self.statistics.views(counted, settings, self.deadlines, retired, self.now_ms())

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from joblane.aws.typed.types import TypeStore
 from joblane.contract.problems import Invalid, parse_model, wrong
 from joblane.formats.pointer import PointsNowhere, parse_pointer, resolve
-from joblane.formats.times import rfc3339, unix_ms
+from joblane.job.deadlines import deadline_after
 from joblane.job.spec import Input, Resources, Submission
 from joblane.service.typed.schemas import Compile, Schema
 from joblane.service.typed.validation_time import ValidationTime
@@ -217,8 +217,7 @@ def default_deadline(spec: Submission, contract: TypeContract, now_ms: int) -> d
     seconds = contract.defaults.deadline_s
     if seconds is None or "deadline" in spec.model_fields_set:
         return {}
-    start_ms = now_ms if spec.run_at is None else max(now_ms, unix_ms(spec.run_at))
-    return {"deadline": rfc3339(start_ms + round(seconds * 1000))}
+    return {"deadline": deadline_after(spec, seconds, now_ms)}
 
 
 def _change(spec: Submission, changes: Mapping[str, Any]) -> Submission:

@@ -35,12 +35,13 @@ def queue_details(entry: Fields, now: datetime, screen: Screen) -> str:
     """One queue: settings, lanes, and activity over 1, 5 and 60 minutes."""
     settings = entry.get("settings", {})
     declared = settings.get("threads_declared")
-    own = settings.get("threads")
+    own, deadline = settings.get("threads"), entry.get("deadline_s")
     shown = {
         "queue": entry.get("name"),
         "state": state(entry),
         "threads": f"{declared} (joblane.toml)" if own is None else f"{own} (set)",
         "all agents": settings.get("cluster_threads"),
+        **({} if deadline is None else {"deadline": f"{duration(deadline)} after submission"}),
         **open_jobs(entry.get("jobs")),
         "changed": _set(settings, now),
         **_retired(entry, now),
