@@ -40,6 +40,8 @@ class Change:
     """Of DynamoDB's clock: Unix seconds over 60."""
     sequence: int
     """Sequence number in the stream; grows within a shard."""
+    submitted: int
+    """The minute of the job's id: Unix seconds over 60."""
     waited_ms: int = 0
     """Of a start: time since the job was ready to start."""
     ran_ms: int | None = None
