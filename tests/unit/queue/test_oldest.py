@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from joblane.aws.job.stream import read_record
 from joblane.formats.ids import first_id, id_of, number_of, submitted_ms
-from joblane.queue.backlog import DUE, Backlog, fold_backlog
+from joblane.queue.backlog import DUE, Backlog, Load, fold_backlog
 from joblane.queue.oldest import LEAST, MOST_ROWS, PAGE, Of, Page, WaitingJob, about, find_oldest
 from joblane.queue.submitted import FINE, Span, Submitted, count_submitted, grown_spans, span_of
 from joblane.queue.usage import Accounts, Use
@@ -58,6 +58,16 @@ def test_accounts_of_many_queues_and_types_with_jobs_of_every_age_fit_into_an_it
     text = Submitted(dict.fromkeys(spans, 999)).encode()
     print(f"{len(spans)} spans, {len(text)} bytes")
     assert 3 * 300 * (len(text) + 25) < 390_000
+
+
+def test_accounts_of_a_day_of_waiting_are_as_large_as_costs_say():
+    """Jobs of each minute of a day wait in three queues and of three types."""
+    spans = {span_of(NOW - age, NOW) for age in range(1440)}
+    key, jobs = Load(9999, 9999), Submitted(dict.fromkeys(spans, 40))
+    names = [f"{kind}N3f_8{n}" for kind in "qt" for n in range(3)]
+    size = len(Backlog(dict.fromkeys(names, key), dict.fromkeys(names, jobs)).encode())
+    print(f"{3 * size} bytes")
+    assert 2048 < 3 * size < 3 * 1024
 
 
 @dataclass
