@@ -72,7 +72,7 @@ def about(submitted: Submitted) -> Oldest | None:
 def find_oldest(
     wanted: Mapping[Of, Submitted], read: Read, most: int = MOST_ROWS
 ) -> dict[Of, Oldest]:
-    """Find the oldest jobs, reading `most` rows and a page at most; those without one are left out.
+    """Find the oldest jobs, reading `most` rows at most; those without one are left out.
 
     Spans are read from the oldest one on, each once for all that have jobs in it. What is not found
     by then is known by the first span that was not read to its end.
@@ -88,14 +88,14 @@ def find_oldest(
                     found[of] = Oldest(job.job_id, at_ms, at_ms)
                     missing.discard(of)
             left -= max(page.rows, LEAST)
-            if left <= 0 and missing and page.last is not None:
+            if left < PAGE and missing and page.last is not None:
                 rest = _within(span)
                 for of in missing:
                     found[of] = Oldest(None, submitted_ms(page.last), rest.latest_ms)
                 missing.clear()
             if not missing:
                 break
-        if left <= 0:
+        if left < PAGE:
             return {**_unread(wanted, span), **found}
     return found
 
