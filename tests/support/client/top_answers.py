@@ -40,7 +40,8 @@ def page(*entries: Any) -> dict[str, Any]:
 
 def open_jobs(waiting: int, oldest_s: int | None) -> dict[str, Any]:
     """So many jobs wait, the oldest for so long."""
-    oldest = {"job_id": None, "submitted_at": "2026-11-21T03:00:00.000Z", "age_s": oldest_s, "within_s": 60}
+    submitted = {"job_id": None, "submitted_at": "2026-11-21T03:00:00.000Z"}
+    oldest = {**submitted, "age_s": oldest_s, "within_s": 60}
     counts = {
         kind: {"jobs": jobs, "items": jobs} for kind, jobs in (("waiting", waiting), ("running", 2))
     }

@@ -1,9 +1,10 @@
-"""The oldest waiting job of a queue and of a type: found with few reads, whatever happens to jobs."""
+"""The oldest waiting job of a queue and of a type: right whatever happens, by few reads."""
 
 import random
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -172,7 +173,8 @@ class History:
         state = self.rng.choice([*State, *DUE])
         queue = self.rng.choice(("default", "bulk", "slow"))
         self.rows[job_id] = Row(state, queue, kind)
-        fields = {"command": (), "type": kind, "params": {}} if kind != "command" else {}
+        typed: dict[str, Any] = {"command": (), "type": kind, "params": {}}
+        fields = {} if kind == "command" else typed
         return self._stream.write(
             name, state, self.now, tenant, submitted=at, queue=queue, **fields
         )

@@ -1,7 +1,7 @@
-"""Find the oldest job of a tenant that waits in a queue, or of a type, from when those were submitted.
+"""Find a tenant's oldest job that waits in a queue, or of a type.
 
-What was counted says where to look (`joblane.queue.submitted`); the jobs themselves say which it is.
-So counts that are some seconds late, or that a lost change has left behind, name no wrong job.
+Counts by time of submission say where to look (`joblane.queue.submitted`), the jobs which it is. So
+counts that are some seconds late, or that a lost change has left behind, name no wrong job.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -69,24 +69,22 @@ def about(submitted: Submitted) -> Oldest | None:
     return _within(spans[0]) if spans else None
 
 
-def find_oldest(
-    wanted: Mapping[Of, Submitted], read: Read, most: int = MOST_ROWS
-) -> dict[Of, Oldest]:
-    """Find the oldest jobs, reading `most` rows at most; those without one are left out.
+def find_oldest(wanted: Mapping[Of, Submitted], read: Read) -> dict[Of, Oldest]:
+    """Find the oldest jobs, reading MOST_ROWS at most; those without one are left out.
 
     Spans are read from the oldest one on, each once for all that have jobs in it. What is not found
     by then is known by the first span that was not read to its end.
     """
     found: dict[Of, Oldest] = {}
-    left = most
+    left = MOST_ROWS
     for span in sorted({span for submitted in wanted.values() for span in submitted.spans()}):
         missing = {of for of in wanted.keys() - found if wanted[of].by_span.get(span, 0) > 0}
         for page in _pages(span, read) if missing else ():
             for job in page.waiting:
-                for of in {("queue", job.queue), ("type", job.type)} & missing:
-                    at_ms = submitted_ms(job.job_id)
-                    found[of] = Oldest(job.job_id, at_ms, at_ms)
-                    missing.discard(of)
+                its: set[Of] = {("queue", job.queue), ("type", job.type)}
+                at_ms = submitted_ms(job.job_id)
+                found |= dict.fromkeys(its & missing, Oldest(job.job_id, at_ms, at_ms))
+                missing -= its
             left -= max(page.rows, LEAST)
             if left < PAGE and missing and page.last is not None:
                 rest = _within(span)

@@ -17,7 +17,7 @@ def open_jobs(found: dict[str, Any] | None) -> dict[str, str]:
 
 
 def oldest_s(found: dict[str, Any] | None) -> int | None:
-    """Seconds since the oldest waiting job was submitted; None if none waits, or none is counted."""
+    """Seconds since the oldest waiting job was submitted; None if none is known."""
     oldest = (found or {}).get("oldest")
     return None if oldest is None else int(oldest["age_s"])
 
