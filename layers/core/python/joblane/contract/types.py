@@ -118,7 +118,7 @@ class TypesQuery(Query):
     """What a list of types shows."""
 
     counts: Truth = False
-    """Show the jobs of each type that wait or run, and their items."""
+    """Show the jobs of each type that wait or run, their items, and the oldest that waits."""
 
 
 class TypeEntry(TypeSummary):
