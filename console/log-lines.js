@@ -12,6 +12,7 @@ import { draw, PLAIN } from './ansi.js';
  * @property {number} epoch  The claim that it is of: each time that the job was started has its own.
  * @property {number} attempt
  * @property {string} stream  `stdout`, `stderr`, or `joblane`.
+ * @property {string | null | undefined} level  Of a handler's log.
  * @property {string} time
  * @property {string} raw  As the job wrote it.
  * @property {string} text  What a reader sees.
@@ -79,9 +80,10 @@ export class LogLines {
     const body = ended ? piece.replace(/\r?\n$/, '') : piece;
     const block = open ? open.block : this.#room();
     const line = open ? { ...open.line } : {
-      n: this.read + 1, epoch: record.epoch, attempt: record.attempt, stream: record.stream, time: record.time, raw: '', text: '',
+      n: this.read + 1, epoch: record.epoch, attempt: record.attempt, stream: record.stream, level: record.level, time: record.time, raw: '', text: '',
       parts: /** @type {Part[]} */ ([]), ended: false, pen: before?.pen ?? PLAIN,
     };
+    line.level = record.level ?? line.level;
     const rest = line.raw + body;
     line.raw = rest.slice(0, LONGEST);
     const drawn = draw(line.raw, line.pen);

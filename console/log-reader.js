@@ -18,10 +18,12 @@ const SILENT_AFTER_MS = 10_000;
 export class OutputReader {
   /**
    * @param {string} id  The job's.
+   * @param {string} level  Only records of this level and above; all output if empty.
    * @param {() => void} changed  Called when something of this has changed.
    */
-  constructor(id, changed) {
+  constructor(id, level, changed) {
     this.id = id;
+    this.level = level;
     this.changed = changed;
     this.lines = new LogLines();
     /** @type {Error | null} */
@@ -90,7 +92,8 @@ export class OutputReader {
     if (this.busy || this.complete || this.paused || document.hidden || signal.aborted) return;
     this.busy = true;
     try {
-      const query = this.cursor === null && !this.wholly ? { tail: TAIL } : { next: this.cursor, limit: PAGE };
+      const part = this.cursor === null && !this.wholly ? { tail: TAIL } : { next: this.cursor, limit: PAGE };
+      const query = this.level ? { ...part, level: this.level } : part;
       /** @type {LogPage} */
       const page = await call('GET', path`v1/jobs/${this.id}/logs`, { query, signal });
       if (signal.aborted) return;

@@ -53,6 +53,7 @@ from joblane.formats.ids import new_id
 from joblane.job.fields import GRACE_S
 from joblane.job.head import Head, make_head
 from joblane.job.spec import Submission
+from joblane.key.segments import Constant, NoSegment, fill_in
 from joblane.state.lifecycle import EXIT_PERMANENT, Outcome, State
 from joblane.typed.definition import TypeDefinition
 
@@ -89,6 +90,7 @@ def main(argv: Sequence[str]) -> int:
 def _run(order: dict[str, Any]) -> int:
     definition = TypeDefinition.model_validate(order["definition"], strict=False)
     head = _head(order["name"], definition, _params(order["params"], definition), order["network"])
+    key = _key(definition, head.spec.params)
     python = find_python(definition.python)
     if python is None:
         raise CannotRun(f"there is no python{definition.python} below /usr, which jobs see")
@@ -118,7 +120,8 @@ def _run(order: dict[str, Any]) -> int:
             lock = cache.use("local", digest)
             argv = handler_command(python, definition.entry)
             spec = replace(_spec(head, isolation), argv=argv, bundle=digest)
-            typed = TypedContext(json.dumps(head.spec.params, ensure_ascii=False).encode(), lock)
+            params = json.dumps(head.spec.params, ensure_ascii=False).encode()
+            typed = TypedContext(params, lock, key)
             started = LocalJobs(launcher, shims, base / "jobs").start(head, spec, typed)
             os.close(lock)
             directory, shim, sandbox = started
@@ -150,7 +153,8 @@ def _head(
     name: str, definition: TypeDefinition, params: dict[str, Any], network: str | None
 ) -> Head:
     """The job as a deployment would have it after its first claim."""
-    fields = definition.defaults.model_dump(exclude_none=True, mode="json")
+    # Nothing here ends a job at a deadline.
+    fields = definition.defaults.model_dump(exclude_none=True, exclude={"deadline_s"}, mode="json")
     fields |= {"queue": "local", "type": name, "params": params}
     if network is not None:
         fields["network"] = network
@@ -161,6 +165,17 @@ def _head(
     now_ms = int(time.time() * 1000)
     job = make_head(new_id(now_ms, secrets.randbits(80)), "local", spec, now_ms)
     return replace(job, state=State.ACTIVE, attempt=1, epoch=1, agent="local")
+
+
+def _key(definition: TypeDefinition, params: object) -> tuple[Constant, ...]:
+    """The segments of the job's key; raises CannotRun where the API refuses the params."""
+    if definition.key is None:
+        return ()
+    try:
+        return fill_in(definition.key.segments, params)
+    except NoSegment as problem:
+        why = f"params{problem.pointer} is part of the key: {problem}"
+        raise CannotRun(why, EXIT_PERMANENT) from None
 
 
 def _spec(head: Head, isolation: Isolation) -> Spec:

@@ -40,8 +40,11 @@ the licences of the libraries."""
 OWN_LICENCES = "vendor/"
 """Libraries keep their comments: those name their packages."""
 
-_COMMENT = re.compile(r"^[ \t]*(?:/\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*$", re.MULTILINE | re.DOTALL)
-"""A comment that has its lines for itself."""
+_COMMENT = re.compile(
+    r"^[ \t]*(?:/\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*$|/\*\* @(?:(?!\*/)[^\n])*\*/ ?",
+    re.MULTILINE | re.DOTALL,
+)
+"""A comment that has its lines for itself, or a type within a line."""
 
 _BROTLI = """\
 const fs = require('fs'), zlib = require('zlib');
@@ -75,7 +78,7 @@ def read_console(folder: Path) -> dict[str, bytes]:
 
 
 def without_comments(text: str) -> str:
-    """Return a script or a style sheet without the comments that have whole lines.
+    """Return a script or a style sheet without types and the comments that have whole lines.
 
     They are a fifth of what a browser would load. Their lines stay, empty, so that those that a
     browser names are those of the repository.

@@ -3,6 +3,7 @@
 import { cut, search } from '../log-lines.js';
 import { OutputReader, readWhole } from '../log-reader.js';
 import { perform } from '../dialogs.js';
+import { valueOf } from '../fields.js';
 import { useKeys } from '../keys.js';
 import { Failure, Section } from '../parts.js';
 import { clock, utc } from '../time.js';
@@ -13,8 +14,10 @@ import { html, useCallback, useEffect, useMemo, useRef, useState, useStore } fro
 /** @typedef {import('../log-lines.js').Line} Line */
 /** @typedef {import('../log-lines.js').Range} Range */
 
-/** What stands before a line, so that no stream is told by its colour alone. @type {Record<string, string>} */
-const STREAMS = { stderr: 'err', joblane: 'info' };
+/** What stands before a line, so that neither stream nor level is told by its colour alone. @type {Record<string, string>} */
+const MARKS = { stderr: 'err', joblane: 'info', debug: 'debug', info: 'info', warning: 'warning', error: 'error', critical: 'critical' };
+
+const LEVELS = ['debug', 'info', 'warning', 'error', 'critical'];
 
 /** What a preference is kept under. @param {string} name */
 const kept = (name) => `joblane.output.${name}`;
@@ -33,24 +36,25 @@ function useChoice(name, first) {
   }];
 }
 
-/** @param {string} id @param {boolean} active @param {boolean} ended */
-function useOutput(id, active, ended) {
+/** @param {string} id @param {string} level @param {boolean} active @param {boolean} ended */
+function useOutput(id, level, active, ended) {
   const [, redraw] = useState(0);
   const reader = useRef(/** @type {OutputReader | null} */ (null));
   useEffect(() => {
-    const mine = new OutputReader(id, () => redraw((n) => n + 1));
+    const mine = new OutputReader(id, level, () => redraw((n) => n + 1));
     reader.current = mine;
     mine.know({ active, ended });
-    mine.open({ wholly: false });
+    mine.open({ wholly: level !== '' });
     return () => mine.close();
-  }, [id]);
+  }, [id, level]);
   useEffect(() => reader.current?.know({ active, ended }), [active, ended]);
   return reader.current;
 }
 
 /** @param {{ job: Job, ended: boolean }} props */
 export function Output({ job, ended }) {
-  const output = useOutput(job.id, job.state === 'active', ended);
+  const [level, setLevel] = useState('');
+  const output = useOutput(job.id, level, job.state === 'active', ended);
   const [follow, setFollow] = useState(!ended);
   const [wrap, toggleWrap] = useChoice('wrap', true);
   const [times, toggleTimes] = useChoice('times', false);
@@ -94,6 +98,8 @@ export function Output({ job, ended }) {
         ${total > 1 && html`<button type="button" class="quiet" aria-label="Previous match" onClick=${() => step(-1)}>↑</button>
           <button type="button" class="quiet" aria-label="Next match" onClick=${() => step(1)}>↓</button>`}
       </div>
+      ${job.type && html`<select aria-label="Level" value=${level} onChange=${(/** @type {Event} */ event) => setLevel(valueOf(event))}>
+        <option value="">All output</option>${LEVELS.map((each) => html`<option value=${each}>${each} and above</option>`)}</select>`}
       <button type="button" aria-pressed=${follow} onClick=${() => setFollow(!follow)}>Follow</button>
       <button type="button" aria-pressed=${wrap} onClick=${toggleWrap}>Wrap</button>
       <button type="button" aria-pressed=${times} onClick=${toggleTimes}>Times</button>
@@ -108,10 +114,10 @@ export function Output({ job, ended }) {
         const first = before;
         before += counts[n] ?? 0;
         const inside = mine && current >= first && current < before ? current - first : -1;
-        return html`<${Lines} key=${block.key} block=${block} version=${block.version} found=${mine?.found ?? null} current=${inside} times=${times} numbers=${!output?.earlier}
+        return html`<${Lines} key=${block.key} block=${block} version=${block.version} found=${mine?.found ?? null} current=${inside} times=${times} numbers=${!output?.earlier && !level}
           previous=${blocks[n - 1]?.lines.at(-1)} />`;
       })}
-      ${output?.begun && !lines?.count && html`<p class="about">${silence(job, ended)}</p>`}
+      ${output?.begun && !lines?.count && html`<p class="about">${level ? `No output of the level ${level} or above${ended ? '' : ' yet'}.` : silence(job, ended)}</p>`}
       ${!output?.begun && !output?.error && html`<p class="about" role="status">Reading…</p>`}
     </div>
     ${output?.paused && html`<p class="about bar">The first ${lines?.read} lines.
@@ -172,12 +178,13 @@ function Lines({ block, version, found, current, times, numbers, previous }) {
       const begins = before ? line.epoch !== before.epoch : line.attempt > 1;
       const again = before?.attempt === line.attempt ? ', started again' : '';
       before = line;
+      const kind = line.stream === 'joblane' ? line.stream : line.level ?? line.stream;
       const ranges = found?.get(line.n);
       const own = current - seen;
       seen += ranges?.length ?? 0;
       return html`${begins && html`<div class="attempt" key=${`a${line.n}`}>Attempt ${line.attempt}${again}</div>`}
-        <div key=${line.n} class=${`line ${line.stream}`}>${numbers && html`<span class="gutter">${line.n}</span>`}${times && html`<span class="gutter">${clock(line.time, inUtc).slice(11)}</span>`}${
-          STREAMS[line.stream] && html`<span class="stream">${STREAMS[line.stream]}</span>`}<span class="said"><${Said} line=${line} ranges=${ranges} current=${own} /></span></div>`;
+        <div key=${line.n} class=${`line ${kind}`}>${numbers && html`<span class="gutter">${line.n}</span>`}${times && html`<span class="gutter">${clock(line.time, inUtc).slice(11)}</span>`}${
+          MARKS[kind] && html`<span class="stream">${MARKS[kind]}</span>`}<span class="said"><${Said} line=${line} ranges=${ranges} current=${own} /></span></div>`;
     })}</div>`;
   }, [block, version, found, current, times, numbers, inUtc, previous?.epoch, previous?.attempt]);
 }

@@ -24,7 +24,7 @@ export default function Page({ route }) {
 }
 
 function List() {
-  const { data, error, refresh } = usePoll((signal) => /** @type {Promise<Types>} */ (call('GET', 'v1/types?counts=true', { signal })), 30_000, []);
+  const { data, error, refresh } = usePoll((signal) => /** @type {Promise<Types>} */ (call('GET', 'v1/types', { query: { counts: true }, signal })), 30_000, []);
   const rows = data?.entries ?? [];
   return html`
     <${Head} title="Job types" about="Python functions that are submitted by name, with parameters that are checked." />

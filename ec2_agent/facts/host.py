@@ -73,7 +73,7 @@ def _fqdn(hostname: str) -> str:
     """The hostname with its domain, if the resolver knows one."""
     if "." in hostname:
         return hostname
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, UnicodeError):  # 64 letters are a hostname, and no label
         # Not socket.getfqdn: it may find another name of the same address, such as localhost.
         for *_, name, _ in socket.getaddrinfo(hostname, None, flags=socket.AI_CANONNAME):
             if name.startswith(f"{hostname}."):
@@ -92,7 +92,7 @@ def _system_facts(root: Path) -> dict[str, FactValue]:
         if shutil.which(command, path=path):
             facts["package_manager"] = name
             break
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, UnicodeError):
         machine_id = (root / "etc/machine-id").read_text(encoding="utf-8").strip()
         if machine_id not in _NO_MACHINE_ID:
             facts["machine_id"] = machine_id

@@ -4,6 +4,7 @@ It is a chain of programs of the host, each of which becomes or starts the next 
 
     timeout     kills what follows after the time limit, also when the agent has died meanwhile
     unshare     makes the command the first of a namespace of processes, which all end with it
+    sh          gives up the agent's protection from the kernel's OOM killer
     prlimit     limits memory and processes
     setpriv     takes all privileges, and has the command killed when unshare ends
 """
@@ -26,7 +27,7 @@ from ec2_agent.facts.command import (
     open_pipe,
     read_both,
 )
-from ec2_agent.sandbox import uids
+from ec2_agent.sandbox import kernel, uids
 
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -81,6 +82,7 @@ def _wrapped(timeout_s: float) -> tuple[str, ...]:
     return (
         *("timeout", "--signal=KILL", str(timeout_s)),
         *("unshare", "--pid", "--fork", "--kill-child=SIGKILL"),
+        *("sh", "-c", f'echo {kernel.OOM_SCORE} > /proc/self/oom_score_adj && exec "$@"', "sh"),
         *("prlimit", f"--data={MEMORY_MB << 20}", f"--nproc={PIDS}", "--core=0"),
         *("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--no-new-privs"),
         # After a change of the user, which clears what unshare has set.

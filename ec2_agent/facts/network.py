@@ -1,6 +1,7 @@
 """Facts of a host's network as Linux shows them: interfaces, their addresses, and routes."""
 
 import contextlib
+import os
 import socket
 import struct
 import sys
@@ -91,8 +92,9 @@ def describe(interfaces: Sequence[Interface], routes: Sequence[Route]) -> dict[s
 def _read(file: Path, parse: Callable[[Iterable[list[str]]], Iterable[_T]]) -> list[_T]:
     """Parse the words of each line of a file of `/proc/net`; nothing without that file."""
     try:
-        lines = file.read_text(encoding="ascii").splitlines()
-    except OSError:  # a kernel without IPv6
+        # Bytes of names need not be text.
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:  # a kernel without IPv6, a host without descriptors
         return []
     return list(parse(line.split() for line in lines))
 
@@ -121,10 +123,14 @@ def _ipv6_routes(lines: Iterable[list[str]]) -> Iterable[Route]:
 
 
 def _ipv4_interfaces() -> Iterable[Interface]:
-    """The first IPv4 address of each interface."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        for _, name in socket.if_nameindex():
-            request = struct.pack("256s", name.encode())
+    """The first IPv4 address of each interface; none on a host without descriptors."""
+    with (
+        contextlib.suppress(OSError),
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked,
+    ):
+        for _, escaped in socket.if_nameindex():
+            request = struct.pack("256s", os.fsencode(escaped))
+            name = os.fsencode(escaped).decode(errors="replace")
             with contextlib.suppress(OSError):  # it has none, or has just gone
                 address, mask = (
                     IPv4Address(ioctl(asked.fileno(), call, request)[20:24])

@@ -31,6 +31,9 @@ CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_KILL = 0, 1, 5
 CAP_SETGID, CAP_SETUID, CAP_SETPCAP = 6, 7, 8
 CAP_NET_ADMIN, CAP_SYS_ADMIN = 12, 21
 
+OOM_SCORE = 500
+"""Of what the agent runs for others: a host that runs out of memory loses that first."""
+
 _MACHINE = os.uname().machine
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}.get(_MACHINE, -1)
 _KEYCTL = {"x86_64": 250, "aarch64": 219}.get(_MACHINE, -1)

@@ -56,8 +56,6 @@ _INODES_PER_MIB = 256
 _MAX_TERMINALS = 64
 """Of one job: all jobs together can have 3,072 (kernel.pty.max less kernel.pty.reserve)."""
 _POLICY, _NO_PRIORITY = "sched_setscheduler", struct.pack("=i", 0)
-_OOM_SCORE = b"500"
-"""When the host runs out of memory, the kernel kills jobs first."""
 
 
 class Needs:
@@ -303,7 +301,7 @@ def _add_give_up(made: steps.Steps, template: Template, needs: Needs) -> None:
         made.add("PR_SET_DUMPABLE", "prctl", kernel.PR_SET_DUMPABLE, 1)
     # Jobs would inherit the agent's protection from the OOM killer (systemd: OOMScoreAdjust=-1000),
     # and the kernel would not kill them even above their own memory.max.
-    made.add_write(HOST_PROC, "self/oom_score_adj", _OOM_SCORE)
+    made.add_write(HOST_PROC, "self/oom_score_adj", b"%d" % kernel.OOM_SCORE)
     made.add("unshare the user", "unshare", kernel.CLONE_NEWUSER)
     made.add_write(HOST_PROC, "self/setgroups", b"deny")
     for ids in ("uid_map", "gid_map"):

@@ -1,6 +1,6 @@
 """The log of a job: its output in records, appended by its shim and read by the agent.
 
-A record is a header (seq, stream, time, length) and its bytes. The last one may be incomplete,
+A record is a header (seq, kind, time, length) and its bytes. The last one may be incomplete,
 after a killed shim or a full disk: readers stop before it.
 """
 
@@ -23,9 +23,13 @@ LOOK_BYTES = 64 * 1024
 """Bytes of output between two looks at what the disk has left."""
 
 FRAME = struct.Struct("<QBQI")
-"""seq, stream, time in Unix milliseconds, length."""
+"""seq, kind, time in Unix milliseconds, length."""
 
 STREAMS = ("stdout", "stderr", "joblane")
+"""By the lower four bits of a record's kind."""
+
+LEVELS = (None, "debug", "info", "warning", "error", "critical")
+"""By the upper four bits of a record's kind."""
 
 
 class Cutter:
@@ -95,20 +99,20 @@ class Writer:
         self.lost = 0
         """Bytes that could not be written."""
 
-    def write(self, stream: str, data: bytes, time_ms: int) -> None:
+    def write(self, stream: str, data: bytes, time_ms: int, level: "str | None" = None) -> None:
         """Append a record; above the cap, one marker is written and the rest is discarded."""
         if self._marked:
             return
         if self.output < self._cap:
             self.output += len(data)
-            self._append(stream, data, time_ms)
+            self._append(_kind(stream, level), data, time_ms)
         if self.output >= self._cap:
             self._marked = True
             self.note(self._mark, time_ms)
 
     def note(self, text: str, time_ms: int) -> None:
-        """Append a record of Joblane's own, also above the cap."""
-        self._append("joblane", f"[{text}]\n".encode(), time_ms)
+        """Append a record of Joblane's own, also above the cap: a warning."""
+        self._append(NOTE, f"[{text}]\n".encode(), time_ms)
 
     @property
     def is_full(self) -> bool:
@@ -119,21 +123,21 @@ class Writer:
         """Close the file."""
         os.close(self._fd)
 
-    def _append(self, stream: str, data: bytes, time_ms: int) -> None:
+    def _append(self, kind: int, data: bytes, time_ms: int) -> None:
         # A clock that is set back must not make output look out of order.
         self._time_ms = max(self._time_ms, time_ms)
-        if self.lost and stream != "joblane":
+        if self.lost and kind != NOTE:
             mark = b"[the agent's disk was full: output is missing here]\n"
-            if not self._put("joblane", mark):
+            if not self._put(NOTE, mark):
                 self.lost += len(data)
                 return
             self.lost = 0
-        if not self._put(stream, data):
+        if not self._put(kind, data):
             self.lost += len(data)
 
-    def _put(self, stream: str, data: bytes) -> bool:
+    def _put(self, kind: int, data: bytes) -> bool:
         """Write one frame completely, or not at all; False on an error."""
-        frame = FRAME.pack(self.seq + 1, STREAMS.index(stream), self._time_ms, len(data)) + data
+        frame = FRAME.pack(self.seq + 1, kind, self._time_ms, len(data)) + data
         try:
             if not self._has_room(len(frame)):
                 return False
@@ -192,10 +196,10 @@ class Reader:
         head = self._header()
         if head is None:
             raise EOFError
-        seq, stream, time_ms, length = head
+        seq, kind, time_ms, length = head
         data = os.pread(self._fd, length, self._at + FRAME.size)
         self.skip(seq)
-        return seq, STREAMS[stream], time_ms, data
+        return seq, STREAMS[kind & 15], time_ms, data
 
     def frames(self, size: int) -> tuple[int, bytes]:
         """Return the next records as they are in the log, `size` bytes at most, and skip none.
@@ -228,15 +232,24 @@ class Reader:
         raw = os.pread(self._fd, FRAME.size, self._at)
         if len(raw) < FRAME.size:
             return None
-        seq, stream, time_ms, length = FRAME.unpack(raw)
+        seq, kind, time_ms, length = FRAME.unpack(raw)
         whole = self._at + FRAME.size + length <= self.size
-        return (seq, stream, time_ms, length) if whole and _sound(raw, 0, self._next) else None
+        return (seq, kind, time_ms, length) if whole and _sound(raw, 0, self._next) else None
+
+
+def _kind(stream: str, level: "str | None") -> int:
+    return STREAMS.index(stream) | LEVELS.index(level) << 4
+
+
+NOTE = _kind("joblane", "warning")
+"""A message of Joblane: output is missing, or processes were stopped."""
 
 
 def _sound(data: bytes, at: int, number: int) -> bool:
     """Whether there is a header of this record, and not one that is being written or incomplete."""
-    seq, stream, _, length = FRAME.unpack_from(data, at)
-    return bool(seq == number and stream < len(STREAMS) and length <= MAX_RECORD)
+    seq, kind, _, length = FRAME.unpack_from(data, at)
+    known = kind & 15 < len(STREAMS) and kind >> 4 < len(LEVELS)
+    return bool(seq == number and known and length <= MAX_RECORD)
 
 
 def _frame_length(data: bytes, at: int, number: int) -> int | None:

@@ -196,7 +196,9 @@ def _progress(value: object, secrets: Secrets) -> "dict[str, Any]":
 def _percent(percent: "Any", current: int | None, total: int | None) -> float | None:
     """What was said, else what follows from what was counted."""
     if percent is None:
-        return None if current is None or total is None else 100 * current / total
+        if current is None or total is None:
+            return None
+        return 100 * current / total if total else 100  # of a list without entries all is done
     is_number = isinstance(percent, int | float) and not isinstance(percent, bool)
     if not is_number or not 0 <= percent <= 100:
         raise ValueError("progress: percent must be a number from 0 to 100")
@@ -205,10 +207,10 @@ def _percent(percent: "Any", current: int | None, total: int | None) -> float | 
 
 def _counted(said: "dict[str, Any]") -> "tuple[int | None, int | None]":
     """`current` and `total`."""
-    for name, least in (("current", 0), ("total", 1)):
+    for name in ("current", "total"):
         number = said[name]
-        if number is not None and (type(number) is not int or not least <= number <= MOST_COUNTED):
-            raise ValueError(f"progress: {name} must be a whole number from {least} to 2^53 - 1")
+        if number is not None and (type(number) is not int or not 0 <= number <= MOST_COUNTED):
+            raise ValueError(f"progress: {name} must be a whole number from 0 to 2^53 - 1")
     current, total = said["current"], said["total"]
     if total is not None and (current is None or current > total):
         raise ValueError("progress: total needs a current that is not more than it")

@@ -3,6 +3,7 @@
 import os
 import time
 
+from ec2_agent.shim.levels import Levels
 from ec2_agent.shim.log import Cutter, Writer
 from ec2_agent.shim.masking import Mask, Secrets
 
@@ -22,8 +23,9 @@ PARTIAL_AFTER_S = 0.2
 class _Stream:
     """What belongs to one pipe."""
 
-    def __init__(self, name: str, secrets: Secrets) -> None:
+    def __init__(self, name: str, secrets: Secrets, *, has_levels: bool) -> None:
         self.name = name
+        self.levels = Levels() if has_levels else None
         self.mask = Mask(secrets)
         self.cutter = Cutter()
         self.read_ms = 0
@@ -33,10 +35,17 @@ class _Stream:
 class Output:
     """The pipes of one job, by descriptor and in the order in which they are read."""
 
-    def __init__(self, pipes: dict[int, str], log: Writer, secrets: Secrets) -> None:
-        """Take over the descriptors; the values are the streams that they are."""
+    def __init__(
+        self, pipes: dict[int, str], log: Writer, secrets: Secrets, levels: int | None = None
+    ) -> None:
+        """Take over the descriptors; the values are the streams that they are.
+
+        Of the descriptor `levels`, marks of levels are read; other output is stored as it comes.
+        """
         self._log = log
-        self._streams = {fd: _Stream(name, secrets) for fd, name in pipes.items()}
+        self._streams = {
+            fd: _Stream(name, secrets, has_levels=fd == levels) for fd, name in pipes.items()
+        }
         self.flush_at: float | None = None
         """The monotonic time to `flush`."""
         for fd in pipes:
@@ -69,7 +78,7 @@ class Output:
         self.flush_at = None
         for stream in self._streams.values():
             for piece in stream.cutter.flush_characters():
-                self._log.write(stream.name, piece, stream.read_ms)
+                self._write(stream, piece)
 
     def finish(self) -> None:
         """Read what the pipes still have, once no process of the job is left."""
@@ -87,12 +96,22 @@ class Output:
         if not stream.cutter.waits:
             stream.read_ms = now_ms
         for piece in stream.cutter.feed(data):
-            self._log.write(stream.name, piece, stream.read_ms)
+            self._write(stream, piece)
             stream.read_ms = now_ms
+
+    def _write(self, stream: _Stream, piece: bytes) -> None:
+        if stream.levels is None:
+            self._log.write(stream.name, piece, stream.read_ms)
+            return
+        for level, run in stream.levels.split(piece):
+            self._log.write(stream.name, run, stream.read_ms, level)
 
     def _end(self, fd: int) -> None:
         stream = self._streams.pop(fd)
         os.close(fd)
         self._feed(stream, stream.mask.flush())
         for piece in stream.cutter.flush():
-            self._log.write(stream.name, piece, stream.read_ms)
+            self._write(stream, piece)
+        if stream.levels is not None:
+            for level, run in stream.levels.flush():
+                self._log.write(stream.name, run, stream.read_ms, level)

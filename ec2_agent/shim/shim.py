@@ -83,9 +83,10 @@ class Shim:
         `process` is this process's identity.
         """
         directory, slot, pidfd, out, line, lock, *more = fds
-        pipes = {out: "stdout"}
+        pipes, err = {out: "stdout"}, out
         if order["has_stderr"]:
-            pipes[more.pop(0)] = "stderr"
+            err = more.pop(0)
+            pipes[err] = "stderr"
         secrets = Secrets(wire.read_big(more.pop(0)) if order["has_secrets"] else ())
         params = more[0] if order["has_params"] else None
         self._work = HeldWork(more.pop() if order["has_work"] else None)
@@ -113,7 +114,8 @@ class Shim:
         self._progress_wanted: bool = order["wants_progress"]
         log = os.open(files.LOG, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=directory)
         self._log = Writer(log, **order["output"])
-        self._output = Output(pipes, self._log, secrets)
+        # Only a typed job has a log with levels; what a command writes is stored as it is.
+        self._output = Output(pipes, self._log, secrets, None if params is None else err)
         self._secrets = secrets
         self._main_ended = False
         self._wanted: int | None = order["wants_beyond"]

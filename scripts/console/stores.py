@@ -18,9 +18,10 @@ from joblane.aws.job.output_store import OutputStore
 from joblane.aws.queue.counters import CounterStore
 from joblane.aws.typed.types import TypeStore
 from joblane.deployment.names import bucket_name, table_name
+from joblane.formats.levels import Level
 from joblane.job.chunk import CHUNK_BYTES, Chunk
 from joblane.job.head import Head
-from joblane.job.output import OutputRecord
+from joblane.job.output import OutputRecord, stream_name
 from joblane.job.spec import Submission
 from joblane.queue.activity import Series, Tally
 from joblane.state.lifecycle import ENDED, State
@@ -91,6 +92,15 @@ class Stores:
                 submitted_by=who,
             )
         )
+
+    def write_levels(self, head: Head, lines: Sequence[tuple[Level | None, str]]) -> None:
+        """Store what a handler has logged and printed in its only attempt."""
+        at_ms = head.timeline[-1].at_ms
+        records = [
+            OutputRecord(number, "stderr", at_ms, f"{line}\n".encode(), level)
+            for number, (level, line) in enumerate(lines, 1)
+        ]
+        self.output.write(stream_name(head.tenant, head.job_id, 1), Chunk.of(records))
 
     def write_log(self, head: Head, lines: Sequence[str]) -> None:
         """Store the output of a job's only attempt."""

@@ -1,8 +1,12 @@
 """Much of everything: lines of output, jobs; and less of what moves."""
 
+import time
+
 import pytest
 from playwright.sync_api import expect
 
+from joblane.state.lifecycle import State
+from joblane.state.timeline import Step
 from scripts.console.seeds import Seeds
 from scripts.console.stores import Stores, many_jobs
 from scripts.local.cloud import Cloud
@@ -39,6 +43,28 @@ def test_all_lines_of_a_long_output_are_shown_and_searched(as_role: Open, seeds:
     expect(page.get_by_text("1 of 1", exact=True)).to_be_visible()
     expect(output.locator("mark")).to_have_text(f"document {LINES // 2} ")
     expect(output.locator("mark")).to_be_in_viewport()
+
+
+def test_levels_of_a_handlers_log_are_marked_and_chosen(as_role: Open, stores: Stores):
+    now_ms = int(time.time() * 1000)
+    steps = [
+        Step(State.PENDING, now_ms, 0, "submitted"),
+        Step(State.ACTIVE, now_ms, 1, "started", "i-0a51c2f6b1e0d7a11"),
+        Step(State.COMPLETED, now_ms, 1, "exit code 0", records=4),
+    ]
+    head = stores.put(steps, exit_code=0, type="sync", params={})
+    said = ["printed", "INFO begun", "WARNING slow", "ERROR down"]
+    stores.write_levels(head, list(zip([None, "info", "warning", "error"], said, strict=True)))
+    page = as_role("reader", f"jobs/{head.job_id}").page
+    lines = page.get_by_role("region", name="Output").locator(".line")
+    expect(lines.locator(".said")).to_have_text(said)
+    expect(lines.locator(".stream")).to_have_text(["err", "info", "warning", "error"])
+    page.get_by_label("Level").select_option(label="warning and above")
+    expect(lines.locator(".said")).to_have_text(said[2:])
+    page.get_by_label("Level").select_option("critical")
+    expect(page.get_by_text("No output of the level critical or above.")).to_be_visible()
+    page.get_by_label("Level").select_option(label="All output")
+    expect(lines.locator(".said")).to_have_text(said)
 
 
 def test_five_hundred_jobs_are_one_page(open_tab: Open, keeper: Person):

@@ -82,7 +82,7 @@ def test_what_died_is_restarted_with_the_fix(
         assert "dead" == wait_for(http, job_id, "dead")["state"]
 
     (project / "repairs/jobs.py").write_text(FIXED)
-    pushed = push()
+    pushed = push("--yes")  # its origin is required
     assert b"repaired updated, version 2" in pushed.stdout, pushed.stderr.decode()
     done = joblane("restart-failed", "_all", "--type", "repaired", "--reason", "fixed", "--json")
     answer = json.loads(done.stdout)

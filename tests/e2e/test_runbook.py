@@ -20,6 +20,9 @@ OF_PLATFORM = "agents|queues|top"
 
 AGENT = "aside"
 
+TENANT = "small"
+"""Has these jobs only: of what other files leave, not all can be restarted."""
+
 
 @pytest.fixture(name="shell", scope="module")
 def _shell(
@@ -40,7 +43,7 @@ def _shell(
     with warm("aws", programs, os.environ) as aws:
         aws.write_script(programs / "aws")
         yield {
-            **cloud.environment(machine="admin"),
+            **cloud.environment(TENANT, machine="admin"),
             "OF_PLATFORM": cloud.token(PLATFORM),
             "PATH": f"{folder}:/usr/bin:/bin",
             "HOME": str(folder),
@@ -55,7 +58,7 @@ def _shell(
 def _job(cloud: Cloud, shell: dict[str, str]) -> str:
     """A job that has ended, with the key that the page shows."""
     assert shell
-    http = Http(cloud.url, cloud.token(machine="admin"))
+    http = Http(cloud.url, cloud.token(TENANT, machine="admin"))
     job_id = submit(http, "true", concurrency={"key": ["customer", "acme"]})
     wait_for(http, job_id, "completed")
     http.close()

@@ -216,6 +216,14 @@ def test_progress_is_shown_and_a_cancelled_handler_stops_by_itself(
     job = wait_for(http, ref.id, "cancelled")
     assert job["progress"] is None
     assert ["WARNING stopped by cancel"] == output(http, ref.id)["stderr"]
+    (found,) = client.logs(ref.id, level="warning")
+    assert ("warning", "stderr", "WARNING stopped by cancel\n") == (
+        found.level,
+        found.stream,
+        found.text,
+    )
+    assert [] == list(client.logs(ref.id, level="error", follow=True))
+    assert 2 == len(list(client.logs(ref.id)))
 
 
 def test_params_that_do_not_fit_are_named_by_field(client: Client, work: JobType[Any, Any]):

@@ -15,7 +15,7 @@ import pytest
 from ec2_agent.facts import host_command
 from ec2_agent.facts.command import PIDS, CommandFailed
 from ec2_agent.facts.host_command import ENVIRONMENT, run_on_host
-from ec2_agent.sandbox import uids
+from ec2_agent.sandbox import kernel, uids
 from tests.sandbox.running import PYTHON, alive, marker
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="only the agent of an instance is root")
@@ -175,3 +175,9 @@ def test_a_host_without_descriptors_or_programs_gives_no_fact(monkeypatch: pytes
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     monkeypatch.setitem(ENVIRONMENT, "PATH", "/no/such/folder")
     assert "not started: [Errno 2] No such file or directory: 'timeout'" == failure("true")
+
+
+@root
+def test_the_kernel_kills_it_before_the_agent():
+    """The agent's unit is protected (OOMScoreAdjust=-1000), and what it starts would be as well."""
+    assert f"{kernel.OOM_SCORE}\n" == fact("cat /proc/self/oom_score_adj")

@@ -13,6 +13,7 @@ import pytest
 from ec2_agent.jobs.context import TypedContext
 from ec2_agent.sandbox.model import Ending
 from ec2_agent.shim.operations import MAX_DEPTH, MAX_LINE, MESSAGE_CHARS, NAMES
+from joblane.job.chunk import CHUNK_BYTES, Chunk, decode_chunk
 from joblane.state.result import MAX_RESULT_BYTES
 from tests.sandbox.running import REPOSITORY
 from tests.sandbox.shim_jobs import HEAD, Room, output, wait_end
@@ -42,6 +43,20 @@ def test_the_shell_script(room: Room):
     end, printed = run(room, example("sh"))
     assert (0, '{"total":6}') == (end.exit_code, end.result), printed
     assert (b"", "app:weather") == (printed, end.condition)
+
+
+def test_the_line_with_a_level(room: Room):
+    """Of a job with a type the mark is read, of a command it is output."""
+    typed = replace(HEAD, spec=HEAD.spec.model_copy(update={"type": "sum"}))
+    directory, shim, sandbox = room.start(example("bash"), head=typed, typed=TypedContext(b"{}"))
+    wait_end(directory, shim, sandbox)
+    reader = directory.reader()
+    last, frames = reader.frames(CHUNK_BYTES)
+    reader.close()
+    (record,) = decode_chunk(Chunk(1, last, frames).compress(), 1, last)
+    assert ("warning", b"the disk is nearly full\n") == (record.level, record.data)
+    _, printed = run(room, example("bash"))
+    assert b"\x1e4the disk is nearly full\n" == printed
 
 
 def perl(room: Room, **changes: Any) -> tuple[Ending, bytes]:

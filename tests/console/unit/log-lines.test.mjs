@@ -78,3 +78,11 @@ test('parts are cut at what was found, across their borders', () => {
   ]);
   assert.equal(cut(parts, [[0, 1], [5, 6]]).map((piece) => piece.text).join(''), 'abcdef');
 });
+
+test('a line has the level of its record, also if it began without one', () => {
+  const levelled = (content, level) => ({ ...record(content, 'stderr'), level });
+  const lines = made(record('half ', 'stderr'), levelled('WARNING slow\n', 'warning'), levelled('INFO a\nINFO b\n', 'info'), record('printed\n', 'stderr'));
+  assert.deepEqual(lines.blocks[0].lines.map((line) => [line.text, line.level]), [
+    ['half WARNING slow', 'warning'], ['INFO a', 'info'], ['INFO b', 'info'], ['printed', undefined],
+  ]);
+});

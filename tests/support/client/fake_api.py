@@ -12,9 +12,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qs, urlsplit
 
+from joblane.formats.levels import Level, reaches
 from tests.support.http_server import Quiet
 
 if TYPE_CHECKING:
@@ -62,7 +63,13 @@ class FakeJob:
     records: list[dict[str, Any]] = field(default_factory=list)
     complete: bool = False
 
-    def say(self, data: bytes | str, stream: str = "stdout", attempt: int = 1) -> None:
+    def say(
+        self,
+        data: bytes | str,
+        stream: str = "stdout",
+        attempt: int = 1,
+        level: Level | None = None,
+    ) -> None:
         """Append one record."""
         from base64 import b64encode
 
@@ -77,6 +84,8 @@ class FakeJob:
             record["base64"] = b64encode(data).decode()
         else:
             record["text"] = data
+        if level is not None:
+            record["level"] = level
         self.records.append(record)
 
     def end(self, state: str = "completed", **fields: object) -> None:
@@ -218,6 +227,8 @@ def _log(job: FakeJob, query: dict[str, str]) -> dict[str, Any]:
     complete = job.complete
     entries = job.records[start : start + limit]
     end = start + len(entries)
+    if (least := query.get("level")) is not None:
+        entries = [each for each in entries if reaches(each.get("level"), cast("Level", least))]
     return {
         "entries": entries,
         "limit": limit,

@@ -43,6 +43,8 @@ def total(params: Params, job: Job) -> Result:
     if params.do == "progress":
         job.progress(50, "half way")
         time.sleep(0.5)
+    if params.do == "key":
+        print("key", job.context.key)
     if params.do == "raise":
         raise ValueError("no such thing")
     if params.do == "permanent":
@@ -123,6 +125,15 @@ def test_the_result_is_all_that_is_on_standard_output(run: Run):
     assert "doing progress\n" in err
     assert "joblane: 50 % half way\n" in err
     assert "joblane: succeeded: exit code 0 after" in err
+
+
+def test_what_a_type_declares_is_as_in_a_deployment(run: Run):
+    key = {"segments": ["shop", "/do", True]}
+    code, _, err = run({"do": "key"}, defaults={"deadline_s": 60}, key=key)
+    assert 0 == code, err
+    assert "key ('shop', 'key', True)\n" in err
+    code, _, err = run({"do": "key"}, key={"segments": ["/customer"]})
+    assert (65, True) == (code, "not started: params/customer is part of the key: " in err), err
 
 
 def test_a_long_result_is_printed_whole(run: Run):

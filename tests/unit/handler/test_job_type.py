@@ -229,6 +229,9 @@ def test_progress_has_bounds():
     for wrong in (-1, 101, float("nan")):
         with pytest.raises(ValueError, match="between 0 and 100"):
             Job().progress(wrong)
+    Job().progress(current=0, total=0)  # a list without entries ends no job
+    with pytest.raises(ValueError, match="not more than it"):
+        Job().progress(current=2, total=1)
 
 
 def test_names_are_exported():

@@ -1,6 +1,7 @@
 """The runner as a process with descriptor 3, and an agent's end of its line."""
 
 import json
+import logging
 import os
 import signal
 import socket
@@ -14,10 +15,12 @@ from typing import Any
 
 import pytest
 
+from joblane.handler.levels import mark
+
 MAIN = "from joblane.handler.runner import main; main()\n"
 
 HANDLERS = """
-import os, sys, time
+import logging, os, sys, time
 from pydantic import BaseModel
 from joblane import Job, Key, PermanentError, job_type
 
@@ -44,6 +47,11 @@ def work(params: Params, job: Job) -> Result:
             return Result(total=0, said="x" * (262_144 - len('{"total":0,"said":""}')))
         case "raise":
             raise ValueError("a secret\\nin two lines")
+        case "library":
+            logging.basicConfig(handlers=job.log.handlers, level="WARNING")
+            logging.getLogger("library").error("in\\ntwo lines")
+            logging.getLogger("library").info("left out")
+            return Result(total=0)
         case "never":
             raise PermanentError("the ticket was deleted")
         case "exit":
@@ -181,12 +189,23 @@ def _bundle(tmp_path: Path) -> Bundle:
 
 def test_params_go_in_and_a_result_comes_out(bundle: Bundle):
     ended = bundle.run({"do": "add", "numbers": [1, 2, 3]})
-    assert (0, "to stdout\n", "WARNING to stderr\n") == (ended.code, ended.stdout, ended.stderr)
+    said = (ended.code, ended.stdout, ended.stderr)
+    assert (0, "to stdout\n", mark("WARNING to stderr", logging.WARNING) + "\n") == said
     assert [
         {"params": True},
         {"context": True},
         {"result": {"total": 6, "said": "01J"}},
     ] == ended.agent.asked
+
+
+def test_a_library_logs_through_the_handler_of_the_job(bundle: Bundle):
+    assert mark("ERROR in\ntwo lines", logging.ERROR) + "\n" == bundle.run({"do": "library"}).stderr
+
+
+def test_each_line_of_a_traceback_is_an_error(bundle: Bundle):
+    lines = bundle.run({"do": "raise"}).stderr.removesuffix("\n").split("\n")
+    assert len(lines) > 3
+    assert {mark("", logging.ERROR)} == {line[:2] for line in lines}
 
 
 def test_wrong_params_are_named_by_field_and_without_values(bundle: Bundle):
@@ -330,7 +349,7 @@ def test_without_an_agent_it_says_so(bundle: Bundle):
     assert (1, "JOBLANE_FD is not set; handlers are run by an agent\n") == outcome()
     code, said = outcome(JOBLANE_FD="3")
     assert code == 1
-    assert said.startswith("no answer from the agent: ")
+    assert said.startswith(mark("no answer from the agent: ", logging.ERROR))
 
 
 def test_the_runner_imports_little():

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from ec2_agent.shim import log as shim_log
 from joblane.aws.errors import AwsRefused
 from joblane.aws.job.output_store import OutputRead, OutputStore, object_key
+from joblane.formats.levels import Level
 from joblane.job.chunk import (
     CHUNK_BYTES,
     FRAME,
+    LEVEL_CODES,
     PUT_DOLLARS,
     READ_MAX_BYTES,
     S3_GB_MONTH_DOLLARS,
@@ -40,12 +42,16 @@ CONTENTS = st.lists(
         st.sampled_from(STREAMS),
         st.integers(0, 1 << 41),
         st.binary(max_size=300) | st.text(max_size=100).map(str.encode),
+        st.sampled_from(LEVEL_CODES),
     ),
     min_size=1,
 )
 
 
-def numbered(contents: list[tuple[Stream, int, bytes]], first: int = 1) -> list[OutputRecord]:
+Content = tuple[Stream, int, bytes, Level | None]
+
+
+def numbered(contents: list[Content], first: int = 1) -> list[OutputRecord]:
     return [OutputRecord(first + n, *content) for n, content in enumerate(contents)]
 
 
@@ -69,9 +75,7 @@ def write(store: OutputStore, records: list[OutputRecord]) -> int:
 
 
 @given(CONTENTS, st.integers(1, SEQ_MAX))
-def test_records_survive_a_chunk_whatever_their_bytes(
-    contents: list[tuple[Stream, int, bytes]], first: int
-):
+def test_records_survive_a_chunk_whatever_their_bytes(contents: list[Content], first: int):
     records = numbered(contents, first)
     assert records == decode_chunk(compress(records), first, records[-1].seq)
 
@@ -79,6 +83,7 @@ def test_records_survive_a_chunk_whatever_their_bytes(
 def test_a_chunk_has_the_records_of_the_shims_log_as_they_are():
     assert shim_log.FRAME.format == FRAME.format
     assert shim_log.STREAMS == STREAMS
+    assert shim_log.LEVELS == LEVEL_CODES
     assert shim_log.MAX_RECORD < CHUNK_BYTES
 
 
@@ -108,9 +113,10 @@ def test_a_chunk_with_other_records_than_its_row_names_is_refused(first: int, la
         b"x",
         FRAME.pack(1, 0, 0, 5) + b"four",
         FRAME.pack(1, 3, 0, 0),
+        FRAME.pack(1, 6 << 4, 0, 0),
         FRAME.pack(1, 0, 0, 0) + b"x",
     ],
-    ids=["empty", "no header", "cut", "unknown stream", "cut header"],
+    ids=["empty", "no header", "cut", "unknown stream", "unknown level", "cut header"],
 )
 def test_garbage_that_decompresses_is_refused(raw: bytes):
     with pytest.raises(DamagedChunk):

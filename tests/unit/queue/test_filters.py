@@ -97,6 +97,8 @@ def test_long_jobs_have_a_queue_of_their_own():
     assert matches(long, timeout_s=3601.0)
     assert matches(long, name="report-7")
     assert matches(long, target="host:big")
+    assert matches(long, target="big")  # which the job stores as host:big
+    assert matches("target == ''", target="_any")
     limits = "cores == '0-2' && disk_mb >= 100 && tmp_mb == 64 && io_bps == 2048"
     assert matches(limits, resources=Resources(cores="0-2", disk_mb=100, tmp_mb=64, io_bps=2048))
     group = {"target": "_all", "max_concurrency": 2, "max_failures": 0, "reply_timeout_s": 5.0}

@@ -40,7 +40,13 @@ def test_requeue_sends_messages_for_the_states_that_api_md_names():
 @pytest.mark.parametrize(("action", "event"), [("retry", Event.RETRY), ("replay", Event.REPLAY)])
 def test_restarts_are_from_the_states_that_api_md_names(action: str, event: Event):
     by_table = {state for state, moved in TABLE if moved is event}
-    assert by_table == {State(name) for name in again(action).split(", ")}
+    assert by_table == {State(name) for name in again(action).split("; ")[0].split(", ")}
+
+
+def test_groups_are_retried_from_the_states_that_api_md_names():
+    (named,) = re.findall(r"; of a group (.*)", again("retry"))
+    by_table = {state for state, moved in TABLE if moved is Event.REOPEN}
+    assert by_table == {State(name) for name in named.split(", ")}
 
 
 def test_lists_that_read_no_other_jobs_are_those_that_api_md_names():

@@ -289,7 +289,9 @@ def test_what_changes_of_a_definition():
     new = definition(key={"segments": ["b"]}, defaults={"env": {"A": "2"}}, python="3.12")
     expected = ["defaults.queue", "defaults.env", "key.segments", "python"]
     assert expected == [change.field for change in changes(old, new)]
-    assert ["key"] == [change.field for change in changes(definition(), definition(key=KEY))]
+    assert ["key", "key.max_active"] == [
+        change.field for change in changes(definition(), definition(key=KEY))
+    ]
     assert names_other_keys(definition(), definition(key=KEY))
     assert names_other_keys(definition(key=KEY), definition())
     assert not names_other_keys(definition(key=KEY), definition(key={**KEY, "max_queued": 1}))

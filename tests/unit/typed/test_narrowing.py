@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
+from joblane.typed import narrowing
 from joblane.typed.changes import changes
 from joblane.typed.narrowing import refused_by
 from tests.support.types import definition
@@ -88,6 +89,87 @@ def test_a_schema_that_refers_to_itself_is_compared_to_an_end():
     assert () == refused_by(tree, other, "params")
 
 
+REFERENCE = {"$ref": "#/$defs/X"}
+NULL = {"type": "null"}
+
+
+def with_member(member: dict[str, Any], **number: Any) -> dict[str, Any]:
+    """Params with one member, which refers to an object with a number."""
+    of_x = {"type": "object", "properties": {"n": {"type": "integer", **number}}}
+    return {"properties": {"a": member}, "$defs": {"X": of_x}}
+
+
+@pytest.mark.parametrize(
+    ("member", "refused"),
+    [
+        ({"allOf": [REFERENCE]}, "params.a.n has maximum 3"),
+        ({"prefixItems": [REFERENCE]}, "params.a[0].n has maximum 3"),
+        ({"patternProperties": {"x": REFERENCE}}, "params.a has another patternProperties"),
+        ({"oneOf": [REFERENCE, NULL]}, "params.a has another oneOf"),
+        (
+            {"oneOf": [REFERENCE, NULL], "discriminator": {"propertyName": "kind"}},
+            'params.a no longer takes {"$ref": "#/$defs/X"}',
+        ),
+    ],
+)
+def test_references_count_wherever_they_stand(member: dict[str, Any], refused: str):
+    assert (refused,) == refused_by(with_member(member), with_member(member, maximum=3), "params")
+    if "has another" not in refused:  # what cannot be judged counts as refused
+        assert () == refused_by(with_member(member), with_member(member, title="N"), "params")
+
+
+def test_a_variant_more_refuses_nothing():
+    kind = {"discriminator": {"propertyName": "kind"}}
+    old, new = {"oneOf": [REFERENCE], **kind}, {"oneOf": [REFERENCE, NULL], **kind}
+    assert () == refused_by(with_member(old), with_member(new), "params")
+    assert refused_by(with_member(new), with_member(old), "params")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "refused"),
+    [
+        (
+            {"type": "string"},
+            {"anyOf": [{"type": "string"}, NULL], "maxLength": 5},
+            "params.a has maxLength 5",
+        ),
+        (REFERENCE, {**REFERENCE, "maxProperties": 0}, "params.a has maxProperties 0"),
+        (
+            {"type": "string"},
+            {"type": "string", "format": "date-time"},
+            "params.a has another format",
+        ),
+    ],
+)
+def test_what_stands_beside_a_union_or_a_reference_counts(
+    old: dict[str, Any], new: dict[str, Any], refused: str
+):
+    assert (refused,) == refused_by(with_member(old), with_member(new), "params")
+
+
+def trees(branches: int, value: str, **root: Any) -> dict[str, Any]:
+    """Params with a tree, whose nodes have so many nodes below them."""
+    below = {f"c{n}": {"anyOf": [{"$ref": "#/$defs/Node"}, NULL]} for n in range(branches)}
+    node = {"type": "object", "properties": {**below, "value": {"type": value}}}
+    reference = {"tree": {"$ref": "#/$defs/Node"}}
+    return {"type": "object", "properties": {**reference, **root}, "$defs": {"Node": node}}
+
+
+def test_trees_are_compared_once():
+    """Not 2 to the power of 25 times, which no function survives."""
+    old = trees(2, "integer")
+    assert () == refused_by(old, trees(2, "number", more={"type": "string"}), "params")
+    refused = refused_by(old, trees(2, "string"), "params")
+    assert ('params.tree.value no longer takes "integer"',) == refused
+
+
+def test_what_has_too_many_combinations_counts_as_refused(monkeypatch: pytest.MonkeyPatch):
+    old, new = trees(2, "integer"), trees(2, "number")
+    assert () == refused_by(old, new, "params")
+    monkeypatch.setattr(narrowing, "MOST_COMPARED", 3)
+    assert "too many schemas" in refused_by(old, new, "params")[-1]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "kind", "why"),
     [
@@ -105,8 +187,22 @@ def test_a_schema_that_refers_to_itself_is_compared_to_an_end():
             {"resources": {"memory_mb": 512}},
             {"resources": {"memory_mb": 64}},
             "narrows",
-            "memory_mb from 512 to 64",
+            "memory_mb from 512 to 64; tmp_mb from 256 to 32",
         ),
+        ({}, {"resources": {"memory_mb": 1024}}, "update", None),
+        (
+            {},
+            {"resources": {"memory_mb": 511, "tmp_mb": 256}},
+            "narrows",
+            "memory_mb from 512 to 511",
+        ),
+        ({"resources": {"memory_mb": 4096}}, {}, "narrows", "memory_mb from 4096 to 512"),
+        ({"resources": {"pids": 2000}}, {"resources": {}}, "narrows", "pids from 2000 to 1024"),
+        ({}, {"resources": {"disk_mb": 9}}, "update", None),
+        ({"resources": {"disk_mb": 9}}, {}, "narrows", "disk_mb from 9 to 0"),
+        ({}, {"resources": {"cpus": 2}}, "narrows", "cpus from no limit to 2"),
+        ({"resources": {"cpus": 2}}, {}, "update", None),
+        ({}, {"resources": {"cores": "0-1"}}, "update", None),
         ({}, {"queue": "bulk"}, "update", None),
     ],
 )
@@ -125,3 +221,23 @@ def test_what_other_limits_of_a_key_mean():
     assert expected == [(change.field, change.kind) for change in changes(old, new)]
     (gone,) = changes(old, definition())
     assert ("key", "needs-empty-key") == (gone.field, gone.kind)
+
+
+def test_true_and_one_are_other_segments():
+    """Python takes them for equal, and so the push for one that changes nothing."""
+    old, new = (definition(key={"segments": ["a", segment]}) for segment in (1, True))
+    assert [("key.segments", "needs-empty-key")] == [(c.field, c.kind) for c in changes(old, new)]
+    assert () == changes(old, definition(key={"segments": ["a", 1.0]}))
+
+
+def test_a_first_key_narrows_and_so_does_what_a_full_key_refuses():
+    old, new = definition(), definition(key={"segments": ["a"], "max_active": 2})
+    assert [
+        ("key", "needs-empty-key", "jobs have a key"),
+        ("key.max_active", "narrows", "max_active from no limit to 2"),
+    ] == list(changes(old, new))
+    coalesces = definition(key={"segments": ["a"], "max_active": 2, "when_full": "coalesce"})
+    assert [("key.when_full", "narrows", "when_full from coalesce to reject")] == list(
+        changes(coalesces, new)
+    )
+    assert [("key.when_full", "update", None)] == list(changes(new, coalesces))

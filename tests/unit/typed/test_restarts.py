@@ -11,6 +11,8 @@ from functions.submission import handler as submission
 from joblane.aws.job.items import is_inline
 from joblane.aws.key.keys import KeyStore
 from joblane.aws.table import Table, TransactionRefused
+from joblane.formats.times import rfc3339
+from joblane.job.offers import offers
 from joblane.key.segments import KeyName
 from joblane.state.lifecycle import State
 from tests.support.aws import DESCRIPTOR, KEYS_TABLE, Cloud, configure
@@ -20,6 +22,7 @@ from tests.support.types import PARAMS, store_type, type_store
 from tests.unit.typed.test_jobs import GOOD, submit
 
 NOW = 1_800_000_000.0
+HOUR_LATER_MS = int(NOW + 3600) * 1000
 NEEDS_SINCE = {**PARAMS, "required": ["origin", "since"]}
 
 
@@ -113,6 +116,59 @@ def test_same_version_leaves_the_job_as_it_is(aws: Cloud, api: Api, operator: Ap
     assert ("pending", 1, 60) == (job["state"], job["type_version"], job["timeout_s"])
     assert 0 == aws.job(first["id"]).edit
     assert {1} == {version for _, version in versions(job)}
+
+
+def an_hour_later(aws: Cloud) -> tuple[Api, Api]:
+    """Both APIs, for users and for operators, when the deadline of a job has passed."""
+    moments = count()
+
+    def clock() -> float:
+        return (HOUR_LATER_MS + next(moments)) / 1000
+
+    return (
+        Api(submission.build(configure(submission.Settings), aws.clients, clock)),
+        Api(admin.build(configure(admin.Settings), aws.clients, clock)),
+    )
+
+
+@pytest.mark.parametrize("how", ["retry", "replay", "restart-failed", "resubmit"])
+@pytest.mark.parametrize("pushed", [False, True])
+def test_a_deadline_of_the_type_counts_from_the_restart(
+    aws: Cloud, api: Api, how: str, *, pushed: bool
+):
+    store_type(aws, defaults={"deadline_s": 60})
+    first = submit(api)
+    end(aws, first["id"])
+    later, operator = an_hour_later(aws)
+    if pushed:
+        store_type(aws, defaults={"deadline_s": 90})
+    assert {"retry", "replay", "resubmit"} <= offers(aws.job(first["id"]), HOUR_LATER_MS)
+    match how:
+        case "restart-failed":
+            status, job = restart_failed(operator)
+            assert 1 == job["restarted"]
+            job = later("GET", f"/v1/jobs/{first['id']}")[1]
+        case "replay":
+            status, job = operator("POST", f"/v1/dlq/{first['id']}/replay")
+        case _:
+            status, job = later("POST", f"/v1/jobs/{first['id']}/{how}")
+    assert status in {200, 202}, job
+    seconds = 90 if pushed else 60
+    assert rfc3339(HOUR_LATER_MS + seconds * 1000)[:19] == job["deadline"][:19]
+
+
+def test_a_deadline_stays_that_was_given_or_with_the_same_version(aws: Cloud, api: Api):
+    store_type(aws, defaults={"deadline_s": 60})
+    of_type, given = submit(api), submit(api, deadline=rfc3339(int(NOW * 1000) + 60_000))
+    for job in (of_type, given):
+        end(aws, job["id"])
+    later, _ = an_hour_later(aws)
+    assert {"retry", "resubmit"}.isdisjoint(offers(aws.job(given["id"]), HOUR_LATER_MS))
+    for job, body in ((of_type, {"same_version": True}), (given, None)):
+        status, problem = later("POST", f"/v1/jobs/{job['id']}/retry", body)
+        assert (409, True) == (status, "has passed" in problem["detail"])
+    status, problem = later("POST", f"/v1/jobs/{given['id']}/resubmit")
+    assert (409, True) == (status, "deadline has passed" in problem["detail"])
 
 
 def test_what_does_not_fit_is_listed_and_left(aws: Cloud, api: Api, operator: Api):

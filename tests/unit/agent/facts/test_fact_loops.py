@@ -390,3 +390,16 @@ def test_the_full_name_is_the_hostname_with_its_domain(
     monkeypatch.setattr(socket, "gethostname", lambda: hostname)
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
     assert fqdn == host_facts()["fqdn"]
+
+
+def test_what_is_no_text_or_no_name_of_the_internet_ends_no_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """An error would end the loop of the facts, and so the agent."""
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/machine-id").write_bytes(b"\xff\xfe\n")
+    hostname = "h" * 64  # Linux takes them, and the encoding of names does not
+    monkeypatch.setattr(socket, "gethostname", lambda: hostname)
+    facts = host_facts(tmp_path)
+    assert hostname == facts["fqdn"]
+    assert "machine_id" not in facts

@@ -1,5 +1,9 @@
 """Facts of a host's network, from what Linux shows in `/proc/net`."""
 
+import errno
+import json
+import os
+import socket
 import sys
 from ipaddress import IPv4Address, IPv4Network, ip_interface, ip_network
 from pathlib import Path
@@ -7,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ec2_agent.facts.network import Interface, Route, describe, network_facts
-from joblane.target.facts import MAX_VALUE_BYTES, as_text
+from joblane.target.facts import MAX_VALUE_BYTES, as_text, encode
 
 HEADER = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
 IPV4 = (
@@ -80,3 +84,26 @@ def test_a_host_without_a_network_has_no_such_facts():
     facts = describe([Interface("eth0", ip_interface("10.0.1.7/20"))], [default])
     assert "wg0" == facts["interface.primary"]
     assert "ip.primary" not in facts, "that interface has no address"
+
+
+def test_names_of_interfaces_may_be_any_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    name = b"net\xff"
+    (tmp_path / "route").write_bytes(IPV4.encode().replace(b"eth0", name))
+    (tmp_path / "if_inet6").write_bytes(b"fd00" + b"0" * 27 + b"7 02 40 00 80 " + name + b"\n")
+    monkeypatch.setattr(socket, "if_nameindex", lambda: [(2, os.fsdecode(name))])
+    facts = network_facts(tmp_path)
+    assert "192.0.2.0/24 dev net\N{REPLACEMENT CHARACTER}" in str(facts["routes"])
+    assert facts == json.loads(encode(facts))
+
+
+def test_a_host_without_descriptors_has_no_facts_of_its_interfaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """An error would end the loop of the facts, and so the agent."""
+
+    def no_socket(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socket, "socket", no_socket)
+    (tmp_path / "route").write_text(IPV4)
+    assert {"interface.primary", "routes"} == network_facts(tmp_path).keys()

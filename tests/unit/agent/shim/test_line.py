@@ -127,7 +127,7 @@ def test_a_condition_is_taken_and_answered_and_the_last_one_counts(ends: Ends):
         (b'{"progress": {"step": ""}}', "step: must not be empty"),
         (b'{"progress": {"current": 1.5}}', "current must be a whole number from 0"),
         (b'{"progress": {"current": true}}', "current must be a whole number from 0"),
-        (b'{"progress": {"current": 0, "total": 0}}', "total must be a whole number from 1"),
+        (b'{"progress": {"current": 0, "total": -1}}', "total must be a whole number from 0"),
         (b'{"progress": {"current": 0, "total": 9007199254740992}}', "total must be a whole"),
         (b'{"progress": {"total": 3}}', "total needs a current"),
         (b'{"progress": {"current": 4, "total": 3}}', "not more than it"),
@@ -258,6 +258,7 @@ def test_progress_error_and_result_are_kept_and_the_last_ones_count(ends: Ends):
     [
         ({"current": 3}, {"current": 3}),
         ({"current": 1, "total": 3}, {"percent": 33.33, "current": 1, "total": 3}),
+        ({"current": 0, "total": 0}, {"percent": 100, "current": 0, "total": 0}),
         (
             {"percent": 5, "step": "up\nload", "current": 0, "total": 3},
             {"percent": 5, "step": "up load", "current": 0, "total": 3},

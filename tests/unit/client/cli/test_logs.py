@@ -10,6 +10,7 @@ from array import array
 
 import pytest
 
+from joblane.formats.levels import LEVELS
 from tests.support.client.command import Joblane, Spawn, wait_until
 from tests.support.client.fake_api import CUT, FakeApi, Request, gateway
 
@@ -62,6 +63,55 @@ def test_a_tail_that_was_not_answered_is_asked_for_again(api: FakeApi, joblane: 
 
     api.before = before
     assert b"3\n4\n" == joblane("logs", "-f", "--tail", "1", "01J").stdout
+
+
+@pytest.mark.parametrize("args", [(), ("-f",), ("-f", "--tail", "1000")])
+def test_level_shows_records_of_that_level_and_above(
+    api: FakeApi, joblane: Joblane, args: tuple[str, ...]
+) -> None:
+    """Also behind pages that have none of them."""
+    job = api.add()
+    job.say("INFO begun\n", "stderr", level="info")
+    for number in range(2500):
+        job.say(f"{number}\n")
+    job.say("WARNING slow\n", "stderr", level="warning")
+    job.say("ERROR down\n", "stderr", level="error")
+    job.end()
+    ran = joblane("logs", "--level", "warning", *args, "01J")
+    assert (0, b"", "WARNING slow\nERROR down\n") == (ran.code, ran.stdout, ran.said)
+    assert {"warning"} == {
+        request.query.get("level") for request in api.requests if request.path.endswith("/logs")
+    }
+
+
+@pytest.mark.parametrize("args", [(), ("-f",)])
+def test_level_says_so_if_there_is_nothing(
+    api: FakeApi, joblane: Joblane, args: tuple[str, ...]
+) -> None:
+    job = api.add()
+    job.say("printed\n")
+    job.end()
+    ran = joblane("logs", "--level", "debug", *args, "01J")
+    assert (0, b"") == (ran.code, ran.stdout)
+    assert "no output has the level debug or above; that of commands has none" in ran.said
+
+
+def test_json_has_the_level_of_a_record(api: FakeApi, joblane: Joblane) -> None:
+    job = api.add()
+    job.say("WARNING slow\n", "stderr", level="warning")
+    job.say("printed\n")
+    ran = joblane("logs", "--json", "01J")
+    assert ["warning", None] == [json.loads(line).get("level") for line in ran.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("level", ["warn", "30", ""])
+def test_a_wrong_level_is_refused_naming_the_allowed(
+    api: FakeApi, joblane: Joblane, level: str
+) -> None:
+    api.add()
+    ran = joblane("logs", "--level", level, "01J")
+    assert (2, []) == (ran.code, api.requests)
+    assert all(each in ran.said for each in ("--level", *LEVELS))
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "1001", "x", ""])

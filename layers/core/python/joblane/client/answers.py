@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypedDict, cast
 
 from joblane.client.errors import AnswerError
+from joblane.formats.levels import Level
 from joblane.state.lifecycle import ENDED
 
 
@@ -68,6 +69,7 @@ class LogEntry(TypedDict, total=False):
     seq: int
     stream: str
     time: str
+    level: Level
     text: str
     base64: str
 
@@ -142,6 +144,9 @@ class LogRecord:
     """`stdout` or `stderr` of the job, or `joblane` for messages of the agent."""
     time: str
     """When the job wrote it: RFC 3339, UTC."""
+    level: Level | None
+    """That of a record of a handler's log; messages of the agent are warnings. None for what was
+    printed, and for the output of a command."""
     data: bytes
     """The bytes, exactly as the job wrote them."""
     text: str
@@ -176,6 +181,7 @@ class LogReader:
             seq=entry.get("seq", 0),
             stream=stream,
             time=entry.get("time", ""),
+            level=entry.get("level"),
             data=data,
             text=self._texts[stream].decode(data),
             entry=entry,

@@ -8,6 +8,7 @@ from typing import TypeVar
 from joblane.client.answers import LogPage, LogReader, LogRecord, log_page
 from joblane.client.calls import ApiCall, ApiStream, Call, Item, Stream, get, segment
 from joblane.client.follow import FollowPolicy, Runtime, follow_log
+from joblane.formats.levels import Level
 
 LOG_MAX = 1000
 """Most log records in one answer of the API."""
@@ -34,25 +35,28 @@ class LogCalls:
         *,
         follow: bool = False,
         tail: int | None = None,
+        level: Level | None = None,
         policy: FollowPolicy | None = None,
     ) -> Stream[LogRecord]:
         """Yield the records of a job's output, in order, each exactly once.
 
         With `tail` it starts with the last so many lines of all attempts, 1 to 1000 and 768 KB at
-        most; the output before them is not read. Without `follow` it ends with the last record that
-        is there now. With `follow` it ends when no more can come, and waits for an API that does
-        not answer for up to `policy.give_up_s` (300 s). Raises `NotFoundError`, and `FollowError`
-        after that time.
+        most; the output before them is not read. With `level` it yields the records of a handler's
+        log that have this level or above, and no other output.
+
+        Without `follow` it ends with the last record that is there now. With `follow` it ends when
+        no more can come, and waits for an API that does not answer for up to `policy.give_up_s`
+        (300 s). Raises `NotFoundError`, and `FollowError` after that time.
         """
         read = LogReader().read
         if follow:
             yield from self._follow(
-                job_id, lambda page: read(page["entries"]), None, tail, policy, None
+                job_id, lambda page: read(page["entries"]), None, tail, level, policy, None
             )
             return
         cursor: str | None = None
         while True:
-            page = yield from LogCalls.log_page(self, job_id, cursor=cursor, tail=tail)
+            page = yield from LogCalls.log_page(self, job_id, cursor=cursor, tail=tail, level=level)
             for record in read(page["entries"]):
                 yield Item(record)
             after = page.get("next")
@@ -67,11 +71,12 @@ class LogCalls:
         *,
         cursor: str | None = None,
         tail: int | None = None,
+        level: Level | None = None,
         policy: FollowPolicy | None = None,
         runtime: Runtime | None = None,
     ) -> Stream[LogPage]:
         """Yield the pages of a log as they come, empty ones too; `logs` yields their records."""
-        return self._follow(job_id, lambda page: [page], cursor, tail, policy, runtime)
+        return self._follow(job_id, lambda page: [page], cursor, tail, level, policy, runtime)
 
     @ApiCall
     def log_page(
@@ -80,14 +85,21 @@ class LogCalls:
         *,
         cursor: str | None = None,
         tail: int | None = None,
+        level: Level | None = None,
         limit: int = LOG_MAX,
         retry: bool = True,
     ) -> Call[LogPage]:
         """Read one page of a log, from `cursor` (the `next` of the previous page).
 
-        Without a cursor, `tail` starts at the last so many lines.
+        Without a cursor, `tail` starts at the last so many lines. With `level`, a page may have no
+        entries although there is more to read.
         """
-        params = {"limit": limit, "next": cursor or None, "tail": None if cursor else tail}
+        params = {
+            "limit": limit,
+            "next": cursor or None,
+            "tail": None if cursor else tail,
+            "level": level,
+        }
         return log_page((yield from get(f"{job_path(job_id)}/logs", params, retry=retry)))
 
     def _follow(
@@ -96,11 +108,14 @@ class LogCalls:
         parts: Callable[[LogPage], Iterable[T]],
         cursor: str | None,
         tail: int | None,
+        level: Level | None,
         policy: FollowPolicy | None,
         runtime: Runtime | None,
     ) -> Stream[T]:
         def fetch(after: str | None) -> Call[LogPage]:
-            return LogCalls.log_page(self, job_id, cursor=after, tail=tail, retry=False)
+            return LogCalls.log_page(
+                self, job_id, cursor=after, tail=tail, level=level, retry=False
+            )
 
         policy = self._policy(job_id, policy)
         return follow_log(fetch, parts, cursor=cursor, policy=policy, runtime=runtime)

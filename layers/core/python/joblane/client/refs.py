@@ -16,6 +16,7 @@ from joblane.client.fields import EditFields, Seconds
 from joblane.client.files.calls import FileCalls
 from joblane.client.job_calls import JobCalls
 from joblane.client.log_calls import LogCalls
+from joblane.formats.levels import Level
 from joblane.handler.job_type import JobType
 from joblane.state.lifecycle import ENDED, State
 
@@ -125,9 +126,11 @@ class JobValues(Caller[C], Generic[C, J, T]):
         return cast("T", self if job_type is None else result_of(job_type, self.data))
 
     @ApiStream
-    def logs(self, *, follow: bool = False, tail: int | None = None) -> Stream[LogRecord]:
+    def logs(
+        self, *, follow: bool = False, tail: int | None = None, level: Level | None = None
+    ) -> Stream[LogRecord]:
         """Yield the records of the job's output, see `Client.logs`."""
-        return LogCalls.logs(self._client, self.id, follow=follow, tail=tail)
+        return LogCalls.logs(self._client, self.id, follow=follow, tail=tail, level=level)
 
     @ApiCall
     def outputs(self) -> "Call[Outputs]":

@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from joblane.audit.records import Action
 from joblane.deployment.names import Name
+from joblane.formats.levels import Level
 from joblane.job.fields import JobName, Moment, TypeName
 from joblane.job.head import Head
 from joblane.job.spec import LOG_PAGE_MAX, is_broadcast
@@ -220,6 +221,10 @@ class LogQuery(Query):
     """The `next` of the previous page."""
     tail: LogPageSize | None = None
     """Start with the last so many lines of all attempts, 768 KB at most; without `next`."""
+    level: Level | None = None
+    """Only records of this level or above: `debug`, `info`, `warning`, `error` or `critical`.
+    Output without a level is left out. A page examines 6 MB of output at most, so it may have no
+    entries although `more` is true; with `tail`, of the last 6 MB."""
 
 
 class WorkQuery(PageQuery):

@@ -1,6 +1,5 @@
 """What a handler gets beside its params: the job that it runs as."""
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -126,16 +125,15 @@ class Job:
 
     @cached_property
     def log(self) -> "logging.Logger":
-        """A logger that writes to stderr, which is part of the job's output."""
-        import logging  # a handler that does not log starts faster
+        """A logger that writes to stderr, which is part of the job's output.
 
-        logger = logging.getLogger("joblane.job")
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
-        logger.handlers = [handler]
-        logger.setLevel(logging.INFO)
-        logger.propagate = False
-        return logger
+        Each line of it has the record's level, for `joblane logs --level`. Records below INFO are
+        dropped, unless `job.log.setLevel` says otherwise. Other loggers' records have levels with
+        `logging.basicConfig(handlers=job.log.handlers)`.
+        """
+        from joblane.handler.log import make_logger  # a handler that does not log starts faster
+
+        return make_logger(marked=self._line is not None)
 
     def progress(
         self,
@@ -159,10 +157,8 @@ class Job:
             raise ValueError("percent must be between 0 and 100")
         if current is not None and current < 0:
             raise ValueError("current must be 0 or more")
-        if total is not None and (current is None or not 1 <= total >= current):
-            raise ValueError(
-                "total must be 1 or more, and needs a current that is not more than it"
-            )
+        if total is not None and (current is None or total < current):
+            raise ValueError("total needs a current that is not more than it")
         said = {
             "percent": percent,
             "message": message[:MAX_MESSAGE] or None,

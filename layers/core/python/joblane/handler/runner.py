@@ -19,6 +19,7 @@ from joblane.handler.collect import CollectError, load
 from joblane.handler.errors import BlockedError, PermanentError, SkippedError
 from joblane.handler.job import Context, Job
 from joblane.handler.job_type import JobType
+from joblane.handler.levels import ERROR, mark
 from joblane.handler.line import Line, LineError, RefusedError
 
 FAILED: Final = 1
@@ -56,11 +57,11 @@ def run(entry: str, line: Line) -> int:
     try:
         return _attempt(entry, line)
     except _EndError as end:
-        print(end, file=sys.stderr)  # noqa: T201 - the job's output
+        _print_error(str(end))
         _report(line, str(end))
         return end.code
     except (LineError, RefusedError) as error:
-        print(error, file=sys.stderr)  # noqa: T201 - the job's output
+        _print_error(str(error))
         _report(line, str(error))
         return FAILED
 
@@ -155,7 +156,12 @@ def _print_trace(error: BaseException) -> None:
     found: TracebackType | None = error.__traceback__
     while found is not None and _is_ours(found):
         found = found.tb_next
-    traceback.print_exception(type(error), error, found)
+    _print_error("".join(traceback.format_exception(type(error), error, found)).rstrip("\n"))
+
+
+def _print_error(text: str) -> None:
+    """Write to the job's output, as an error of its log."""
+    print(mark(text, ERROR), file=sys.stderr)  # noqa: T201 - the job's output
 
 
 def _is_ours(entry: TracebackType) -> bool:

@@ -37,7 +37,7 @@ def log_route(app: Application, output: JobOutput) -> None:
 def _page(output: JobOutput, head: Head, query: LogQuery) -> Response[str]:
     limit = query.limit or (LOG_PAGE_DEFAULT if query.tail is None else LOG_PAGE_MAX)
     try:
-        page = output.page(head, _start(query.next, query.tail), limit)
+        page = output.page(head, _start(query.next, query.tail), limit, query.level)
     except ValueError as error:
         raise wrong("next", f"{error}; pass what the last page returned") from None
     return success(
@@ -60,7 +60,7 @@ def _events(
         start = _start(last_event_id or query.next, query.tail)
         if last_event_id and isinstance(start, Cursor) and start.is_past_end_of(head):
             return Response(int(HTTPStatus.NO_CONTENT), body="")
-        text = output.events(head, start, query.limit or LOG_PAGE_MAX)
+        text = output.events(head, start, query.limit or LOG_PAGE_MAX, query.level)
     except ValueError as error:
         name = LAST_EVENT_ID if last_event_id else "next"
         raise wrong(name, f"{error}; pass the id of the last event, or leave it out") from None

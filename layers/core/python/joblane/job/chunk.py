@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Self, get_args
 
+from joblane.formats.levels import LEVELS, Level
 from joblane.job.output import OutputRecord, Stream
 
 CHUNK_BYTES = 1024 * 1024
@@ -21,9 +22,13 @@ READ_MAX_BYTES = 2 * CHUNK_BYTES
 """The most that a reader decompresses of one chunk."""
 
 FRAME = struct.Struct("<QBQI")
-"""Header of a record: seq, stream, time in Unix milliseconds, length."""
+"""Header of a record: seq, kind, time in Unix milliseconds, length."""
 
 STREAMS: tuple[Stream, ...] = get_args(Stream)
+"""By the lower four bits of a record's kind."""
+
+LEVEL_CODES: tuple[Level | None, ...] = (None, *LEVELS)
+"""By the upper four bits of a record's kind."""
 
 ROW_BYTES = 128
 """About what a chunk's row needs for everything but the data."""
@@ -57,8 +62,8 @@ class Chunk:
         """Make a chunk of at least one record."""
         parts: list[bytes] = []
         for record in records:
-            stream = STREAMS.index(record.stream)
-            parts += FRAME.pack(record.seq, stream, record.time_ms, len(record.data)), record.data
+            kind = STREAMS.index(record.stream) | LEVEL_CODES.index(record.level) << 4
+            parts += FRAME.pack(record.seq, kind, record.time_ms, len(record.data)), record.data
         return cls(records[0].seq, records[-1].seq, b"".join(parts))
 
     def compress(self) -> bytes:
@@ -84,11 +89,14 @@ def decode_chunk(data: bytes, first: int, last: int) -> list[OutputRecord]:
     while at < len(raw):
         if len(raw) - at < FRAME.size:
             raise DamagedChunk("its last record is cut")
-        seq, stream, time_ms, length = FRAME.unpack_from(raw, at)
+        seq, kind, time_ms, length = FRAME.unpack_from(raw, at)
         at += FRAME.size
-        if seq != first + len(records) or stream >= len(STREAMS) or length > len(raw) - at:
+        stream, level = kind & 15, kind >> 4
+        known = stream < len(STREAMS) and level < len(LEVEL_CODES)
+        if seq != first + len(records) or not known or length > len(raw) - at:
             raise DamagedChunk(f"it has no record {first + len(records)}")
-        records.append(OutputRecord(seq, STREAMS[stream], time_ms, raw[at : at + length]))
+        text = raw[at : at + length]
+        records.append(OutputRecord(seq, STREAMS[stream], time_ms, text, LEVEL_CODES[level]))
         at += length
     if not records or records[-1].seq != last:
         raise DamagedChunk(f"it does not end with record {last}")

@@ -237,6 +237,15 @@ class Head:
         """Deadline in Unix milliseconds."""
         return None if self.spec.deadline is None else unix_ms(self.spec.deadline)
 
+    @property
+    def deadline_is_given(self) -> bool:
+        """Whether its deadline stays when it is started or submitted again.
+
+        Else its type has set it, or it is not known who has: that lies beside a row without its
+        submission. Those who start the job again read it, and check what it becomes.
+        """
+        return self.type_version is None or "deadline" in self.given
+
     def current_attempt(self) -> Attempt:
         """The current attempt, for `settle`."""
         return Attempt(self.attempt, self.spec.retry, self.spec.restartable, assigned=self.assigned)

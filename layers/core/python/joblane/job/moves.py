@@ -94,11 +94,21 @@ def plan_restart(head: Head, to: Head, event: Event, now_ms: int, why: str) -> S
     Refused as `plan` refuses it, for what the job was and for what it becomes: one that was
     started under the promise that it is never started twice is not.
     """
-    plan(head, event, now_ms, why)
+    check_restart(head, event, now_ms)
     step = plan(to, event, now_ms, why)
     if to.type_version == head.type_version:
         return step
     return replace(step, from_version=head.type_version)
+
+
+def check_restart(head: Head, event: Event, now_ms: int) -> None:
+    """Refuse as `plan` what no version of a job's type could be started as.
+
+    A deadline that an earlier version set counts anew from the restart.
+    """
+    if not head.deadline_is_given:
+        head = replace(head, spec=head.spec.model_copy(update={"deadline": None}))
+    plan(head, event, now_ms, "")
 
 
 def apply(head: Head, event: Event, step: Step, expires_at: int | None = None) -> Head:

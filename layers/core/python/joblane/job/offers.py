@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from joblane.job.edit import check_editable
 from joblane.job.head import Head
-from joblane.job.moves import NotAllowed, plan
+from joblane.job.moves import NotAllowed, check_restart
 from joblane.state.lifecycle import RETRIABLE, Event, State
 
 Offer = Literal["cancel", "dismiss", "edit", "replay", "resubmit", "retry"]
@@ -47,7 +47,7 @@ def _takes(head: Head, event: Event, now_ms: int) -> bool:
         return _group_takes(head, event, now_ms)
     if event is Event.CANCEL and head.state is State.ACTIVE:
         return head.cancel_requested is None
-    return _passes(lambda: plan(head, event, now_ms, ""))
+    return _passes(lambda: check_restart(head, event, now_ms))
 
 
 def _group_takes(head: Head, event: Event, now_ms: int) -> bool:
@@ -58,7 +58,7 @@ def _group_takes(head: Head, event: Event, now_ms: int) -> bool:
         event is Event.RETRY
         and head.state in RETRIABLE
         and head.spec.restartable
-        and (head.deadline_ms is None or head.deadline_ms > now_ms)
+        and not _deadline_passed(head, now_ms)
     )
 
 
@@ -76,8 +76,14 @@ def check_resubmission(head: Head, now_ms: int, *, new_deadline: bool = False) -
         from joblane.job.refusals import not_ended  # refusals only
 
         raise NotAllowed(not_ended(head, "resubmitted"))
-    if head.deadline_ms is not None and head.deadline_ms <= now_ms and not new_deadline:
+    if _deadline_passed(head, now_ms) and not new_deadline:
         raise NotAllowed(
             f"the job's deadline has passed ({head.spec.deadline}); resubmit it with another "
             "deadline, or with none"
         )
+
+
+def _deadline_passed(head: Head, now_ms: int) -> bool:
+    """Whether its deadline has passed, and stays: one that its type sets counts anew."""
+    passed = head.deadline_ms is not None and head.deadline_ms <= now_ms
+    return passed and head.deadline_is_given

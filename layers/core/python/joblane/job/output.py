@@ -14,6 +14,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from joblane.formats.levels import Level
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.state.lifecycle import State
@@ -35,6 +36,8 @@ class OutputRecord:
     stream: Stream
     time_ms: int
     data: bytes
+    level: Level | None = None
+    """That of the log record that it is of; None for what was printed."""
 
 
 class LogRecord(BaseModel):
@@ -53,6 +56,9 @@ class LogRecord(BaseModel):
     """`joblane` marks messages of Joblane, such as "output cap reached"."""
     time: str
     """When the job wrote it."""
+    level: Level | None = None
+    """That of a record of a handler's log: `debug`, `info`, `warning`, `error` or `critical`.
+    Messages of Joblane are warnings. What was printed has none, nor has the output of a command."""
     text: str | None = None
     """The output, if it is UTF-8."""
     base64: str | None = None
@@ -72,6 +78,7 @@ class LogRecord(BaseModel):
             seq=record.seq,
             stream=record.stream,
             time=rfc3339(record.time_ms),
+            level=record.level,
             text=text,
             base64=encoded,
         )

@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 
 from joblane.formats.times import unix_ms
 from joblane.job.fields import COMMAND
-from joblane.job.spec import Submission
+from joblane.job.spec import Submission, parse_valid_target
 from joblane.queue.retired import Retired, why_retired
 
 MINUTE_MS: Final = 60_000
@@ -113,7 +113,7 @@ def attributes(tenant: str, submitter: str, spec: Submission, now_ms: int) -> di
         "name": spec.name or "",
         "job_type": spec.type or COMMAND,
         "priority": spec.priority,
-        "target": spec.target or "",
+        "target": str(parse_valid_target(spec.target) or ""),
         "network": spec.network,
         "labels": dict(spec.labels),
         "items": spec.items,

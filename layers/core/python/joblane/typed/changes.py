@@ -9,7 +9,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel
 
-from joblane.job.spec import Submission
+from joblane.job.spec import Resources, Submission
+from joblane.key.segments import key_hash
 from joblane.typed.definition import TypeDefinition
 from joblane.typed.narrowing import refused_by
 
@@ -48,23 +49,28 @@ def names_other_keys(old: TypeDefinition, new: TypeDefinition) -> bool:
     Jobs with the old key and jobs with the new one do not count each other, so they may run at
     once.
     """
-    before = None if old.key is None else old.key.segments
-    after = None if new.key is None else new.key.segments
+    before = None if old.key is None else key_hash(old.key.segments)
+    after = None if new.key is None else key_hash(new.key.segments)
     return before != after
 
 
 def _changes(old: TypeDefinition, new: TypeDefinition) -> Iterator[Change]:
     for name in TypeDefinition.model_fields:
         before, after = getattr(old, name), getattr(new, name)
-        if before == after:
-            continue
+        if before == after and not (name == "key" and names_other_keys(old, new)):
+            continue  # to Python true is 1, and to a key it is not
         if name in _WITH_MEMBERS and isinstance(before, BaseModel) and isinstance(after, BaseModel):
             for member in type(before).model_fields:
                 pair = getattr(before, member), getattr(after, member)
-                if pair[0] != pair[1]:
+                other = member == "segments" and names_other_keys(old, new)
+                if pair[0] != pair[1] or other:
                     yield _of_member(name, member, *pair)
         elif name == "key":
             yield Change(name, "needs-empty-key", "jobs have a key" if after else "jobs have none")
+            if after is not None:  # no key is in use, so nobody would be asked
+                yield Change(
+                    f"{name}.max_active", "narrows", _from_to("max_active", None, after.max_active)
+                )
         elif name == "params_schema":
             refused = refused_by(before, after, "params")
             yield _judged(name, "breaks-producers", refused)
@@ -80,7 +86,9 @@ def _of_member(name: str, member: str, before: Any, after: Any) -> Change:
     if name == "key":
         if member == "segments":
             return Change(field, "needs-empty-key", "the same params name another key")
-        less = member in {"max_active", "max_queued"} and after < before
+        less = (member in {"max_active", "max_queued"} and after < before) or (
+            member == "when_full" and after != "coalesce"  # refuses jobs, or skips them
+        )
         return _judged(field, "narrows", (_from_to(member, before, after),) if less else ())
     return _judged(field, "narrows", tuple(_less(member, before, after)))
 
@@ -94,8 +102,9 @@ def _less(member: str, before: Any, after: Any) -> Iterator[str]:
     elif member == "retry":
         yield from _lower("max_attempts", before.max_attempts, after.max_attempts)
     elif member == "resources":
-        for limit in type(after).model_fields:
-            yield from _lower(limit, getattr(before, limit), getattr(after, limit))
+        limits = _limits(after)
+        for limit, most in _limits(before).items():
+            yield from _lower(limit, most, limits[limit])
     elif member == "network":
         if _NETWORKS.index(after) < _NETWORKS.index(before):
             yield _from_to(member, before, after)
@@ -103,9 +112,21 @@ def _less(member: str, before: Any, after: Any) -> Iterator[str]:
         yield _from_to(member, before, after)
 
 
+def _limits(resources: Resources) -> dict[str, float | None]:
+    """The limits of an attempt, with the values of those that are not set; None is no limit."""
+    return {
+        "cpus": resources.cpus,
+        "memory_mb": resources.memory,
+        "pids": resources.processes,
+        "io_bps": resources.io_bps,
+        "tmp_mb": resources.tmp,
+        "disk_mb": resources.disk_mb or 0,
+    }
+
+
 def _lower(name: str, before: Any, after: Any) -> Iterator[str]:
-    """Whether a limit is lower; None is none, and what is no number is not compared."""
-    if isinstance(after, int | float) and (before is None or after < before):
+    """Whether a limit is lower; None is none."""
+    if after is not None and (before is None or after < before):
         yield _from_to(name, before, after)
 
 

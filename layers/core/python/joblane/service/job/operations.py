@@ -10,7 +10,7 @@ from joblane.contract.problems import FieldProblem, TryAgain
 from joblane.errors import Failure
 from joblane.job.head import Head
 from joblane.job.message import Command
-from joblane.job.moves import NotAllowed, plan, plan_restart
+from joblane.job.moves import NotAllowed, check_restart, plan, plan_restart
 from joblane.service.decide_again import decide_again
 from joblane.service.job.wake_up import renewal_delay_s, send_wake_up
 from joblane.state.lifecycle import ENDED, Event, State
@@ -190,7 +190,7 @@ class Operations:
             return self.groups().one(head, why, now_ms, exact=exact)
 
         def once(seen: Head) -> Head:
-            plan(seen, event, now_ms, why)  # before its type is read
+            check_restart(seen, event, now_ms)  # before its type is read
             renewed = None if same_version else self._renew(seen, now_ms)
             to = seen if renewed is None else renewed.head
             if seen.key is None and to.key is None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from joblane.aws.job.output_store import OutputStore
+from joblane.formats.levels import Level, reaches
 from joblane.job.head import Head
 from joblane.job.output import Cursor, EpochEnd, LogRecord, epoch_attempt, epoch_end, stream_name
 
@@ -10,7 +11,11 @@ SETTLE_MS = 10_000
 """How long after the end of an attempt to wait for missing records: those of a lost agent may
 never arrive."""
 
-_CALLS_A_PAGE = 8  # bounds one request; the reader continues with the cursor
+CALLS_A_PAGE = 8
+"""Reads of the store for one page; the reader continues with the cursor."""
+
+SIFTED = 20_000
+"""Records that one read of the store examines for those of a level."""
 
 PAGE_BYTES = 768 * 1024
 """Maximum bytes of output in a page, unless a single record is longer. JSON within Lambda's JSON
@@ -43,11 +48,20 @@ class LogPage:
 
 
 def log_page(
-    store: OutputStore, head: Head, cursor: Cursor, *, limit: int, now_ms: int, cut: int = 0
+    store: OutputStore,
+    head: Head,
+    cursor: Cursor,
+    *,
+    limit: int,
+    now_ms: int,
+    cut: int = 0,
+    level: Level | None = None,
 ) -> LogPage:
     """Read up to `limit` records after the cursor, through the job's epochs in order.
 
-    `cut` leaves out the first bytes of the first record.
+    `cut` leaves out the first bytes of the first record. With `level`, only records of this level
+    or above count, of up to `CALLS_A_PAGE` times `PAGE_BYTES`, so a page may have few or none
+    while there are more.
 
     An epoch is complete when as many records as its agent counted were read, so a reader that
     starts before, during or after the job gets each record once and stops at its end. Of those that
@@ -57,7 +71,7 @@ def log_page(
     entries: list[Placed] = []
     room = PAGE_BYTES
     more = True
-    for _ in range(_CALLS_A_PAGE):
+    for _ in range(CALLS_A_PAGE):
         cursor = _behind_silence(head, cursor)
         if cursor.epoch > head.epoch:
             more = False
@@ -65,13 +79,19 @@ def log_page(
         if len(entries) >= limit or room <= 0:
             break
         stream = stream_name(head.tenant, head.job_id, cursor.epoch)
-        read = store.read(stream, cursor.seq, cursor.at, limit - len(entries), room)
-        room -= read.size
+        left = limit - len(entries)
+        wanted = (left, room) if level is None else (SIFTED, PAGE_BYTES)
+        read = store.read(stream, cursor.seq, cursor.at, *wanted)
         attempt = epoch_attempt(head, cursor.epoch)
         for record, at in read.entries:
-            cursor = Cursor(cursor.epoch, record.seq, at)
             shown = replace(record, data=record.data[cut:]) if cut else record
-            entries.append(Placed(LogRecord.of(shown, cursor.epoch, attempt), cursor))
+            if level is None or reaches(record.level, level):
+                if len(entries) == limit or (entries and len(record.data) > room):
+                    return LogPage(entries, cursor, complete=False, more=True)
+                room -= len(record.data)
+                here = Cursor(cursor.epoch, record.seq, at)
+                entries.append(Placed(LogRecord.of(shown, cursor.epoch, attempt), here))
+            cursor = Cursor(cursor.epoch, record.seq, at)
             cut = 0
         cursor = Cursor(cursor.epoch, cursor.seq, read.at)
         end = epoch_end(head, cursor.epoch)

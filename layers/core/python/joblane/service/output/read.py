@@ -17,6 +17,7 @@ from joblane.aws.job.jobs import JobStore
 from joblane.aws.job.output_store import OutputStore
 from joblane.contract.sse import end_event, position_event, reconnect_after, record_event
 from joblane.errors import Unavailable
+from joblane.formats.levels import Level
 from joblane.job.head import Head
 from joblane.job.output import Cursor
 from joblane.service.log import Log
@@ -88,21 +89,35 @@ class JobOutput:
     """Called when a reader has all the output that is there: `FollowSender.note_end`."""
     sleep: Callable[[float], None] = time.sleep
 
-    def page(self, head: Head, start: Cursor | Tail, limit: int) -> LogPage:
-        """Read a page of records, after a cursor or from the last so many lines on."""
-        found = self._find_start(head, start)
-        now_ms = int(self.clock() * 1000)
-        page = log_page(self.store, head, found.cursor, limit=limit, now_ms=now_ms, cut=found.cut)
+    def page(
+        self, head: Head, start: Cursor | Tail, limit: int, level: Level | None = None
+    ) -> LogPage:
+        """Read a page of records, after a cursor or from the last so many lines on.
+
+        With `level`, of the records of this level and above.
+        """
+        found = self._find_start(head, start, level)
+        page = log_page(
+            self.store,
+            head,
+            found.cursor,
+            limit=limit,
+            now_ms=int(self.clock() * 1000),
+            cut=found.cut,
+            level=level,
+        )
         if not page.more and not page.complete:
             self.at_end(head)
         return page
 
-    def _find_start(self, head: Head, start: Cursor | Tail) -> TailStart:
+    def _find_start(self, head: Head, start: Cursor | Tail, level: Level | None) -> TailStart:
         if isinstance(start, Tail):
-            return tail_start(self.store, head, start.lines)
+            return tail_start(self.store, head, start.lines, level)
         return TailStart(start)
 
-    def events(self, head: Head, start: Cursor | Tail, limit: int) -> str:
+    def events(
+        self, head: Head, start: Cursor | Tail, limit: int, level: Level | None = None
+    ) -> str:
         """Encode the output after `start`, up to `limit` records and a little over 1 MB.
 
         Returns at once if there are records, otherwise after `WAITS_S` or at the end of the window
@@ -110,15 +125,15 @@ class JobOutput:
         ValueError as `page`.
         """
         try:
-            return self._events(head, start, limit)
+            return self._events(head, start, limit, level)
         except Unavailable as error:
             self.log.error("aws call failed", error=str(error))  # noqa: TRY400 - no traceback
             return reconnect_after(TROUBLE_MS)
 
-    def _events(self, head: Head, start: Cursor | Tail, limit: int) -> str:
+    def _events(self, head: Head, start: Cursor | Tail, limit: int, level: Level | None) -> str:
         place, retry_ms = start, RETRY_MS
         for wait_s in (*WAITS_S, None):
-            page = self.page(head, place, limit)
+            page = self.page(head, place, limit, level)
             place = page.cursor
             if page.entries or page.complete or page.more or wait_s is None:
                 break

@@ -1,18 +1,23 @@
 """Find where the last lines of a job's output begin, without reading what comes before them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from joblane.aws.job.output_store import OutputStore
+from joblane.formats.levels import Level, reaches
 from joblane.job.head import Head
 from joblane.job.output import Cursor, OutputRecord, epoch_end, stream_name
-from joblane.service.output.pages import PAGE_BYTES
+from joblane.service.output.pages import CALLS_A_PAGE, PAGE_BYTES
 
 MOST_CHUNKS = 2000
 """Chunks that one request reads: of output without line breaks there may be no end."""
 
 MOST_EPOCHS = 32
 """Claims whose output one request reads, not counting those that are known to have none."""
+
+
+SIFTED_BYTES = CALLS_A_PAGE * PAGE_BYTES
+"""Output without the level that is asked for, which one request passes over: 6 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +30,23 @@ class TailStart:
     """Bytes of that record before the line: a record may have many lines."""
 
 
-def tail_start(store: OutputStore, head: Head, lines: int) -> TailStart:
+def tail_start(store: OutputStore, head: Head, lines: int, level: Level | None = None) -> TailStart:
     """Find the last `lines` lines over all claims, `PAGE_BYTES` at most; fewer if there are fewer.
 
     What an attempt wrote last counts as a line also if it does not end. The chunks are read from
-    the end: those of the lines, and a few more, because a Query reads several.
+    the end: those of the lines, and a few more, because a Query reads several. With `level`, lines
+    of this level or above count, among the last `SIFTED_BYTES` of output.
     """
-    found, left, size, chunks = TailStart(Cursor()), lines, 0, 0
+    found, left, size, chunks, passed = TailStart(Cursor()), lines, 0, 0, 0
     for epoch in _epochs(head):
         newest = True
         if size == 0:  # what was written before the oldest claim that is looked at is not read
             found = TailStart(Cursor(epoch))
         for at, records in store.backwards(stream_name(head.tenant, head.job_id, epoch)):
             chunks += 1
-            for record in reversed(records):
+            wanted = [each for each in records if level is None or reaches(each.level, level)]
+            passed += _size(records) - _size(wanted)
+            for record in reversed(wanted):
                 left -= newest and size > 0  # the first line of the attempt after this one
                 size += len(record.data)
                 if left == 0 or size > PAGE_BYTES:
@@ -49,8 +57,8 @@ def tail_start(store: OutputStore, head: Head, lines: int) -> TailStart:
                     if left == 0:
                         return TailStart(here, after) if after < len(record.data) else found
                 found, newest = TailStart(here), False
-            if chunks == MOST_CHUNKS:
-                return found
+            if chunks == MOST_CHUNKS or passed > SIFTED_BYTES:
+                return found if size else TailStart(Cursor(epoch, at - 1, at))
     return found
 
 
@@ -72,3 +80,7 @@ def _breaks(record: OutputRecord, *, newest: bool) -> Iterator[int]:
     end = len(data) - (newest and data.endswith(b"\n"))
     while (end := data.rfind(b"\n", 0, end)) >= 0:
         yield end + 1
+
+
+def _size(records: Sequence[OutputRecord]) -> int:
+    return sum(len(record.data) for record in records)

@@ -14,6 +14,7 @@ from joblane.client.cli.text.status_line import StatusLine
 from joblane.client.clients import Client
 from joblane.client.errors import NotFoundError
 from joblane.client.group_follow import GROUP
+from joblane.formats.levels import Level
 
 OUTPUT_KB = 64
 """Output of a member that is shown while a group is followed; `joblane logs` shows all of it."""
@@ -30,6 +31,8 @@ class GroupFollower:
     as_json: bool = False
     tail: int | None = None
     """Show the last so many lines of each member."""
+    level: Level | None = None
+    """Show only records of this level or above."""
     line: StatusLine = field(default_factory=StatusLine)
 
     def follow(self, group_id: str) -> JobJson:
@@ -97,7 +100,7 @@ class GroupFollower:
     ) -> Iterator[LogRecord | None]:
         """Yield records; None, at the end, if there are more."""
         left = sys.maxsize if most_kb is None else most_kb * 1024
-        for record in self.client.logs(job_id, follow=ended, tail=self.tail):
+        for record in self.client.logs(job_id, follow=ended, tail=self.tail, level=self.level):
             left -= len(record.data)
             if left < 0:
                 yield None

@@ -13,6 +13,7 @@ from joblane.client.cli.text.escapes import TerminalText
 from joblane.client.clients import Client
 from joblane.client.errors import JoblaneError
 from joblane.client.follow import FollowPolicy
+from joblane.formats.levels import Level
 
 WAITING = frozenset({"scheduled", "waiting", "pending", "retry", "blocked"})
 """States in which a job waits."""
@@ -82,6 +83,19 @@ class LogWriter:
             terminal.write(text.end(), stderr=stderr)
 
 
+@dataclass(slots=True)
+class Shown:
+    """Shows records, and knows whether there were any."""
+
+    show: Callable[[Sequence[LogRecord]], None]
+    any: bool = False
+
+    def __call__(self, records: Sequence[LogRecord]) -> None:
+        """Show some records."""
+        self.any = self.any or bool(records)
+        self.show(records)
+
+
 def as_json(records: Sequence[LogRecord]) -> None:
     """Write records as JSON lines, as the API sent them."""
     for piece in records:
@@ -98,6 +112,8 @@ class LogFollower:
     show: Callable[[Sequence[LogRecord]], None]
     before_note: Callable[[], None] = lambda: None
     """Called before something is said on stderr."""
+    level: Level | None = None
+    """Show only records of this level or above."""
     clock: Callable[[], float] = field(default=time.monotonic)
 
     def follow(self, job_id: str, tail: int | None = None) -> None:
@@ -110,6 +126,7 @@ class LogFollower:
         for page in self.client.follow(
             job_id,
             tail=tail,
+            level=self.level,
             policy=policy,
             runtime=report_api_away(self.give_up_s, clear=self.before_note),
         ):

@@ -24,6 +24,7 @@ from joblane.client.cli.options import (
 from joblane.client.cli.short_ids import full_id
 from joblane.client.cli.text import formats, tables, terminal
 from joblane.client.errors import RequestError
+from joblane.formats.levels import Level
 
 commands = typer.Typer()
 
@@ -105,6 +106,13 @@ def logs(
             help="Start with the last N lines of all attempts, 768 KB at most.",
         ),
     ] = None,
+    level: Annotated[
+        Level | None,
+        typer.Option(
+            help="Only log records of typed jobs that have this level or above. Lines without a "
+            "level are left out: those of print, and all output of commands.",
+        ),
+    ] = None,
     host: Annotated[
         str | None,
         typer.Option(metavar="AGENT", help="Of a group: only the output of this agent's job."),
@@ -118,32 +126,35 @@ def logs(
     Its stdout goes to stdout, its stderr to stderr, byte for byte; a terminal shows control
     characters other than colours and carriage returns escaped unless --raw is given. With -f,
     requests are retried while the API does not answer, and each record is printed once. --json
-    prints one record per line: {epoch, attempt, seq, stream, time, text | base64}.
+    prints one record per line: {epoch, attempt, seq, stream, time, level, text | base64}; what is
+    not the log of a typed job has no level.
 
     Each line of a group's output begins with the name of the agent; the jobs follow one another in
     the order of these names. With -f each job's output follows when the job has ended, at most
     64 KB of each.
     """
     from joblane.client.cli.group.follower import GroupFollower
-    from joblane.client.cli.job.log_follower import LogFollower, LogWriter, as_json
+    from joblane.client.cli.job.log_follower import LogFollower, LogWriter, Shown, as_json
 
     client = connect(ctx)
     job_id = full_id(client, job_id)
     if host is not None:
         job_id = groups.job_of(client, job_id, host)
     writer = LogWriter(raw=raw)
-    show = as_json if json else writer
+    show = Shown(as_json if json else writer)
     try:
         if follow:
-            LogFollower(client, give_up_s, show, writer.end_lines).follow(job_id, tail)
+            LogFollower(client, give_up_s, show, writer.end_lines, level=level).follow(job_id, tail)
         else:
-            for record in client.logs(job_id, tail=tail):
+            for record in client.logs(job_id, tail=tail, level=level):
                 show([record])
+        if level is not None and not show.any:
+            terminal.note(f"no output has the level {level} or above; that of commands has none")
     except RequestError:
         group = client.get(job_id).data
         if host is not None or not is_group(group):
             raise
-        follower = GroupFollower(client, give_up_s, raw=raw, as_json=json, tail=tail)
+        follower = GroupFollower(client, give_up_s, raw=raw, as_json=json, tail=tail, level=level)
         follower.follow(job_id) if follow else follower.show_all(job_id)
     finally:
         writer.end()
