@@ -1,6 +1,7 @@
 /** Figures of queues: sums over lanes, rates, and what a reader should look at first. */
 
 import { href } from './router.js';
+import { duration } from './time.js';
 
 /** @typedef {import('./types').QueueView} QueueView */
 /** @typedef {import('./types').LaneView} LaneView */
@@ -20,10 +21,9 @@ export function open(count) {
   return !count ? '–' : grouped(count.jobs) + (count.items === count.jobs ? '' : ` (${grouped(count.items)})`);
 }
 
-/** Age of the oldest message of a queue in seconds; null if no lane has one. @param {QueueView} queue */
-export function oldestS(queue) {
-  const ages = queue.lanes.flatMap((lane) => (lane.oldest_s === null ? [] : [lane.oldest_s]));
-  return ages.length ? Math.max(...ages) : null;
+/** Time since the oldest of the jobs that wait was submitted. @param {{ jobs?: import('./types').OpenJobs | null }} entry  A queue or a type. */
+export function oldest({ jobs }) {
+  return duration(jobs?.oldest?.age_s ?? NaN) || '–';
 }
 
 /** The activity of the last minutes. @param {QueueView} queue @param {number} minutes  1, 5 or 60. */

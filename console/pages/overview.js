@@ -3,7 +3,7 @@
 import { call } from '../api.js';
 import { Badge, Empty, Failure, Figure, Head, Loading, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
-import { attention, busiest, grouped, oldestS } from '../queue-figures.js';
+import { attention, busiest, grouped } from '../queue-figures.js';
 import { href } from '../router.js';
 import { Sentence } from '../sentence.js';
 import { can, canAny, summary } from '../session.js';
@@ -62,7 +62,7 @@ function Figures({ known, queues }) {
   const { agents } = known;
   const states = known.jobs?.by_state;
   const atLeast = agents.more ? 'at least ' : '';
-  const ages = queues.map(oldestS).filter((age) => age !== null);
+  const ages = queues.flatMap(({ jobs }) => jobs?.oldest?.age_s ?? []);
   const about = `${atLeast}${agents.free} of ${agents.slots} slots free`;
   return html`<div class="figures">
     ${states && html`
@@ -74,7 +74,7 @@ function Figures({ known, queues }) {
       <${Figure} name="Dead" value=${grouped(states.dead ?? 0)} tone=${states.dead ? 'bad' : ''} to=${href(can('admin.read') ? ['dead'] : ['jobs'], can('admin.read') ? {} : { state: 'dead' })} />`}
     <${Figure} name="Agents" value=${`${atLeast}${agents.alive}`} tone=${agents.alive ? '' : 'bad'} note=${agents.alive ? about : 'no job can start'}
       ...${can('platform.read') ? { to: href(['agents']) } : {}} />
-    ${ages.length > 0 && html`<${Figure} name="Oldest message" value=${duration(Math.max(...ages))} note="of all queues" to=${href(['queues'])} />`}
+    ${ages.length > 0 && html`<${Figure} name="Oldest waiting" value=${duration(Math.max(...ages))} note="of all queues" to=${href(['queues'])} />`}
     ${can('platform.read') && html`
       <${Figure} name="Slots in use" value=${agents.running} note=${`of ${agents.slots}, all tenants`} to=${href(['agents'])} />
       <${Figure} name="Cordoned or draining" value=${agents.cordoned} note="take no new jobs" to=${href(['agents'], { state: 'leaving' })} />

@@ -6,7 +6,7 @@ import { valueOf } from '../fields.js';
 import { linksFor } from '../links.js';
 import { Failure, Figure, Head, Loading, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
-import { activityOf, backlogS, grouped, oldestS, open, perMinute, retirement, total } from '../queue-figures.js';
+import { activityOf, backlogS, grouped, oldest, open, perMinute, retirement, total } from '../queue-figures.js';
 import { changeSettings, Limits, mayChange } from '../queue-settings.js';
 import { ActivityCharts } from '../queue-charts.js';
 import { href } from '../router.js';
@@ -63,7 +63,7 @@ function LastChange({ queue: { settings } }) {
 /** @param {{ queue: QueueView }} props */
 function Figures({ queue }) {
   const recent = activityOf(queue, 5);
-  const oldest = oldestS(queue);
+  const first = queue.jobs?.oldest;
   // A tenant sees its own starts: in a shared queue they say nothing about the messages of all.
   const backlog = can('platform.read') || queue.settings.may_change ? backlogS(queue) : null;
   /** @param {string} state */
@@ -72,16 +72,11 @@ function Figures({ queue }) {
     <${Figure} name="Waiting" value=${grouped(total(queue, 'visible'))} note=${backlog === null ? 'for an agent' : `start within about ${duration(backlog)}, as in the last 5 min`} ...${to('pending')} />
     <${Figure} name="In flight" value=${grouped(total(queue, 'in_flight'))} note="run, or wait for an attempt" ...${to('active')} />
     <${Figure} name="Delayed" value=${grouped(total(queue, 'delayed'))} note="start within 15 min" ...${to('scheduled')} />
-    <${Figure} name="Oldest message" value=${duration(oldest ?? NaN) || '–'} note=${oldest === null ? 'not measured' : html`measured <${Time} at=${measured(queue)} />`} />
+    <${Figure} name="Oldest waiting" value=${oldest(queue)} note=${first && !first.job_id ? 'at least' : 'of your jobs'} ...${first?.job_id && can('jobs.read') ? { to: href(['jobs', first.job_id]) } : {}} />
     <${Figure} name="Mean wait" value=${duration(recent?.mean_wait_s ?? NaN) || '–'} note="for a start, 5 min" />
     <${Figure} name="Your jobs" value=${open(queue.jobs?.waiting)} note=${html`wait, ${open(queue.jobs?.running)} run (items)`} />
     <${Figure} name="Failed" value=${grouped(recent?.failed.jobs ?? 0)} tone=${recent?.failed.jobs ? 'warn' : ''} note="in 5 min" ...${to('failed')} />
   </div>`;
-}
-
-/** When the oldest ages were measured. @param {QueueView} queue */
-function measured(queue) {
-  return queue.lanes.map((lane) => lane.oldest_at).filter((at) => at !== null).sort().at(-1);
 }
 
 /** @param {{ queue: QueueView }} props */
@@ -92,7 +87,7 @@ function Lanes({ queue }) {
     { name: 'Waiting', className: 'number', cell: (lane) => grouped(lane.visible) },
     { name: 'In flight', className: 'number', cell: (lane) => grouped(lane.in_flight) },
     { name: 'Delayed', className: 'number', cell: (lane) => grouped(lane.delayed) },
-    { name: 'Oldest', className: 'number', cell: (lane) => duration(lane.oldest_s ?? NaN) || '–' },
+    { name: 'Oldest message', className: 'number', cell: (lane) => duration(lane.oldest_message_s ?? NaN) || '–' },
   ];
   return html`<${Section} title="Lanes">
     <${Table} caption="Lanes of the queue, in the order in which agents serve them" columns=${columns} rows=${queue.lanes} id=${(/** @type {LaneView} */ lane) => lane.lane} />

@@ -3,7 +3,7 @@
 import { call } from '../api.js';
 import { Empty, Failure, Head, Loading, Section, Table } from '../parts.js';
 import { usePoll } from '../poll.js';
-import { activityOf, grouped, oldestS, perMinute, retirement, total, troubles } from '../queue-figures.js';
+import { activityOf, grouped, oldest, perMinute, retirement, total, troubles } from '../queue-figures.js';
 import { href } from '../router.js';
 import { duration } from '../time.js';
 import { html } from '../view.js';
@@ -35,7 +35,7 @@ export function QueueTable({ queues, brief = false }) {
     { name: 'Waiting', className: 'number', cell: (queue) => count(total(queue, 'visible')) },
     { name: 'In flight', className: 'number', cell: (queue) => count(total(queue, 'in_flight')) },
     { name: 'Delayed', className: 'number minor', cell: (queue) => count(total(queue, 'delayed')) },
-    { name: 'Oldest', className: 'number', cell: (queue) => duration(oldestS(queue) ?? NaN) || '–' },
+    { name: 'Oldest waiting', className: 'number', cell: oldest },
     { name: 'Submitted/min', className: 'number minor', cell: (queue) => rate(queue, 'submitted') },
     { name: 'Started/min', className: 'number minor', cell: (queue) => rate(queue, 'started') },
     { name: 'Failed/min', className: 'number minor', cell: (queue) => rate(queue, 'failed') },

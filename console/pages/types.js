@@ -4,7 +4,7 @@ import { ApiError, call, path } from '../api.js';
 import { confirm, perform } from '../dialogs.js';
 import { Copy, Empty, Facts, Failure, Head, Id, Loading, Section, Table, Time, dash } from '../parts.js';
 import { usePoll } from '../poll.js';
-import { open } from '../queue-figures.js';
+import { oldest, open } from '../queue-figures.js';
 import { go, href } from '../router.js';
 import { resolved, typeName } from '../schema.js';
 import { can } from '../session.js';
@@ -39,6 +39,7 @@ function List() {
           { name: 'Key', className: 'minor', cell: (/** @type {Entry} */ each) => (each.key ? html`<a href=${href(['keys'], { type: each.type })}>${each.key.segments.join(' / ')}</a>` : dash()) },
           { name: 'Waiting', className: 'number', cell: (/** @type {Entry} */ each) => open(each.jobs?.waiting) },
           { name: 'Running', className: 'number', cell: (/** @type {Entry} */ each) => open(each.jobs?.running) },
+          { name: 'Oldest waiting', className: 'number', cell: oldest },
           { name: 'Pushed', className: 'minor', cell: (/** @type {Entry} */ each) => html`<${Time} at=${each.pushed_at} />${each.pushed_by && html`<div class="about">by ${each.pushed_by.name}</div>`}` },
           ...(can('jobs.submit') ? [{ name: 'Run', cell: (/** @type {Entry} */ each) => html`<a class="button" href=${href(['submit'], { type: each.type })}>Run<span class="hidden"> ${each.type}</span></a>` }] : []),
         ]} />

@@ -23,6 +23,7 @@ from joblane.aws.files.store import FileStore
 from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.fleet.facts import FactStore
 from joblane.aws.job.payload_store import PayloadStore
+from joblane.aws.job.waiting import WaitingJobs
 from joblane.aws.key.keyed_jobs import KeyedJobs
 from joblane.aws.key.keys import KeyStore
 from joblane.aws.metrics import Metrics
@@ -74,6 +75,7 @@ from joblane.service.key.keys import KeyReader
 from joblane.service.key.refusals import KeyRefusals
 from joblane.service.key.release import KeyRelease
 from joblane.service.key.rules import KeyRules
+from joblane.service.queue.oldest import OldestJobs
 from joblane.service.queue.queues import Queues, QueueStatistics
 from joblane.service.queue.thread_shares import ThreadShares
 from joblane.service.typed.schemas import Schema
@@ -175,6 +177,7 @@ def build(
     names = [lanes.name(queue, lane) for queue in settings.queues for lane in LANES]
     counters = CounterStore(dynamodb, settings.counters_table)
     ages = MessageAges(lambda: clients.make("cloudwatch"), names, clock)
+    oldest = OldestJobs(WaitingJobs(dynamodb, settings.jobs_table))
     queue_settings = SettingsStore(dynamodb, settings.settings_table)
     queues = Queues(
         settings.queues,
@@ -185,7 +188,7 @@ def build(
         queue_settings,
         QueueMoveStore(dynamodb, settings.settings_table),
         ThreadShares(queue_settings, agents),
-        QueueStatistics(lanes, counters, usage, ages, app.logger, pool=pool),
+        QueueStatistics(lanes, counters, usage, ages, oldest, app.logger, pool=pool),
         app.now_ms,
     )
     queue_routes(app, queues)
@@ -203,6 +206,7 @@ def build(
         meter,
         keys,
         usage,
+        oldest,
         _compile,
         queues=settings.queues,
         retired=settings.retired,

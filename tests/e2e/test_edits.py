@@ -18,6 +18,12 @@ def items_waiting(http: Http, queue: str) -> int:
     return 0 if jobs is None else int(jobs["waiting"]["items"])
 
 
+def oldest(http: Http, queue: str) -> str:
+    """The id of the job that waits longest in a queue; empty if none does."""
+    jobs = http("GET", f"/v1/queues/{queue}").json()["jobs"]
+    return str(jobs["oldest"]["job_id"]) if jobs and jobs["oldest"] else ""
+
+
 def is_empty(clients: Clients, queue: str) -> bool:
     """Whether the default lane of a queue has no message, a hidden one included."""
     sqs = clients.make("sqs")
@@ -32,6 +38,7 @@ def test_an_agent_of_the_queue_that_a_job_has_left_does_not_start_it(
     """It receives the message of before first, twice, while no other agent is there."""
     job_id = submit(http, "sh", "-c", "echo once", queue="bulk", items=ITEMS)
     until(lambda: ITEMS <= items_waiting(http, "bulk"))
+    assert job_id == oldest(http, "bulk")
     ran = joblane("edit", job_id[-8:], "--queue", "default", "--priority", "high")
     assert 0 == ran.returncode, ran.stderr
     told = ran.stdout.decode()
@@ -41,8 +48,12 @@ def test_an_agent_of_the_queue_that_a_job_has_left_does_not_start_it(
     # Its state has not changed, and the figures of both queues have.
     until(lambda: items_waiting(http, "bulk") < ITEMS <= items_waiting(http, "default"))
     assert b"waiting" in joblane("queues", "default").stdout
+    assert (True, "") == ("" < oldest(http, "default") <= job_id, oldest(http, "bulk"))
+    assert f"job {oldest(http, 'default')}".encode() in joblane("queues", "default").stdout
     commands = http("GET", "/v1/types?counts=true").json()["commands"]
     assert ITEMS <= commands["waiting"]["items"]
+    assert commands["oldest"]["job_id"] <= job_id
+    assert b"OLDEST" in joblane("types", "ls").stdout
 
     quiet.start_agent("old", options=("--queue", "bulk"))
     until(lambda: is_empty(clients, "bulk"))
@@ -55,6 +66,7 @@ def test_an_agent_of_the_queue_that_a_job_has_left_does_not_start_it(
     job = wait_for(http, job_id, "completed")
     assert (["new"], 1, 1) == (starts(job), job["attempt"], job["epoch"])
     assert ("default", "high") == (job["queue"], job["priority"])
+    until(lambda: job_id != oldest(http, "default"))
     refused = joblane("edit", job_id, "--priority", "low")
     assert (64, b"") == (refused.returncode, refused.stdout)
     assert b"a job that is completed cannot be edited" in refused.stderr

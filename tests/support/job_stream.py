@@ -1,9 +1,11 @@
 """The stream of the jobs table, made of heads that a test writes."""
 
+import hashlib
 from dataclasses import replace
 from typing import Any
 
 from joblane.aws.job.items import to_item
+from joblane.formats.ids import new_id
 from joblane.job.head import Head, make_head
 from joblane.state.lifecycle import State
 from joblane.state.timeline import Step
@@ -31,12 +33,15 @@ class Stream:
         output: int = 0,
         files: int = 0,
         beside: bool = False,
+        submitted: int = NOON,
         **fields: Any,
     ) -> dict[str, Any]:
         """The record of a job that was written with this state, or deleted (None).
 
-        `fields` are of its submission, which is `beside` its row if it is long.
+        `fields` are of its submission, which is `beside` its row if it is long. Its id is of the
+        second `submitted`.
         """
+        job = id_of_job(job, submitted)
         self._sequence += 1
         old = self._known.pop(job, None)
         stream: dict[str, Any] = {
@@ -57,6 +62,12 @@ class Stream:
             new["output_file_bytes"] = {"N": str(files)}
         stream["NewImage"] = self._known[job] = new
         return {"eventName": "MODIFY" if old else "INSERT", "dynamodb": stream}
+
+
+def id_of_job(name: str, submitted: int = NOON) -> str:
+    """The id of a job that a test calls so."""
+    random_bits = int.from_bytes(hashlib.sha256(name.encode()).digest()[:10])
+    return new_id(submitted * 1000, random_bits)
 
 
 def _head(job: str, tenant: str, state: State, fields: dict[str, Any]) -> Head:

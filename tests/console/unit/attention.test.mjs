@@ -9,7 +9,7 @@ const summary = (change = {}) => ({
   jobs: { counted_at: '', by_state: {} }, limits: [], agents: { alive: 1, slots: 4, running: 0, free: 4, troubled: 0, cordoned: 0, more: false, lacks: {} }, ...change,
 });
 const queue = (name, { visible = 0, in_flight = 0, run_jobs = true, changed_by = null, started = 0 } = {}) => ({
-  name, lanes: [{ lane: 'default', visible, in_flight, delayed: 0, oldest_s: null, oldest_at: null }],
+  name, lanes: [{ lane: 'default', visible, in_flight, delayed: 0, oldest_message_s: null, oldest_message_at: null }],
   settings: { run_jobs, threads: null, threads_declared: 1, cluster_threads: null, version: 0, changed_at: null, changed_by, may_change: false },
   activity: [5, 60].map((minutes) => ({ minutes, since: '', span_s: 1, submitted: { jobs: 0 }, started: { jobs: started }, completed: { jobs: 0 }, failed: { jobs: 0 }, retried: { jobs: 0 }, mean_wait_s: null })),
 });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { linesOf } from '../../../console/queue-charts.js';
-import { activityOf, backlogS, oldestS, perMinute, retirement, total, troubles } from '../../../console/queue-figures.js';
+import { activityOf, backlogS, oldest, perMinute, retirement, total, troubles } from '../../../console/queue-figures.js';
 
 const count = (jobs) => ({ jobs, items: jobs });
 
@@ -11,7 +11,7 @@ function queue({ lanes = [{}], settings = {}, started = 0, failed = 0, completed
   return {
     name: 'q',
     retired,
-    lanes: lanes.map((lane) => ({ lane: 'default', visible: 0, in_flight: 0, delayed: 0, oldest_s: null, oldest_at: null, ...lane })),
+    lanes: lanes.map((lane) => ({ lane: 'default', visible: 0, in_flight: 0, delayed: 0, oldest_message_s: null, oldest_message_at: null, ...lane })),
     settings: { run_jobs: true, threads: null, threads_declared: 4, cluster_threads: null, version: 0, changed_at: null, changed_by: null, ...settings },
     activity: [1, 5, 60].map((minutes) => ({
       minutes, since: '2026-11-23T12:00:00Z', span_s: minutes * 60, submitted: count(0), started: count(started),
@@ -20,13 +20,16 @@ function queue({ lanes = [{}], settings = {}, started = 0, failed = 0, completed
   };
 }
 
-test('figures of lanes are added up, and the oldest message counts', () => {
-  const one = queue({ lanes: [{ visible: 2, oldest_s: 7 }, { visible: 3, oldest_s: 90 }, { visible: 0 }] });
+test('figures of lanes are added up', () => {
+  const one = queue({ lanes: [{ visible: 2 }, { visible: 3 }, { visible: 0 }] });
   assert.equal(total(one, 'visible'), 5);
-  assert.equal(oldestS(one), 90);
-  assert.equal(oldestS(queue()), null);
   assert.equal(activityOf(one, 5)?.span_s, 300);
   assert.equal(activityOf(one, 7), null);
+});
+
+test('the age of the oldest job that waits is shown where one is known', () => {
+  const age = (jobs) => oldest({ jobs });
+  assert.deepEqual([undefined, null, { oldest: null }, { oldest: { age_s: 185 } }].map(age), ['–', '–', '–', '3 min 5 s']);
 });
 
 test('a rate has the digits that matter', () => {

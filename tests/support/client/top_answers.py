@@ -38,14 +38,26 @@ def page(*entries: Any) -> dict[str, Any]:
     return {"entries": list(entries), "limit": 100, "next": None}
 
 
+def open_jobs(waiting: int, oldest_s: int | None) -> dict[str, Any]:
+    """So many jobs wait, the oldest for so long."""
+    submitted = {"job_id": None, "submitted_at": "2026-11-21T03:00:00.000Z"}
+    oldest = {**submitted, "age_s": oldest_s, "within_s": 60}
+    counts = {
+        kind: {"jobs": jobs, "items": jobs} for kind, jobs in (("waiting", waiting), ("running", 2))
+    }
+    return {**counts, "oldest": None if oldest_s is None else oldest}
+
+
 def queue(name: str, visible: int = 0, **more: Any) -> dict[str, Any]:
     """A queue in whose only lane so many jobs wait; 6 jobs came and 3 ended in the last 90 s."""
     rates = {"submitted": 6, "started": 3, "completed": 3, "failed": 0} | more.pop("rates", {})
     window = {kind: {"jobs": count, "items": count} for kind, count in rates.items()}
     lane = {"lane": "high", "visible": visible, "in_flight": 2, "delayed": 0}
+    jobs = open_jobs(visible, more.pop("oldest_s", None))
     return {
         "name": name,
-        "lanes": [lane | {"oldest_s": None, "oldest_at": None} | more],
+        "lanes": [lane | {"oldest_message_s": None, "oldest_message_at": None} | more],
+        "jobs": jobs,
         "settings": {"run_jobs": more.pop("run_jobs", True), "threads_declared": 8},
         "activity": [
             {

@@ -117,7 +117,7 @@ def test_the_counters_count_members_and_no_groups():
     def record(row: dict[str, object]) -> dict[str, object]:
         return {
             "dynamodb": {
-                "Keys": {"sk": {"S": "JOB"}},
+                "Keys": {"job_id": {"S": JOB}, "sk": {"S": "JOB"}},
                 "NewImage": row,
                 "ApproximateCreationDateTime": 60,
                 "SequenceNumber": "1",

@@ -27,6 +27,7 @@ from joblane.service.queue.count import Counting
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import NAME, PREFIX, Cloud, configure
+from tests.support.job_stream import id_of_job
 from tests.support.jobs import named, submission
 from tests.support.meter import Meter
 from tests.support.requests import Api
@@ -46,7 +47,7 @@ def record(
 
     stream: dict[str, Any] = {
         "ApproximateCreationDateTime": float(at),
-        "Keys": {"job_id": {"S": new.job_id}, "sk": {"S": "JOB"}},
+        "Keys": {"job_id": {"S": id_of_job(new.job_id)}, "sk": {"S": "JOB"}},
         "NewImage": image(new),
         "SequenceNumber": f"{sequence:021d}",
     }
@@ -203,7 +204,7 @@ def test_a_record_that_cannot_be_read_goes_aside_and_the_rest_counts(
         QueueUrl=PREFIX + alternate_name(NAME), MaxNumberOfMessages=10
     )["Messages"]
     assert 2 == len(messages)
-    assert "bad" in json.loads(messages[1]["Body"])["keys"]["job_id"]["S"]
+    assert id_of_job("bad") in json.loads(messages[1]["Body"])["keys"]["job_id"]["S"]
     assert "secret" not in str(messages)
 
 

@@ -11,6 +11,7 @@ from joblane.queue.activity import Change, Kind
 from joblane.queue.measures import measures
 from joblane.state.lifecycle import State
 from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
+from tests.support.job_stream import id_of_job
 
 MINUTE = 30_000_000
 
@@ -77,7 +78,7 @@ def record(before: State | None, after: State, *steps: tuple[str, int]) -> dict[
         images["OldImage"] = image(before, len(steps) - 1)
     return {
         "dynamodb": {
-            "Keys": {"job_id": {"S": "J"}, "sk": {"S": "JOB"}},
+            "Keys": {"job_id": {"S": id_of_job("J")}, "sk": {"S": "JOB"}},
             "ApproximateCreationDateTime": MINUTE * 60.0,
             "SequenceNumber": "100",
             **images,

@@ -14,7 +14,8 @@ from joblane.aws.queue.counters import CounterStore
 from joblane.aws.queue.usage import UsageStore
 from joblane.deployment.names import table_name
 from joblane.errors import Changed
-from joblane.queue.backlog import Backlog
+from joblane.queue.backlog import DUE, Backlog
+from joblane.queue.oldest import about
 from joblane.queue.state_counts import LETTERS, StateCounts, fold_states
 from joblane.queue.usage import OPEN_MINUTES, RESETTLE, Accounts, Use
 from joblane.service.put_aside import PutAside
@@ -218,7 +219,13 @@ class Scene:
         gone = self.last.get(job) is not None and self.rng.random() < 0.2
         self.last[job] = None if gone else self.rng.choice(list(State))
         self.queues[job] = self.rng.choice(("default", "bulk"))
-        return self._stream.write(str(job), self.last[job], self.now, queue=self.queues[job])
+        return self._stream.write(
+            str(job),
+            self.last[job],
+            self.now,
+            queue=self.queues[job],
+            submitted=submitted_at(job),
+        )
 
     def _deliver_due(self) -> None:
         due = [batch for at, batch in self._late if at <= self.now]
@@ -245,6 +252,11 @@ class Scene:
         return accounts
 
 
+def submitted_at(job: int) -> int:
+    """When a job was submitted: each some hours before the next one."""
+    return NOON - 10_000 * (6 - job)
+
+
 def _refuse(what: object) -> None:
     raise AssertionError(what)
 
@@ -263,6 +275,12 @@ def test_however_batches_come_and_calls_die_every_job_counts_once(seed: int):
         of = Counter(state for job, state in scene.last.items() if scene.queues.get(job) == queue)
         assert sum(of[state] for state in NOT_RUNNING) == backlog.queue(queue).waiting
         assert of[State.ACTIVE] == backlog.queue(queue).running
+        due = [job for job in scene.last if scene.queues[job] == queue and scene.last[job] in DUE]
+        oldest = about(backlog.due_in_queue(queue))
+        assert (oldest is None) is (not due)
+        if oldest is not None:
+            first_ms = min(map(submitted_at, due)) * 1000
+            assert oldest.earliest_ms <= first_ms <= oldest.latest_ms
 
 
 def test_most_counts_read_a_few_minutes_only():

@@ -264,10 +264,10 @@ def test_a_list_shows_the_jobs_of_each_type_when_it_is_asked_for_them(
     projector.handle([stream.write("c", State.PENDING, **typed)])
     _, page = api("GET", "/v1/types", query={"counts": "true"})
     none, one = {"jobs": 0, "items": 0}, {"jobs": 1, "items": 1}
-    assert {"waiting": one, "running": one} == page["commands"]
+    assert {"waiting": one, "running": one, "oldest": None} == page["commands"]
     assert [
-        {"waiting": none, "running": none},
-        {"waiting": {"jobs": 1, "items": 40}, "running": none},
+        {"waiting": none, "running": none, "oldest": None},
+        {"waiting": {"jobs": 1, "items": 40}, "running": none, "oldest": None},
     ] == [entry["jobs"] for entry in page["entries"]]
     status, problem = api("GET", "/v1/types", query={"counts": "perhaps"})
     assert (400, "counts") == (status, problem["errors"][0]["field"])

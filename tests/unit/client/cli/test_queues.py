@@ -48,24 +48,30 @@ def window(minutes: int, jobs: int) -> dict[str, Any]:
     }
 
 
-def lane(name: str, visible: int, oldest_s: int | None = None) -> dict[str, Any]:
+def lane(name: str, visible: int, message_s: int | None = None) -> dict[str, Any]:
     return {
         "lane": name,
         "visible": visible,
         "in_flight": 2,
         "delayed": 1,
-        "oldest_s": oldest_s,
-        "oldest_at": None if oldest_s is None else "2026-11-21T02:00:00.000Z",
+        "oldest_message_s": message_s,
+        "oldest_message_at": None if message_s is None else "2026-11-21T02:00:00.000Z",
     }
 
 
+OLDEST: dict[str, Any] = {
+    "job_id": "01KAJ5RJ00V3XW8TQZ9M4C2N7D",
+    "submitted_at": "2026-11-21T02:00:00.000Z",
+    "age_s": 125,
+    "within_s": 0,
+}
 MOVING = "takes no more jobs; those that wait move to queue new"
 QUEUE: dict[str, Any] = {
     "name": "default",
     "lanes": [lane("high", 1), lane("default", 20, 185), lane("low", 0)],
     "settings": SETTINGS,
     "deadline_s": 5400.0,
-    "jobs": {"waiting": count(21, 500), "running": count(6)},
+    "jobs": {"waiting": count(21, 500), "running": count(6), "oldest": OLDEST},
     "activity": [window(1, 4), window(5, 6), window(60, 9)],
 }
 ALL = {"entries": [QUEUE, {"name": "bare"}], "limit": 2, "next": None}
@@ -80,7 +86,7 @@ def test_queues_are_a_row_each(api: FakeApi, joblane: Joblane) -> None:
     heading, row, bare, *_ = joblane("queues").stdout.decode().splitlines()
     assert heading.split()[:5] == ["QUEUE", "STATE", "WAITING", "RUNNING", "OLDEST"]
     assert row.split() == [
-        *("default", "paused", "1/20/0", "6", "3m05s"),
+        *("default", "paused", "1/20/0", "6", "2m05s"),
         *("6", "6", "0", "3", "1.5s"),
     ]
     assert bare.split()[:3] == ["bare", "running", "-"]
@@ -101,6 +107,16 @@ def test_one_queue_is_shown_in_full(api: FakeApi, joblane: Joblane) -> None:
     lines = [line.split() for line in text.splitlines()]
     assert ["waiting", "21", "(500)"] in lines
     assert ["running", "6"] in lines
+    assert "oldest       2m05s, job 01KAJ5RJ00V3XW8TQZ9M4C2N7D\n" in text
+    assert ["LANE", "WAITING", "RUNNING", "DELAYED", "OLDEST", "MESSAGE"] in lines
+
+
+def test_the_oldest_job_of_a_queue_may_not_be_known(api: FakeApi, joblane: Joblane) -> None:
+    unknown = OLDEST | {"job_id": None, "age_s": 3600, "within_s": 480}
+    for oldest, said in ((unknown, "1h00m to 1h08m, job not known"), (None, "-")):
+        jobs = {**QUEUE["jobs"], "oldest": oldest}
+        api.answers["/v1/queues/default"] = answer({**QUEUE, "jobs": jobs})
+        assert f"oldest       {said}\n" in joblane("queues", "default").stdout.decode()
 
 
 @pytest.mark.parametrize(

@@ -417,11 +417,13 @@ def test_ls_get_rm(api: FakeApi, joblane: Joblane):
     assert listed[1].endswith("Sum up.")
     assert json.loads(joblane("types", "ls", "--json").stdout)["architectures"] == ["arm64"]
     assert {"counts": "true"} == api.requests[-1].query
-    jobs = {"waiting": {"jobs": 2, "items": 80}, "running": {"jobs": 1, "items": 1}}
+    oldest = {"job_id": None, "submitted_at": entry["pushed_at"], "age_s": 125, "within_s": 8}
+    running = {"jobs": 1, "items": 1}
+    jobs = {"waiting": {"jobs": 2, "items": 80}, "running": running, "oldest": oldest}
     api.answers["/v1/types"] = ok({"entries": [{**entry, "jobs": jobs}]})
     heading, row = joblane("types", "ls").stdout.decode().splitlines()[:2]
-    assert ["QUEUE", "WAITING", "RUNNING", "PUSHED"] == heading.split()[2:6]
-    assert ["slow", "2", "(80)", "1"] == row.split()[2:6]
+    assert ["QUEUE", "WAITING", "RUNNING", "OLDEST"] == heading.split()[2:6]
+    assert ["slow", "2", "(80)", "1", "2m05s"] == row.split()[2:7]
     assert json.loads(joblane("types", "get", "sum", "--json").stdout) == entry
     assert b"version      3" in joblane("types", "get", "sum").stdout
     assert joblane("types", "get", "absent").code == 66

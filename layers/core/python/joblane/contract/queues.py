@@ -14,6 +14,7 @@ from joblane.queue.access import may_change
 from joblane.queue.activity import WINDOWS, Tally
 from joblane.queue.backlog import Load
 from joblane.queue.moves import QueueMove
+from joblane.queue.oldest import Oldest
 from joblane.queue.retired import Retired
 from joblane.queue.routing import Verdict
 from joblane.queue.settings import QueueSettings
@@ -108,6 +109,25 @@ class Count(View):
     """Sum of their `items`."""
 
 
+class OldestJob(View):
+    """The job that was submitted first of those that wait and could have started.
+
+    It is waiting, pending, retry or blocked: not scheduled, and no member of a group. One that is
+    started again by hand has its first id, and so its first age.
+    """
+
+    job_id: str | None
+    """Its id; null for the role platform, which reads no jobs, and if it was not among the first
+    500 jobs of the time in which it was submitted."""
+    submitted_at: str
+    """When it was submitted; if `job_id` is null, not after this."""
+    age_s: int
+    """Seconds since then."""
+    within_s: int
+    """0; if `job_id` is null, it was submitted so many seconds before `submitted_at` at most: about
+    a quarter of the age, and a minute for ages of minutes."""
+
+
 class OpenJobs(View):
     """Jobs that wait or run, of the caller's tenant, or of all for the role platform.
 
@@ -118,6 +138,8 @@ class OpenJobs(View):
     """Jobs that neither run nor have ended: scheduled, waiting, pending, retry or blocked."""
     running: Count
     """Running jobs."""
+    oldest: OldestJob | None
+    """The oldest job that waits; null if none does."""
 
 
 class Activity(View):
@@ -154,9 +176,9 @@ class LaneView(View):
     """Running jobs and jobs that wait for their next attempt."""
     delayed: int
     """Jobs whose `run_at` is within 15 minutes."""
-    oldest_s: int | None
+    oldest_message_s: int | None
     """Age of the oldest message, of a waiting or running job; null if CloudWatch has no value."""
-    oldest_at: str | None
+    oldest_message_at: str | None
     """When SQS measured it, once a minute."""
 
 
@@ -259,11 +281,25 @@ def retired_view(queue: str, retired: Retired, move: QueueMove | None) -> Retire
     )
 
 
-def open_jobs(load: Load) -> OpenJobs:
+def oldest_job(oldest: Oldest | None, now_ms: int) -> OldestJob | None:
+    """The answer for the oldest job of a queue or of a type."""
+    if oldest is None:
+        return None
+    latest_ms = max(oldest.earliest_ms, min(oldest.latest_ms, now_ms))
+    return OldestJob(
+        job_id=oldest.job_id,
+        submitted_at=rfc3339(latest_ms),
+        age_s=max(0, now_ms - latest_ms) // 1000,
+        within_s=-((oldest.earliest_ms - latest_ms) // 1000),
+    )
+
+
+def open_jobs(load: Load, oldest: OldestJob | None) -> OpenJobs:
     """The answer for the load of a queue or of a type."""
     return OpenJobs(
         waiting=Count(jobs=load.waiting, items=load.waiting_items),
         running=Count(jobs=load.running, items=load.running_items),
+        oldest=oldest,
     )
 
 

@@ -7,11 +7,10 @@ from pydantic import Field
 from joblane.contract.audit import Reason, WhoView, who_view
 from joblane.contract.models import Body, OnlyPage, View
 from joblane.contract.queries import Query, Truth
-from joblane.contract.queues import OpenJobs, open_jobs
+from joblane.contract.queues import OpenJobs
 from joblane.deployment.names import Architecture
 from joblane.files.fields import Sha256
 from joblane.formats.times import rfc3339
-from joblane.queue.backlog import Backlog
 from joblane.typed.built_in import built_in_types
 from joblane.typed.changes import Kind
 from joblane.typed.definition import (
@@ -119,7 +118,7 @@ class TypesQuery(Query):
     """What a list of types shows."""
 
     counts: Truth = False
-    """Show the jobs of each type that wait or run, and their items."""
+    """Show the jobs of each type that wait or run, their items, and the oldest that waits."""
 
 
 class TypeEntry(TypeSummary):
@@ -207,8 +206,7 @@ def built_in_views() -> list[TypeView]:
     ]
 
 
-def type_entry(view: TypeView, backlog: Backlog | None) -> TypeEntry:
+def type_entry(view: TypeView, jobs: OpenJobs | None) -> TypeEntry:
     """A type as lists show it."""
     fields = {name: getattr(view, name) for name in TypeSummary.model_fields}
-    jobs = None if backlog is None else open_jobs(backlog.type(view.type))
     return TypeEntry(**fields, jobs=jobs)

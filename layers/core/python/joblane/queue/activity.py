@@ -56,6 +56,8 @@ class Change:
     """False for a member of a group: lists leave it out."""
     type: str = COMMAND
     """The job type; `command` for a job without one."""
+    submitted: int = 0
+    """The minute of the job's id: Unix seconds over 60."""
     moved_from: str | None = None
     """The queue that it was in until then, if that is another one: an edit, or a retired queue, may
     move a job whose state stays."""

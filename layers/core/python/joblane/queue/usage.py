@@ -196,9 +196,9 @@ class Jobs:
     counts: StateCounts = field(default_factory=StateCounts)
     backlog: Backlog = field(default_factory=Backlog)
 
-    def plus(self, _minute: int, use: Use) -> "Jobs":
+    def plus(self, minute: int, use: Use) -> "Jobs":
         """Add the use of a later minute."""
-        return Jobs(self.counts.plus(use.states), self.backlog.plus(use.backlog))
+        return Jobs(self.counts.plus(use.states), self.backlog.plus_minute(minute, use.backlog))
 
     def none_below_zero(self) -> "Jobs":
         """Correct numbers that cannot be."""

@@ -1,9 +1,10 @@
 """A job's head as an item of the `jobs` table, and back."""
 
+import json
 import zlib
 from collections.abc import Iterable
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from joblane.audit.records import Who
 from joblane.aws.table import Item, Row, decode, encode
@@ -291,6 +292,12 @@ def edit_of(row: Row) -> int:
 def queue_of(row: Row) -> str:
     """The queue of a job's row."""
     return parse_lane_path(row["lane"])[0]
+
+
+def submitted_field(row: Row, name: str, otherwise: Any) -> Any:
+    """A field of a job's submission, from there or from the attribute that replaces it."""
+    found = json.loads(row["spec"]) if "spec" in row else row
+    return otherwise if (value := found.get(name)) is None else value
 
 
 def read_events(row: Row) -> "EventScope | None":

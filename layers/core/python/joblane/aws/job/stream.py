@@ -1,11 +1,11 @@
 """Adapter for the change stream of the `jobs` table: what a record of it counts as."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from joblane.aws.job.items import HEAD, queue_of, tenant_of
+from joblane.aws.job.items import HEAD, queue_of, submitted_field, tenant_of
 from joblane.aws.table import Row, decode
+from joblane.formats.ids import submitted_ms
 from joblane.job.fields import COMMAND
 from joblane.queue.activity import Change, kind_of
 from joblane.state.lifecycle import State
@@ -34,11 +34,12 @@ def read_record(record: Mapping[str, Any]) -> Change | None:
         tenant=tenant_of(new or old),
         queue=queue_of(new or old),
         kind=kind,
-        items=int(_submitted(new or old, "items", 1)),
-        type=str(_submitted(new or old, "type", COMMAND)),
+        items=int(submitted_field(new or old, "items", 1)),
+        type=str(submitted_field(new or old, "type", COMMAND)),
         moved_from=moved_from,
         minute=int(stream["ApproximateCreationDateTime"]) // 60,
         sequence=int(stream["SequenceNumber"]),
+        submitted=submitted_ms(stream["Keys"]["job_id"]["S"]) // 60_000,
         waited_ms=max(0, _last_step_ms(new) - _ready_ms(old)) if kind == "started" else 0,
         ran_ms=_ran_ms(old, new) if before is State.ACTIVE and after is not None else None,
         output_bytes=output_bytes,
@@ -56,12 +57,6 @@ def _added(name: str, old: Row, new: Row) -> int:
 def _state(image: Row) -> State | None:
     """The state of a job in an image of the stream; None if there was or is no job."""
     return State(image["state"]) if image else None
-
-
-def _submitted(head: Row, name: str, otherwise: Any) -> Any:
-    """A field of a job's submission, from there or from the attribute that replaces it."""
-    found = json.loads(head["spec"]) if "spec" in head else head
-    return otherwise if (value := found.get(name)) is None else value
 
 
 def _ready_ms(head: Row) -> int:

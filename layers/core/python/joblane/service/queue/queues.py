@@ -5,7 +5,7 @@ them. Settings are changed by the role platform, and by the operators of a tenan
 alone. Activity is counted by tenant: a tenant sees its own, the role platform the sum.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from functools import partial, reduce
@@ -19,11 +19,13 @@ from joblane.aws.queue.usage import UsageStore
 from joblane.contract.problems import Forbidden, NotFound, VersionChanged
 from joblane.contract.queues import (
     LaneView,
+    OpenJobs,
     QueueView,
     RetiredView,
     SettingsInput,
     SettingsView,
     activity,
+    oldest_job,
     open_jobs,
     retired_view,
     settings_view,
@@ -37,6 +39,7 @@ from joblane.queue.backlog import Backlog
 from joblane.queue.retired import Retired
 from joblane.queue.settings import QueueSettings
 from joblane.service.log import Log
+from joblane.service.queue.oldest import OldestJobs
 from joblane.service.queue.thread_shares import ThreadShares
 
 AT_ONCE = 8
@@ -50,7 +53,8 @@ class QueueStatistics:
     lanes: Lanes
     counters: CounterStore
     usage: UsageStore
-    oldest: MessageAges
+    ages: MessageAges
+    oldest: OldestJobs
     log: Log
     _: KW_ONLY
     pool: Callable[[int], Executor] = ThreadPoolExecutor
@@ -58,13 +62,14 @@ class QueueStatistics:
 
     def views(
         self,
+        tenant: str,
         tenants: Collection[str],
         settings: Mapping[str, SettingsView],
         deadlines: Mapping[str, float],
         retired: Mapping[str, RetiredView | None],
         now_ms: int,
     ) -> tuple[QueueView, ...]:
-        """Show the queues of `settings`; activity is that of these tenants' jobs together."""
+        """Show a tenant the queues of `settings`, with the figures of `tenants` together."""
         ages = self._ages()
         with self.pool(AT_ONCE) as pool:
             backlog = read_backlog(self.usage, tenants, pool)
@@ -73,6 +78,7 @@ class QueueStatistics:
             )
             places = [(queue, lane) for queue in settings for lane in LANES]
             found = pool.map(partial(self._lane, ages), *zip(*places, strict=True))
+            jobs = {} if backlog is None else self._jobs(tenant, backlog, settings, now_ms)
             lanes = dict(zip(places, found, strict=True))
             return tuple(
                 QueueView(
@@ -81,11 +87,20 @@ class QueueStatistics:
                     settings=settings[queue],
                     deadline_s=deadlines.get(queue),
                     retired=retired[queue],
-                    jobs=None if backlog is None else open_jobs(backlog.queue(queue)),
+                    jobs=jobs.get(queue),
                     activity=tuple(activity(minutes, now_ms)),
                 )
                 for queue, minutes in zip(settings, counters, strict=True)
             )
+
+    def _jobs(
+        self, tenant: str, backlog: Backlog, queues: Iterable[str], now_ms: int
+    ) -> Mapping[str, OpenJobs]:
+        oldest = self.oldest.find(tenant, backlog, [("queue", queue) for queue in queues])
+        return {
+            queue: open_jobs(backlog.queue(queue), oldest_job(oldest.get(("queue", queue)), now_ms))
+            for queue in queues
+        }
 
     def _activity(self, tenants: Collection[str], queue: str, since: int) -> Mapping[int, Tally]:
         total: dict[int, Tally] = {}
@@ -96,7 +111,7 @@ class QueueStatistics:
 
     def _ages(self) -> Mapping[str, Age]:
         try:
-            return self.oldest.ages()
+            return self.ages.ages()
         except Unavailable:
             self.log.exception("ages of messages are unknown")
             return {}
@@ -109,8 +124,8 @@ class QueueStatistics:
             visible=lengths.visible,
             in_flight=lengths.in_flight,
             delayed=lengths.delayed,
-            oldest_s=None if age is None else age.seconds,
-            oldest_at=None if age is None else rfc3339(age.at_ms),
+            oldest_message_s=None if age is None else age.seconds,
+            oldest_message_at=None if age is None else rfc3339(age.at_ms),
         )
 
 
@@ -208,4 +223,6 @@ class Queues:
         moves = self.moves.read(moving) if moving else {}
         retired = {queue: retired_view(queue, self.retired, moves.get(queue)) for queue in queues}
         counted = self.everyone if tenant == PLATFORM else (tenant,)
-        return self.statistics.views(counted, settings, self.deadlines, retired, self.now_ms())
+        return self.statistics.views(
+            tenant, counted, settings, self.deadlines, retired, self.now_ms()
+        )

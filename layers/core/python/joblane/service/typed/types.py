@@ -1,6 +1,6 @@
 """Show, push and remove job types, and prepare uploads of their bundles."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Final, NamedTuple
 
@@ -13,7 +13,7 @@ from joblane.aws.queue.usage import UsageStore
 from joblane.aws.typed.bundle_store import BundleStore
 from joblane.aws.typed.types import TypeStore
 from joblane.contract.problems import Conflict, NotFound, Problem, wrong
-from joblane.contract.queues import open_jobs
+from joblane.contract.queues import OpenJobs, oldest_job, open_jobs
 from joblane.contract.types import (
     Pushed,
     TypePage,
@@ -28,6 +28,7 @@ from joblane.queue.access import open_queues
 from joblane.queue.retired import Retired, why_retired
 from joblane.service.decide_again import decide_again
 from joblane.service.files.upload_meter import UploadMeter
+from joblane.service.queue.oldest import OldestJobs
 from joblane.service.typed.schemas import Compile, SchemaError
 from joblane.typed.built_in import built_in_types
 from joblane.typed.changes import Change, changes, names_other_keys
@@ -58,6 +59,7 @@ class Types:
     meter: UploadMeter
     keys: KeyStore
     usage: UsageStore
+    oldest: OldestJobs
     compiled: Compile
     _: KW_ONLY
     queues: Mapping[str, tuple[str, ...]]
@@ -68,20 +70,31 @@ class Types:
     now_ms: Callable[[], int]
 
     def show_all(self, tenant: str, *, counts: bool = False) -> TypePage:
-        """Show all types of a tenant; with `counts`, a read more, what waits and runs of each."""
+        """Show all types of a tenant; with `counts`, what waits and runs of each."""
         versions = self.store.versions(tenant, self.store.names(tenant).items())
         views = [*built_in_views(), *map(type_view, versions)]
-        accounts = self.usage.accounts(tenant)[0] if counts else None
-        backlog = None if accounts is None else accounts.jobs.present.backlog
         ordered = sorted(views, key=lambda view: view.type)
-        entries = tuple(type_entry(view, backlog) for view in ordered)
+        jobs = self._jobs(tenant, [COMMAND, *(view.type for view in ordered)]) if counts else {}
+        entries = tuple(type_entry(view, jobs.get(view.type)) for view in ordered)
         return TypePage(
-            commands=None if backlog is None else open_jobs(backlog.type(COMMAND)),
+            commands=jobs.get(COMMAND),
             entries=entries,
             limit=len(entries),
             next=None,
             architectures=tuple(sorted(self.architectures)),
         )
+
+    def _jobs(self, tenant: str, names: Sequence[str]) -> Mapping[str, OpenJobs]:
+        """What waits and runs of each type; empty if it was never counted."""
+        accounts, _ = self.usage.accounts(tenant)
+        if accounts is None:
+            return {}
+        backlog, now_ms = accounts.jobs.present.backlog, self.now_ms()
+        oldest = self.oldest.find(tenant, backlog, [("type", name) for name in names])
+        return {
+            name: open_jobs(backlog.type(name), oldest_job(oldest.get(("type", name)), now_ms))
+            for name in names
+        }
 
     def one(self, tenant: str, name: str) -> TypeView:
         """Show the current version of a type. Raises NotFound."""

@@ -59,8 +59,9 @@ def show(
 ) -> None:
     """Show queue statistics: waiting and running jobs, and the activity of your jobs.
 
-    OLDEST is the age of the oldest message of a waiting or running job, as SQS last reported it
-    to CloudWatch; - if unknown. --watch --json prints a document per line.
+    OLDEST is the time since the submission of your oldest job that waits and could have started;
+    with QUEUE its id is shown. OLDEST MESSAGE is SQS's figure of a lane, for a waiting or running
+    job of any tenant; - if unknown. --watch --json prints a document per line.
     """
     client = connect(ctx)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from joblane.client.cli.text.counts import count, open_jobs
+from joblane.client.cli.text.counts import count, oldest_job, oldest_s, open_jobs
 from joblane.client.cli.text.formats import age, duration, printable, record, timestamp
 from joblane.client.cli.text.tables import Screen, table
 
@@ -27,7 +27,10 @@ def queues_table(entries: Sequence[Fields], screen: Screen) -> str:
     headings = ["QUEUE", "STATE", "WAITING", "RUNNING", "OLDEST"]
     headings += ["IN/MIN", "DONE/MIN", "FAIL/MIN", *(("DELAYED", "MEAN WAIT") if wide else ())]
     rows = [_row(queue, wide=wide) for queue in entries]
-    legend = f"WAITING: high/default/low; rates: your jobs, last {WINDOW} minutes"
+    legend = (
+        "WAITING: high/default/low; OLDEST: your oldest waiting job, since its submission; rates: "
+        f"your jobs, last {WINDOW} minutes"
+    )
     return f"{table(headings, rows, screen)}\n\n{legend}"
 
 
@@ -43,6 +46,7 @@ def queue_details(entry: Fields, now: datetime, screen: Screen) -> str:
         "all agents": settings.get("cluster_threads"),
         **({} if deadline is None else {"deadline": f"{duration(deadline)} after submission"}),
         **open_jobs(entry.get("jobs")),
+        "oldest": oldest_job(entry.get("jobs")),
         "changed": _set(settings, now),
         **_retired(entry, now),
     }
@@ -54,7 +58,7 @@ def queue_details(entry: Fields, now: datetime, screen: Screen) -> str:
         ]
         for lane in entry.get("lanes", [])
     ]
-    lane_headings = ["LANE", "WAITING", "RUNNING", "DELAYED", "OLDEST"]
+    lane_headings = ["LANE", "WAITING", "RUNNING", "DELAYED", "OLDEST MESSAGE"]
     windows = [
         [
             f"{window.get('minutes')} min",
@@ -104,10 +108,9 @@ def total(queue: Fields, figure: str) -> int:
     return sum(lane.get(figure) or 0 for lane in queue.get("lanes", ()))
 
 
-def oldest(queue: Fields) -> float | None:
-    """Seconds since the oldest message of a queue was sent; None if SQS has not reported it."""
-    ages = [lane["oldest_s"] for lane in queue.get("lanes", ()) if lane["oldest_s"] is not None]
-    return max(ages, default=None)
+def oldest(queue: Fields) -> int | None:
+    """Seconds since the oldest of your waiting jobs was submitted; None if none is known."""
+    return oldest_s(queue.get("jobs"))
 
 
 def state(queue: Fields) -> str:
@@ -164,9 +167,9 @@ def _retired(queue: Fields, now: datetime) -> dict[str, str]:
 
 def _age(lane: Fields, now: datetime) -> str | None:
     """Age of a lane's oldest message, and how old that figure is: SQS reports once a minute."""
-    if lane["oldest_s"] is None:
+    if lane["oldest_message_s"] is None:
         return None
-    return f"{duration(lane['oldest_s'])} ({age(lane['oldest_at'], now)} ago)"
+    return f"{duration(lane['oldest_message_s'])} ({age(lane['oldest_message_at'], now)} ago)"
 
 
 def _rate(window: Fields, kind: str) -> str | None:

@@ -19,7 +19,7 @@ STATES = ("dead", "failed", "stale", "blocked")
 """States of jobs that somebody should look at, the most urgent first."""
 
 LONG_WAIT_S = 300
-"""A queue whose oldest message is older, and that has started no job for 5 minutes, is stuck."""
+"""A queue whose oldest waiting job is older, and that has started none for 5 minutes, is stuck."""
 
 WINDOW = 5
 """Minutes without a start after which a queue with waiting jobs is stuck."""

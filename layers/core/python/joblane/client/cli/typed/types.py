@@ -8,7 +8,7 @@ from joblane.client.cli import completion, exit_codes
 from joblane.client.cli.job.read import show_page
 from joblane.client.cli.options import Json, Reason, Verbs, connect
 from joblane.client.cli.text import formats, terminal
-from joblane.client.cli.text.counts import open_jobs
+from joblane.client.cli.text.counts import oldest_s, open_jobs
 from joblane.client.cli.typed import run as type_run
 
 Name = Annotated[
@@ -103,7 +103,10 @@ def push(
 
 @commands.command("ls")
 def ls(ctx: typer.Context, *, json: Json = False) -> None:
-    """List the job types, with their jobs that wait and run; (items) where the number differs."""
+    """List the job types, with their jobs that wait and run; (items) where the number differs.
+
+    oldest is the time since the submission of the oldest waiting job; --json has its id.
+    """
     show_page(connect(ctx).types(counts=True), _row, "types", "no job types", as_json=json)
 
 
@@ -145,6 +148,14 @@ def _pick_fields(entry: dict[str, Any]) -> dict[str, Any]:
     return shown | {"params": " ".join(fields) or None}
 
 
+def _counts(jobs: dict[str, Any] | None) -> dict[str, str | None]:
+    """Jobs that wait and run, and the age of the oldest that waits; empty if none was counted."""
+    if not jobs:
+        return {}
+    age = oldest_s(jobs)
+    return {**open_jobs(jobs), "oldest": None if age is None else formats.duration(age)}
+
+
 def _row(entry: dict[str, Any]) -> dict[str, Any]:
     """Columns of the table; --json prints all fields."""
     defaults = entry.get("defaults") or {}
@@ -153,7 +164,7 @@ def _row(entry: dict[str, Any]) -> dict[str, Any]:
         "type": entry.get("type") or entry.get("name"),
         "version": entry.get("version"),
         "queue": defaults.get("queue"),
-        **open_jobs(entry.get("jobs")),
+        **_counts(entry.get("jobs")),
         "pushed_at": entry.get("pushed_at"),
         "description": description or None,
     }
