@@ -334,7 +334,6 @@ class UpkeepStack(FunctionStack):
             table_grant("GetItem Query", resources.table("counters")),
             table_grant("UpdateItem", resources.table("settings"), conditions=item),
             PolicyGrant(("sqs:SendMessage",), (resources.alternate(),)),
-            PolicyGrant(("cloudwatch:GetMetricData",), ("*",)),  # it has no resources
         ]
 
     def _send_daily(self, sender: Function, alternate: sqs.Queue, at: TimeOfDay) -> None:

@@ -94,7 +94,6 @@ def build_digest(
     # Once a day: dead letters do not wait for these imports.
     from joblane.aws.notify.digests import DigestStore
     from joblane.aws.queue.counters import CounterStore
-    from joblane.aws.queue.message_ages import MessageAges
     from joblane.aws.queue.usage import UsageStore
     from joblane.service.notify.digest import DailyDigest
 
@@ -102,8 +101,6 @@ def build_digest(
     if plan is None:
         raise ValueError("joblane.toml has no alerts.digest_at")
     dynamodb = clients.make("dynamodb")
-    lanes = Lanes(clients.make("sqs"), settings.queue_url_prefix, settings.deployment)
-    names = [lanes.name(queue, lane) for queue in plan.queues for lane in LANES]
     return DailyDigest(
         settings.deployment,
         plan.at,
@@ -112,8 +109,6 @@ def build_digest(
         JobStore(dynamodb, settings.jobs_table),
         CounterStore(dynamodb, settings.counters_table),
         UsageStore(dynamodb, settings.counters_table),
-        MessageAges(lambda: clients.make("cloudwatch"), names, clock),
-        lanes.name,
         DigestStore(dynamodb, settings.settings_table),
         Topic(clients.make("sns"), settings.topic).publish,
         clock,

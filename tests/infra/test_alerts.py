@@ -83,7 +83,6 @@ def test_the_digest_has_a_rule_at_its_time_and_may_do_what_it_needs(laptop: Depl
     plan = laptop.declared("dead_letter")["JOBLANE_DIGEST"]
     assert ("07:00", list(laptop.config.tenants)) == (plan["at"], plan["tenants"])
     added = {
-        ("cloudwatch:GetMetricData", "*"),
         ("dynamodb:BatchGetItem", JOBS),
         ("dynamodb:GetItem", COUNTERS),
         ("dynamodb:Query", COUNTERS),

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from functions.dead_letter import handler as dead_letter
 from functions.projector import handler as projector
 from joblane.errors import Changed
-from joblane.formats.times import unix_ms
+from joblane.formats.times import rfc3339, unix_ms
 from joblane.notify.digest import Day, Digest, Place, TimeOfDay, Waiting, latest_day
 from joblane.notify.patterns import pattern_of
 from joblane.state.lifecycle import State
@@ -65,19 +65,6 @@ class Scene(Calendar):
         settings = projector.Settings.model_validate(self.environment)
         projector.build(settings, self.aws.clients, self.clock).handle(self.stream.take())
 
-    def age(self, seconds: int, queue: str = "default") -> None:
-        """Have SQS say how old the oldest message of a lane is."""
-        name = f"{NAME}-lane-{queue}_default"
-        metric: Any = {
-            "MetricName": "ApproximateAgeOfOldestMessage",
-            "Dimensions": [{"Name": "QueueName", "Value": name}],
-            "Timestamp": self.clock.now - 60,
-            "Value": float(seconds),
-        }
-        self.aws.clients.make("cloudwatch").put_metric_data(
-            Namespace="AWS/SQS", MetricData=[metric]
-        )
-
     def to_the_time(self, days: int = 0) -> None:
         """Let the time pass until the digest is due."""
         self.clock.now = NOW + 300 + days * 86_400
@@ -102,7 +89,6 @@ def test_a_digest_says_what_failed_by_queue_and_reason_and_what_waits():
     failed = scene.fail(State.FAILED, queue="bulk")
     foreign = scene.fail(State.DEAD, "other")
     scene.submit()
-    scene.age(100)
     scene.count()
     scene.to_the_time()
     assert scene.send()
@@ -122,7 +108,7 @@ def test_a_digest_says_what_failed_by_queue_and_reason_and_what_waits():
         f"      1  other  default  {foreign}  dead: as the test wants\n"
         "\n"
         "Queues in which jobs wait:\n"
-        "      1  default  oldest message 100 s old\n"
+        "      1  default  oldest at least 4 min old\n"
         "\n"
         "See more: joblane dlq ls, joblane ls --state failed, joblane why JOB, joblane queues.\n"
     ) == text
@@ -131,7 +117,6 @@ def test_a_digest_says_what_failed_by_queue_and_reason_and_what_waits():
 def test_nothing_is_sent_on_a_day_that_has_nothing_to_say():
     scene = Scene()
     scene.submit()
-    scene.age(86_399)
     scene.count()
     scene.to_the_time()
     assert not scene.send()
@@ -142,14 +127,15 @@ def test_nothing_is_sent_on_a_day_that_has_nothing_to_say():
 def test_a_job_that_waits_for_a_day_is_told_alone():
     scene = Scene()
     scene.submit()
+    scene.submit(run_at=rfc3339(scene.now_ms() + 3 * 86_400_000), queue="bulk")
     scene.count()
-    scene.age(86_400)
-    scene.to_the_time()
+    scene.to_the_time(1)
     assert scene.send()
     ((subject, text),) = scene.notes()
     assert subject.startswith(f"{NAME}: 0 jobs")
-    assert "      1  default  oldest message 1 d old\n" in text
+    assert "      1  default  oldest at least 1 d old\n" in text
     assert "By" not in text
+    assert "bulk" not in text
 
 
 def test_a_day_has_one_digest_and_the_next_day_another():

@@ -61,7 +61,8 @@ class Waiting:
     jobs: int
     """Of all tenants."""
     oldest_s: int
-    """Age of its oldest message, in seconds; it may be that of a job that runs."""
+    """How long the oldest of them waits at least that could have started, in seconds since its
+    submission (`joblane.queue.oldest`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,7 @@ class Digest:
     def _waiting(self) -> list[str]:
         ordered = sorted(self.waiting.items(), key=lambda each: (-each[1].oldest_s, each[0]))
         return [
-            f"{each.jobs:>7}  {queue}  oldest message {span(each.oldest_s)} old"
+            f"{each.jobs:>7}  {queue}  oldest at least {span(each.oldest_s)} old"
             for queue, each in ordered
         ]
 

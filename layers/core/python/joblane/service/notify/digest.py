@@ -1,7 +1,7 @@
 """Send the daily digest to the deployment's topic: what failed in a day, and what waits for long.
 
-The figures are those that exist: counters of queues, lists of failed and dead jobs by tenant, the
-backlog, and the ages that SQS reports. No table is scanned.
+The figures are those that exist: counters of queues, lists of failed and dead jobs by tenant, and
+the backlog. No table is scanned.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -11,10 +11,7 @@ from dataclasses import KW_ONLY, dataclass
 from joblane.aws.job.jobs import JobStore
 from joblane.aws.notify.digests import DigestStore
 from joblane.aws.queue.counters import CounterStore
-from joblane.aws.queue.message_ages import MessageAges
 from joblane.aws.queue.usage import UsageStore
-from joblane.deployment.names import LANES, Lane
-from joblane.errors import Unavailable
 from joblane.job.head import Head
 from joblane.notify.digest import (
     EXAMINED,
@@ -27,6 +24,7 @@ from joblane.notify.digest import (
     latest_day,
 )
 from joblane.queue.access import open_queues
+from joblane.queue.oldest import about
 from joblane.service.log import Log
 from joblane.service.queue.queues import read_backlog
 from joblane.state.lifecycle import State
@@ -54,9 +52,6 @@ class DailyDigest:
     jobs: JobStore
     counters: CounterStore
     usage: UsageStore
-    oldest: MessageAges
-    lane_of: Callable[[str, Lane], str]
-    """Returns the name of a lane's SQS queue, by queue and lane."""
     sent: DigestStore
     publish: Callable[[str, str], None]
     """Publishes a subject and a text to the deployment's topic."""
@@ -115,7 +110,7 @@ class DailyDigest:
             ]
             ended = pool.map(lambda each: list(self._ended(each[0], each[1], day)), lists)
             jobs = [job for each in ended for job in each]
-            waiting = self._waiting(pool)
+            waiting = self._waiting(day, pool)
         return Digest(self.deployment, day, failed, jobs, waiting)
 
     def _failed(self, place: Place, day: Day) -> int:
@@ -134,31 +129,17 @@ class DailyDigest:
             if before is None:
                 return
 
-    def _waiting(self, pool: Executor) -> dict[str, Waiting]:
-        """Read the queues in which jobs wait, with the age of their oldest messages.
-
-        SQS's figure, as `GET /v1/queues` shows it for each lane: it includes jobs that run.
-        """
+    def _waiting(self, day: Day, pool: Executor) -> dict[str, Waiting]:
+        """What waits in each queue, of all tenants, and how long the oldest did when it was due."""
         backlog = read_backlog(self.usage, self.tenants, pool)
         if backlog is None:
             return {}
-        counts = {queue: backlog.queue(queue).waiting for queue in self.queues}
-        if not any(counts.values()):
-            return {}
-        try:
-            ages = self.oldest.ages()
-        except Unavailable:
-            self.log.exception("ages of messages are unknown")
-            return {}
-        found = {}
-        for queue, count in counts.items():
-            known = [ages[name].seconds for name in self._lanes(queue) if name in ages]
-            if count > 0 and known:
-                found[queue] = Waiting(count, max(known))
+        due_ms, found = day.due * 60_000, dict[str, Waiting]()
+        for queue in self.queues:
+            count, oldest = backlog.queue(queue).waiting, about(backlog.due_in_queue(queue))
+            if count > 0 and oldest is not None:
+                found[queue] = Waiting(count, max(0, due_ms - oldest.latest_ms) // 1000)
         return found
-
-    def _lanes(self, queue: str) -> list[str]:
-        return [self.lane_of(queue, lane) for lane in LANES]
 
 
 def _ended_in(head: Head, day: Day) -> bool:
