@@ -8,7 +8,7 @@ from joblane.contract.edits import Edited, EditJob
 from joblane.contract.groups import GroupPage
 from joblane.contract.job import Job
 from joblane.contract.queries import ListJobs, LogQuery, MembersQuery, PageQuery, SelectJobs
-from joblane.contract.queues import QueueChoice
+from joblane.contract.queue_of_job import QueueChoice
 from joblane.contract.route import FOLLOWING, SWEEPS, Route
 from joblane.contract.route_kinds import change, sweep
 from joblane.contract.submissions import BatchAnswer, Cancelled, Resubmission, Submitted

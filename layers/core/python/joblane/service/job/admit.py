@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from joblane.contract.principal import Principal
 from joblane.contract.problems import FieldProblem, Invalid, wrong
-from joblane.contract.queues import QueueChoice
+from joblane.contract.queue_of_job import QueueChoice
 from joblane.job.deadlines import deadline_after
 from joblane.job.disk import to_mib
 from joblane.job.head import Head, make_head

@@ -11,7 +11,7 @@ from joblane.aws.job.payload_store import PayloadLost, PayloadStore
 from joblane.aws.job.result_store import ResultStore
 from joblane.aws.queue.settings import SettingsStore
 from joblane.contract.job import Job, Progress, job_view
-from joblane.contract.queues import explain, explain_gone
+from joblane.contract.queue_of_job import explain, explain_gone
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.job.message import is_id

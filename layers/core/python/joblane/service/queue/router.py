@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from joblane.contract.principal import Principal
 from joblane.contract.problems import wrong
-from joblane.contract.queues import QueueChoice, QueueVerdict
+from joblane.contract.queue_of_job import QueueChoice, QueueVerdict
 from joblane.job.spec import Submission
 from joblane.queue.routing import (
     ChosenQueue,
