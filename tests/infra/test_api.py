@@ -276,6 +276,7 @@ def test_the_outputs_are_those_that_scripts_read(laptop: Deployment) -> None:
         "ClientIdOther",
         "ClientIdOtherMachineAdmin",
         "ClientIdSmall",
+        "ClientIdSmallMachineAdmin",
         "ClientIdPlatform",
         "IamApiUrl",
         "IamApiArn",

@@ -58,11 +58,20 @@ def declared() -> dict[str, Any]:
         "name": DEPLOYMENT,
         "default_queue": QUEUES[0],
         "tenants": {
-            tenant: {"machines": own, "limits": limits, "notify": notify(tenant)}
+            tenant: {
+                "machines": own,
+                "limits": limits,
+                "notify": notify(tenant),
+                "export_jobs": True,
+            }
             for tenant, own in zip(TENANTS, machines, strict=True)
         },
         "queues": {
-            queue: {"threads": 1000, "tenants": TENANTS[:-1] if queue in RESTRICTED else ()}
+            queue: {
+                "threads": 1000,
+                "deadline_s": 999_999.5,
+                "tenants": TENANTS[:-1] if queue in RESTRICTED else (),
+            }
             for queue in QUEUES
         }
         | {"own": {"tenants": TENANTS[:1]}},
@@ -71,6 +80,7 @@ def declared() -> dict[str, Any]:
             "half": {"queues": QUEUES[::2], "max": {"memory_mb": 2048}},
             "own": {"queues": ["own"]},
         },
+        "alerts": {"digest_at": "07:00"},
         "observability": {
             "traces": {
                 "endpoint": f"https://{'traces.' * 8}example.com/v1/traces",
