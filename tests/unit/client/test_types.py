@@ -85,7 +85,7 @@ def test_a_job_that_failed_has_no_result(api: FakeApi, client: Any):
     ref = client.submit(quiet, Sync(origin="acme"))
     with pytest.raises(JobFailedError, match=rf"job {ref.id} is failed: as it is") as caught:
         ref.wait()
-    assert caught.value.job["state"] == "failed"
+    assert caught.value.job.state == "failed"
 
 
 @pytest.mark.parametrize("result", [None, {"synced": "confidential"}, 3])

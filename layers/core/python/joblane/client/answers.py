@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypedDict, cast
 
-from joblane.client.errors import AnswerError
-from joblane.state.lifecycle import ENDED
+from joblane.client.errors import AnswerError, JobFailedError
+from joblane.client.models import Job
+from joblane.state.lifecycle import ENDED, State
 
 
 class JobJson(TypedDict, total=False):
@@ -20,6 +21,8 @@ class JobJson(TypedDict, total=False):
     id: str
     tenant: str
     state: str
+    name: str | None
+    labels: dict[str, str]
     reason: str
     attempt: int
     exit_code: int | None
@@ -56,6 +59,8 @@ class JobJson(TypedDict, total=False):
     """How a submission was admitted: accepted, coalesced or replaced."""
     replaced: str | None
     """Id of the job that was skipped for this one."""
+    note: str | None
+    """What a cancel did."""
     warning: str | None
     """Why no live agent can serve a job that was just submitted."""
 
@@ -222,6 +227,14 @@ def group_page(answer: object) -> GroupPage:
 def member_ended(member: MemberJson) -> bool:
     """Whether a member has ended, or never begins."""
     return member["state"] is None or member["state"] in ENDED
+
+
+def unless_completed(job: JobJson) -> JobFailedError | None:
+    """Make the error of a job that ended in another state than completed."""
+    if job["state"] == State.COMPLETED:
+        return None
+    reason = job.get("reason") or "no reason given"
+    return JobFailedError(f"job {job['id']} is {job['state']}: {reason}", job=Job(job))
 
 
 def is_group(job: JobJson) -> bool:

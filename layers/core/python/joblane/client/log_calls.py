@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from threading import Lock
 from typing import TypeVar
 
 from joblane.client.answers import LogPage, LogReader, LogRecord, log_page
@@ -21,11 +22,27 @@ NEWBORNS = 1000
 T = TypeVar("T")
 
 
+class _Newborns:
+    """Ids of the jobs that were submitted last, by any thread."""
+
+    def __init__(self) -> None:
+        self._ids: deque[str] = deque(maxlen=NEWBORNS)
+        self._lock = Lock()
+
+    def add(self, job_id: str) -> None:
+        with self._lock:
+            self._ids.append(job_id)
+
+    def __contains__(self, job_id: str) -> bool:
+        with self._lock:
+            return job_id in self._ids
+
+
 class LogCalls:
     """The calls."""
 
     def __init__(self) -> None:
-        self._newborn: deque[str] = deque(maxlen=NEWBORNS)
+        self._newborns = _Newborns()
 
     @ApiStream
     def logs(
@@ -107,7 +124,7 @@ class LogCalls:
 
     def _policy(self, job_id: str, policy: FollowPolicy | None) -> FollowPolicy:
         policy = policy or FollowPolicy()
-        return replace(policy, newborn_s=NEWBORN_S) if job_id in self._newborn else policy
+        return replace(policy, newborn_s=NEWBORN_S) if job_id in self._newborns else policy
 
 
 def job_path(job_id: str, under: str = "jobs") -> str:

@@ -21,6 +21,7 @@ from joblane.client.cli.options import JobId, Json, Reason, connect, with_fields
 from joblane.client.cli.short_ids import full_id
 from joblane.client.cli.text import terminal
 from joblane.client.cli.text.formats import printable
+from joblane.client.refs import json_of
 
 if TYPE_CHECKING:
     from joblane.client.fields import EditFields
@@ -127,4 +128,5 @@ def edit(
     client = connect(ctx)
     job = client.edit(full_id(client, options.job_id), reason=reason, **changes)
     note_warning(job)
-    terminal.show(job.data, lambda: printable(f"{job.id} {job.state}: {job.reason}"), as_json=json)
+    said = f"{job.id} {job.state}: {job.reason}"
+    terminal.show(json_of(job), lambda: printable(said), as_json=json)

@@ -24,6 +24,7 @@ from joblane.client.cli.options import (
 from joblane.client.cli.short_ids import full_id
 from joblane.client.cli.text import formats, tables, terminal
 from joblane.client.errors import RequestError
+from joblane.client.refs import json_of
 
 commands = typer.Typer()
 
@@ -51,8 +52,8 @@ def ls(
     client = connect(ctx)
     while len(entries) < limit:
         page = client.list_page(limit=limit - len(entries), cursor=after, **filters)
-        entries += page["entries"]
-        after = page.get("next")
+        entries += page.model_dump()["entries"]
+        after = page.next
         if not after:
             break
     terminal.show(
@@ -79,7 +80,7 @@ def get(
     --json prints the job, or {"group": job, "changed": bool, "members": [...]}.
     """
     client = connect(ctx)
-    data = client.get(full_id(client, job_id)).data
+    data = json_of(client.get(full_id(client, job_id)))
     shown = formats.plain if raw else formats.printable
     text = job_text.job_details(data, datetime.now(UTC), shown)
     if is_group(data):
@@ -140,8 +141,7 @@ def logs(
             for record in client.logs(job_id, tail=tail):
                 show([record])
     except RequestError:
-        group = client.get(job_id).data
-        if host is not None or not is_group(group):
+        if host is not None or not client.get(job_id).is_group:
             raise
         follower = GroupFollower(client, give_up_s, raw=raw, as_json=json, tail=tail)
         follower.follow(job_id) if follow else follower.show_all(job_id)
@@ -156,7 +156,7 @@ def health(ctx: typer.Context, *, json: Json = False) -> None:
     Exits with 69 unless the status is ok.
     """
     client = connect(ctx)
-    answer = client.health()
+    answer = client.health().model_dump()
     url = client.url
     if json:
         terminal.document(answer)
@@ -204,7 +204,7 @@ def audit(
         until=times.utc_time("--until", until, "back"),
         action=action,
     )
-    show_page(page, _audit_row, "entries", "no entries", as_json=json)
+    show_page(page.model_dump(), _audit_row, "entries", "no entries", as_json=json)
 
 
 def _audit_row(entry: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from joblane.client.cli.short_ids import full_ids
 from joblane.client.cli.text import terminal
 from joblane.client.cli.text.formats import printable
 from joblane.client.errors import WaitTimeoutError
+from joblane.client.refs import json_of
 
 commands = typer.Typer()
 
@@ -51,7 +52,7 @@ def wait(
         while following in ended:
             data = ended[following]
             if json:
-                terminal.json_line(client.get(data["id"]).data)
+                terminal.json_line(json_of(client.get(data["id"])))
             else:
                 reason = data.get("reason") or ""
                 terminal.text(printable(f"{data['id']} {data['state']}: {reason}"))

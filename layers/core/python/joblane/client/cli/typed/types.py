@@ -104,13 +104,14 @@ def push(
 @commands.command("ls")
 def ls(ctx: typer.Context, *, json: Json = False) -> None:
     """List the job types, with their jobs that wait and run; (items) where the number differs."""
-    show_page(connect(ctx).types(counts=True), _row, "types", "no job types", as_json=json)
+    page = connect(ctx).types(counts=True).model_dump()
+    show_page(page, _row, "types", "no job types", as_json=json)
 
 
 @commands.command("get")
 def get(ctx: typer.Context, name: Name, *, json: Json = False) -> None:
     """Show the current version of a job type."""
-    found = connect(ctx).type(name)
+    found = connect(ctx).type(name).model_dump()
     terminal.show(found, lambda: formats.record(_pick_fields(found)), as_json=json)
 
 
