@@ -1,10 +1,12 @@
 """Answers are objects of the API's models, and handles of jobs have what one does with a job."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 
 from joblane import JobFailedError
+from joblane.client.answer import Answer
 from joblane.client.models import (
     Accepted,
     BatchAnswer,
@@ -27,7 +29,7 @@ def test_fields_are_read_as_their_models():
     given = example("QueuePage")
     queue = QueuePage(given).entries[0]
     assert given["entries"][0]["name"] == queue.name
-    assert given["entries"][0]["lanes"][0]["priority"] == queue.lanes[0].priority
+    assert given["entries"][0]["lanes"][0]["lane"] == queue.lanes[0].lane
     assert given["entries"][0]["settings"]["run_jobs"] is queue.settings.run_jobs
     assert given == QueuePage(given).model_dump()
 
@@ -60,7 +62,7 @@ def test_every_example_reads_as_its_model():
     def walk(value: object) -> int:
         if isinstance(value, list):
             return sum(map(walk, value))
-        if not isinstance(value, models.Answer):
+        if not isinstance(value, Answer):
             return 0
         return 1 + sum(walk(getattr(value, name)) for name in value.model_dump())
 
@@ -77,7 +79,8 @@ def test_wait_raises_for_a_job_that_did_not_complete_if_it_is_to_check(api: Fake
     api.on_submit = lambda job: job.end("dead", exit_code=3, reason="exit code 3")
     job = client.submit(["false"])
     assert "dead" == job.wait().state
-    for wait in (lambda: job.wait(check=True), lambda: client.wait(job.id, check=True)):
+    waits: list[Any] = [partial(job.wait, check=True), partial(client.wait, job.id, check=True)]
+    for wait in waits:
         with pytest.raises(JobFailedError, match=f"job {job.id} is dead: exit code 3") as caught:
             wait()
         assert ("dead", 3) == (caught.value.job.state, caught.value.job.exit_code)

@@ -92,6 +92,10 @@ def test_a_token_that_all_threads_use_is_renewed_once(api: FakeApi, tmp_path: Pa
     assert 2 == login.obtained
 
 
+def sign(signer: AwsSignature, request: httpx.Request, _: int) -> httpx.Request:
+    return next(signer.sync_auth_flow(request))
+
+
 def test_threads_share_a_signer(monkeypatch: pytest.MonkeyPatch):
     """A session of botocore makes its providers once, and is for one thread."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
@@ -99,6 +103,5 @@ def test_threads_share_a_signer(monkeypatch: pytest.MonkeyPatch):
     for _ in range(5):
         signer = AwsSignature("https://abc.execute-api.eu-west-1.amazonaws.com")
         request = httpx.Request("GET", "https://abc.execute-api.eu-west-1.amazonaws.com/v1/jobs")
-        sign = partial(signer.sync_auth_flow, request)
-        signed = together(lambda _, sign=sign: next(sign()))
+        signed = together(partial(sign, signer, request))
         assert all("Authorization" in each.headers for each in signed)

@@ -115,7 +115,7 @@ def test_a_full_key(api: FakeApi, client: Any):
 def test_a_type_by_its_name_needs_no_handler_here(api: FakeApi, client: Any):
     api.on_submit = ends_with({"synced": [1]})
     job = client.submit("sync", {"origin": "acme"}, priority="high")
-    assert {"synced": [1]} == job.wait().data["result"]
+    assert {"synced": [1]} == job.wait().data.result
     with pytest.raises(InputError, match="must be a mapping"):
         client.submit("sync", [1])
     with pytest.raises(InputError, match="a type needs params"):

@@ -5,7 +5,7 @@ few of many, and pydantic, whose import takes 100 ms, would refuse a value that 
 version.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
@@ -51,9 +51,8 @@ def _is_plain(value: object) -> bool:
     return value is not None and not isinstance(value, dict | list)
 
 
-@cache
-def _fields(model: type[Any]) -> dict[str, Any]:
-    return get_type_hints(model)
+_fields: Callable[[type], dict[str, Any]] = cache(get_type_hints)
+"""The fields of a class and their types; resolving the names takes longer than reading them."""
 
 
 def _read(hint: Any, value: Any) -> Any:

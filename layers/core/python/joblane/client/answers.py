@@ -8,11 +8,14 @@ import binascii
 import codecs
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from joblane.client.errors import AnswerError, JobFailedError
 from joblane.client.models import Job
 from joblane.state.lifecycle import ENDED, State
+
+if TYPE_CHECKING:
+    from joblane.client.refs import JobValues
 
 
 class JobJson(TypedDict, total=False):
@@ -227,6 +230,11 @@ def group_page(answer: object) -> GroupPage:
 def member_ended(member: MemberJson) -> bool:
     """Whether a member has ended, or never begins."""
     return member["state"] is None or member["state"] in ENDED
+
+
+def json_of(job: "JobValues[Any, Any, Any]") -> JobJson:
+    """The API's answer that a handle was made of; the command line prints it."""
+    return job._json  # noqa: SLF001 - programs have its `data`
 
 
 def unless_completed(job: JobJson) -> JobFailedError | None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, Unpack, cast
 
-from joblane.client.answers import JobJson, LogRecord, is_group, unless_completed
+from joblane.client.answers import JobJson, LogRecord, is_group, json_of, unless_completed
 from joblane.client.calls import ApiCall, ApiStream, C, Call, Caller, Stream
 from joblane.client.connection import AsyncConnection, Connection
 from joblane.client.errors import ResultError
@@ -216,11 +216,6 @@ class AsyncJobRef(JobValues[AsyncConnection, "AsyncJobRef[Any]", A], Generic[A])
     def of(self, handler: JobType[Any, S]) -> "AsyncJobRef[S]":
         """Return a handle of the same job, which a program has submitted as `handler` before."""
         return AsyncJobRef(self._client, self._json, handler)
-
-
-def json_of(job: JobValues[Any, Any, Any]) -> JobJson:
-    """The API's answer that a handle was made of."""
-    return job._json  # noqa: SLF001 - the command line reads what it prints
 
 
 def result_of(handler: JobType[Any, S], data: JobJson) -> S:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from joblane.client.answers import json_of
 from joblane.client.cli import completion
 from joblane.client.cli.group import groups
 from joblane.client.cli.job import text as job_text
@@ -29,7 +30,6 @@ from joblane.client.cli.options import (
 from joblane.client.cli.short_ids import full_id
 from joblane.client.cli.text import tables, terminal
 from joblane.client.cli.text.formats import printable
-from joblane.client.refs import json_of
 
 if TYPE_CHECKING:
     from joblane.client.refs import JobRef

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
+from joblane.client.answers import json_of
 from joblane.client.cli import completion, times
 from joblane.client.cli.job.changeable import (
     DEADLINE,
@@ -21,7 +22,6 @@ from joblane.client.cli.options import JobId, Json, Reason, connect, with_fields
 from joblane.client.cli.short_ids import full_id
 from joblane.client.cli.text import terminal
 from joblane.client.cli.text.formats import printable
-from joblane.client.refs import json_of
 
 if TYPE_CHECKING:
     from joblane.client.fields import EditFields

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from joblane.client.answers import is_group, rows
+from joblane.client.answers import is_group, json_of, rows
 from joblane.client.cli import exit_codes, times
 from joblane.client.cli.group import groups
 from joblane.client.cli.job import text as job_text
@@ -24,7 +24,6 @@ from joblane.client.cli.options import (
 from joblane.client.cli.short_ids import full_id
 from joblane.client.cli.text import formats, tables, terminal
 from joblane.client.errors import RequestError
-from joblane.client.refs import json_of
 
 commands = typer.Typer()
 

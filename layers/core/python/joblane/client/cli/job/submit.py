@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from joblane.client.answers import json_of
 from joblane.client.cli import exit_codes
 from joblane.client.cli.files.files import take_home
 from joblane.client.cli.job.options import JobOptions
@@ -17,7 +18,6 @@ from joblane.client.cli.options import Each, GiveUp, Json, Raw, connect, with_fi
 from joblane.client.cli.signals import Terminated, exit_code
 from joblane.client.cli.text import terminal
 from joblane.client.errors import JoblaneError
-from joblane.client.refs import json_of
 
 if TYPE_CHECKING:
     from joblane.client.answers import LogRecord

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from joblane.client.answers import JobJson
+from joblane.client.answers import JobJson, json_of
 from joblane.client.cli import completion, exit_codes, times
 from joblane.client.cli.job import many
 from joblane.client.cli.options import Json, connect
@@ -12,7 +12,6 @@ from joblane.client.cli.short_ids import full_ids
 from joblane.client.cli.text import terminal
 from joblane.client.cli.text.formats import printable
 from joblane.client.errors import WaitTimeoutError
-from joblane.client.refs import json_of
 
 commands = typer.Typer()
 
