@@ -158,6 +158,7 @@ class AnswerCall(Generic[P, T]):
         def answered(client: Any, *args: P.args, **kwargs: P.kwargs) -> Call[T]:
             return made((yield from call(client, *args, **kwargs)))
 
+        self.made = made
         self._call = call
         self._answered = ApiCall[P, T](cast("Any", answered))  # wraps() hides its parameters
 
