@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from joblane.client.answers import json_of
+from joblane.client.answers import JobJson, json_of
 from joblane.client.cli import exit_codes
 from joblane.client.cli.files.files import take_home
 from joblane.client.cli.job.options import JobOptions
@@ -86,7 +86,7 @@ def run(
     _note_admission(job)
     try:
         follow = _follow_group if job.is_group else _follow
-        follow(client, job, raw=raw, as_json=json, give_up_s=give_up_s)
+        ended = follow(client, job, raw=raw, as_json=json, give_up_s=give_up_s)
     except KeyboardInterrupt as error:
         _handle_interrupt(client, job, asks=not isinstance(error, Terminated))
         raise typer.Exit(exit_code(error)) from error
@@ -97,7 +97,7 @@ def run(
     except OSError:  # the output cannot be written, such as a pipe whose reader has ended
         _note_continues(job)
         raise
-    code = exit_codes.of_job(json_of(job))
+    code = exit_codes.of_job(ended)
     if options.outputs:
         home = partial(take_home, client, job, output_dir, submitted, replace=replace, as_json=json)
         code = _take_home(job, home) or code
@@ -167,7 +167,9 @@ def _confirms_cancel(job: "JobRef") -> bool:
     return terminal.confirms(f"cancel {_what(job)}")
 
 
-def _follow(client: "Client", job: "JobRef", *, raw: bool, as_json: bool, give_up_s: float) -> None:
+def _follow(
+    client: "Client", job: "JobRef", *, raw: bool, as_json: bool, give_up_s: float
+) -> JobJson:
     from joblane.client.cli.job.log_follower import LogFollower, LogWriter
 
     if as_json:
@@ -185,21 +187,22 @@ def _follow(client: "Client", job: "JobRef", *, raw: bool, as_json: bool, give_u
         terminal.json_line({"ended": json_of(job)})
     if job.state != "completed":
         terminal.note(f"job {job.id} {job.state}: {job.reason or 'no reason given'}")
+    return json_of(job)
 
 
 def _follow_group(
     client: "Client", job: "JobRef", *, raw: bool, as_json: bool, give_up_s: float
-) -> None:
+) -> JobJson:
     from joblane.client.cli.group.follower import GroupFollower
 
     if as_json:
         terminal.json_line({"submitted": json_of(job)})
     elif terminal.is_terminal(sys.stderr):
         terminal.note(_what(job))
-    GroupFollower(client, give_up_s, raw=raw, as_json=as_json).follow(job.id)
-    job.refresh()
+    group = GroupFollower(client, give_up_s, raw=raw, as_json=as_json).follow(job.id)
     if as_json:
-        terminal.json_line({"ended": json_of(job)})
+        terminal.json_line({"ended": group})
+    return group
 
 
 def _log_lines(records: Sequence["LogRecord"]) -> None:
