@@ -97,7 +97,7 @@ def sign(signer: AwsSignature, request: httpx.Request, _: int) -> httpx.Request:
 
 
 def test_threads_share_a_signer(monkeypatch: pytest.MonkeyPatch):
-    """A session of botocore makes its providers once, and is for one thread."""
+    """Its session of botocore may load the credentials more than once, to the same end."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
     for _ in range(5):

@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Generator
-from threading import Lock
 
 import httpx
 
@@ -29,7 +28,6 @@ class AwsSignature(httpx.Auth):
         except ImportError:
             raise ConfigError("auth iam needs botocore: pip install 'joblane[iam]'") from None
         self._session = botocore.session.Session()
-        self._lock = Lock()  # a session of botocore is for one thread
         found = _HOST.fullmatch(httpx.URL(url).host)
         self.region = found[1] if found else self._session.get_config_variable("region")
         if not self.region:
@@ -62,8 +60,7 @@ class AwsSignature(httpx.Auth):
         from botocore.exceptions import BotoCoreError
 
         try:
-            with self._lock:
-                credentials = self._session.get_credentials()
+            credentials = self._session.get_credentials()
             frozen = credentials and credentials.get_frozen_credentials()
         except BotoCoreError as error:
             raise ConfigError(f"no credentials of AWS: {error}") from None
