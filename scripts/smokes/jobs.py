@@ -125,7 +125,7 @@ def secrets(site: Site) -> None:
     shifted = str.maketrans("abcdefghijklmnopqrstuvwxyz", "bcdefghijklmnopqrstuvwxyza")
     if text(site, job.id) != "/".join(values).translate(shifted):
         raise Failure(f"job {job.id} did not get the values of its secrets")
-    if any(value in json.dumps(job.data) for value in values):
+    if any(value in json.dumps(job.data.model_dump()) for value in values):
         raise Failure(f"the record of job {job.id} has the value of a secret")
 
 
