@@ -6,8 +6,9 @@ from dataclasses import replace
 from threading import Lock
 from typing import TypeVar
 
+from joblane.client import models
 from joblane.client.answers import LogPage, LogReader, LogRecord, log_page
-from joblane.client.calls import ApiCall, ApiStream, Call, Item, Stream, get, segment
+from joblane.client.calls import ApiStream, Call, Item, Stream, answers, get, segment
 from joblane.client.follow import FollowPolicy, Runtime, follow_log
 
 LOG_MAX = 1000
@@ -86,11 +87,13 @@ class LogCalls:
         tail: int | None = None,
         policy: FollowPolicy | None = None,
         runtime: Runtime | None = None,
-    ) -> Stream[LogPage]:
+    ) -> Stream[models.LogPage]:
         """Yield the pages of a log as they come, empty ones too; `logs` yields their records."""
-        return self._follow(job_id, lambda page: [page], cursor, tail, policy, runtime)
+        return self._follow(
+            job_id, lambda page: [models.LogPage(page)], cursor, tail, policy, runtime
+        )
 
-    @ApiCall
+    @answers(models.LogPage)
     def log_page(
         self,
         job_id: str,
