@@ -111,9 +111,9 @@ def _busy(client: Client, platform: Client, agent: int, count: int) -> int:
     ids: list[str] = []
     for start in range(0, count, BATCH):
         entries = client.submit_batch([body] * min(BATCH, count - start))
-        ids += [entry["job"]["id"] for entry in entries]
+        ids += [entry.job.id for entry in entries if entry.job]
     print(f"{count} jobs accepted in {time.monotonic() - began:.1f} s")
-    while (running := platform.agent("bench")["running"]) < count:
+    while (running := platform.agent("bench").running) < count:
         if time.monotonic() - began > SLEEP_S:
             print(f"only {running} of {count} run at once")
             return 1

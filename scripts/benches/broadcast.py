@@ -56,7 +56,7 @@ async def broadcast(client: AsyncClient, target: str, agents: int) -> Broadcast:
     if (job.state, len(members)) != ("completed", agents):
         raise RuntimeError(f"group {job.id} is {job.state}: {job.reason}")
     starts = sorted(
-        datetime.fromisoformat(str(member["started_at"])).timestamp() - wall for member in members
+        datetime.fromisoformat(str(member.started_at)).timestamp() - wall for member in members
     )
     return Broadcast(accepted, starts[0], starts[-1], ended)
 

@@ -115,7 +115,7 @@ def _measure(
     inputs: Any = [{"path": f"in/{path}", "sha256": digest} for path, digest in files.items()]
     begun = time.monotonic()
     job = client.submit(["mv", "in", "out"], inputs=inputs, outputs=["out"], resources=resources)
-    state = job.wait(WAIT_S).data["state"]
+    state = job.wait(WAIT_S).state
     took = time.monotonic() - begun
     peak = _status_mb(agent, "VmHWM")
     same = state == "completed" and list(bucket.digests(job.id)) == [

@@ -37,7 +37,7 @@ def main() -> int:
         ids = []
         for start in range(0, count, BATCH):
             entries = client.submit_batch([body] * min(BATCH, count - start))
-            ids += [entry["job"]["id"] for entry in entries]
+            ids += [entry.job.id for entry in entries if entry.job]
         submitted = time.perf_counter() - began
         jobs = _wait(client, ids)
         ended = time.perf_counter() - began

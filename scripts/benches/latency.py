@@ -43,7 +43,7 @@ def measure(client: Client, target: str | None = None) -> dict[str, float]:
     readable = time.perf_counter() - began
     while not job.refresh().ended:
         time.sleep(ASK_EVERY_S)
-    steps = {step["state"]: datetime.fromisoformat(step["at"]) for step in job.data["timeline"]}
+    steps = {step.state: datetime.fromisoformat(step.at) for step in job.data.timeline}
     return {
         "accepted by the API": accepted,
         "claimed by the agent": steps["active"].timestamp() - began_wall,

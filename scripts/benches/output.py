@@ -95,8 +95,8 @@ def follow(client: Client, lines: int) -> tuple[list[float], int, str]:
     for page in client.follow(job.id):
         now = time.time()
         requests += 1
-        for entry in page["entries"]:
-            delays += [(now - float(text)) * 1e3 for text in entry["text"].split()]
+        for entry in page.entries:
+            delays += [(now - float(text)) * 1e3 for text in (entry.text or "").split()]
     return delays, requests, job.id
 
 

@@ -266,7 +266,7 @@ class Joblane:
         ids: list[str] = []
         for start in range(0, count, BATCH):
             entries = self.client.submit_batch([body] * min(BATCH, count - start))
-            ids += [entry["job"]["id"] for entry in entries]
+            ids += [entry.job.id for entry in entries if entry.job]
         rest(self.cloud)
         agent = self.cloud.start_agent("peers", threads=self.slots, wait=False)
         log = Path(agent.log)
@@ -279,7 +279,7 @@ class Joblane:
 
     def _times(self, job_id: str) -> tuple[float, float]:
         """When a job was claimed and when it ended. Raises LocalError if it did not succeed."""
-        job = self.client.wait(job_id, ENDED_S).data
+        job = self.client.wait(job_id, ENDED_S).data.model_dump()
         if job["state"] != "completed" or job["attempt"] != 1:
             raise LocalError(f"job {job_id}: {job['state']}, started {job['attempt']} time(s)")
         at = {step["state"]: step["at"] for step in job["timeline"]}

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from joblane.contract.routes import ROUTES
-from scripts.docs.openapi import document
+from scripts.docs import openapi
 from scripts.docs.roles import least_role
 from scripts.docs.schema import Json, table, type_of
 
 
 def operations() -> str:
     """Every route: who may call it, what it takes, what it answers."""
-    paths = document()["paths"]
+    paths = openapi.document()["paths"]
     parts: list[str] = []
     tag = ""
     for route in sorted(ROUTES, key=lambda route: route.path.split("/")[2]):
@@ -25,9 +25,8 @@ def operations() -> str:
 
 def objects() -> str:
     """Every object of requests and answers."""
-    schemas = document()["components"]["schemas"]
     parts = []
-    for name, schema in schemas.items():
+    for name, schema in openapi.objects().items():
         about = schema.get("description", "")
         rows = table(schema) if "properties" in schema else [f"Type: {type_of(schema)}"]
         parts.append("\n".join([f"### {name}\n", f"{about}\n", *rows]))
@@ -37,7 +36,8 @@ def objects() -> str:
 def _operation(operation: Json, key: str, role: str) -> Iterator[str]:
     rate = operation["x-rate-limit"]
     yield f"#### `{key}`\n"
-    yield f"{operation['summary']}.\n"
+    yield f"`{operation['operationId']}`: {operation['summary']}.\n"
+    yield f"{operation['description']}\n"
     yield (
         f"* Least role: {role}. Rate: {rate['per_second']} a second, bursts of {rate['burst']}, "
         "over all callers."

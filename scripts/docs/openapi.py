@@ -6,7 +6,8 @@ this code: the file is packed with the layer and served as it is.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
@@ -37,7 +38,8 @@ Refs = Mapping[tuple[Any, Mode], Json]
 """References to the schemas of models."""
 
 _HERE = Path(__file__).parent
-_WRITTEN: Json = yaml.safe_load((_HERE / "openapi.yaml").read_text(encoding="utf-8"))
+WRITTEN: Json = yaml.safe_load((_HERE / "openapi.yaml").read_text(encoding="utf-8"))
+"""What no code says, besides examples."""
 
 EXAMPLES: Json = yaml.safe_load((_HERE / "examples.yaml").read_text(encoding="utf-8"))
 """By the model's name, then by the example's name."""
@@ -70,16 +72,17 @@ def render() -> str:
 @cache
 def document() -> Json:
     """The OpenAPI document."""
-    schemas, refs = _schemas()
+    made, refs = _schemas()
+    schemas = _split(made)
     queries = {route.query.__name__ for route in ROUTES}
     statuses = sorted({status for route in ROUTES for status in route.problems})
     paths: dict[str, Json] = {}
     for route in ROUTES:
-        operation = _operation(route, schemas, refs)
+        operation = _operation(route, made, refs)
         paths.setdefault(route.template, {})[route.method.lower()] = operation
     return {
         "openapi": "3.1.0",
-        "info": {**_WRITTEN["info"], "version": __version__},
+        "info": {**WRITTEN["info"], "version": __version__},
         "servers": [{"url": "/", "description": "Where this document was read"}],
         "tags": [{"name": tag} for tag in sorted({_tag(route) for route in ROUTES})],
         "paths": paths,
@@ -112,8 +115,9 @@ def _security() -> Json:
 
 def _operation(route: Route, schemas: Json, refs: Refs) -> Json:
     operation: Json = {
-        "operationId": _operation_id(route),
+        "operationId": route.operation,
         "summary": route.summary,
+        "description": WRITTEN["operations"][route.operation],
         "tags": [_tag(route)],
         "parameters": [*_parameters(route), *_query(schemas[route.query.__name__])],
     }
@@ -140,7 +144,7 @@ def _parameters(route: Route) -> Iterator[Json]:
     names += ["Idempotency-Key"] * route.idempotent + ["If-Match"] * route.conditional
     names += ["traceparent", "tracestate"] * route.traced
     for name in names:
-        written = dict(_WRITTEN["parameters"][name])
+        written = dict(WRITTEN["parameters"][name])
         # A trace context is ignored if it is invalid, so it has no pattern.
         pattern = _PATTERNS.get(name) or written.pop("pattern", None)
         schema = {"type": "string"} | ({"pattern": pattern} if pattern else {})
@@ -158,10 +162,10 @@ def _query(schema: Json) -> Iterator[Json]:
 
 def _answers(route: Route, refs: Refs) -> Json:
     """What a route answers besides problems."""
-    answer: Json = {"description": route.summary, "headers": _WRITTEN["headers"]}
+    answer: Json = {"description": route.summary, "headers": WRITTEN["headers"]}
     answers = {str(int(route.status)): answer}
     if route.status is HTTPStatus.FOUND:
-        answer["headers"] = {**_WRITTEN["headers"], **_WRITTEN["redirect"]}
+        answer["headers"] = {**WRITTEN["headers"], **WRITTEN["redirect"]}
     if route.answer is not None:
         answer["content"] = _content(route.answer, refs[route.answer, "serialization"])
     if route.coalesces:
@@ -173,7 +177,7 @@ def _answers(route: Route, refs: Refs) -> Json:
             "x-event-data": [refs[model, "serialization"] for model in (LogRecord, LogEnd)],
         }
         told = "The reader has received the end of the stream and must not reconnect"
-        answers["204"] = {"description": told, "headers": _WRITTEN["headers"]}
+        answers["204"] = {"description": told, "headers": WRITTEN["headers"]}
     return answers
 
 
@@ -184,6 +188,13 @@ def _content(model: type[BaseModel], ref: Json) -> Json:
     return {"application/json": media}
 
 
+def objects() -> Json:
+    """The schemas of all objects by their names, with the defaults of requests."""
+    published = document()["components"]["schemas"]
+    return {name: _schemas()[0].get(name, schema) for name, schema in published.items()}
+
+
+@cache
 def _schemas() -> tuple[Json, Refs]:
     """Every schema by name, and how each model is referred to."""
     wanted: dict[tuple[type[BaseModel], Mode], None] = dict.fromkeys(
@@ -204,6 +215,68 @@ def _schemas() -> tuple[Json, Refs]:
     return schemas, refs
 
 
+def _split(schemas: Json) -> Json:
+    """The schemas as they are published: those of requests say their defaults in words.
+
+    Generators take `default` for a value that is always there: openapi-typescript requires the
+    field, and clients in Python send it. A job of a type would not get its type's defaults then.
+    In answers it is always there: what they share with requests is a schema of its own in them,
+    `RetryView` beside `Retry`.
+    """
+    bodies = _reach(schemas, (route.body for route in ROUTES))
+    shared = bodies & _reach(schemas, (route.answer for route in ROUTES))
+    refs = {_REF.format(model=name): _REF.format(model=f"{name}View") for name in shared}
+
+    def of_answer(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: of_answer(each) for name, each in value.items()}
+        if isinstance(value, list):
+            return [of_answer(each) for each in value]
+        return refs.get(value, value) if isinstance(value, str) else value
+
+    answers = {
+        f"{name}View" if name in shared else name: of_answer(_require_values(schema))
+        for name, schema in schemas.items()
+        if name in shared or name not in bodies
+    }
+    return answers | {name: _say_defaults(schemas[name]) for name in bodies}
+
+
+def _require_values(schema: Json) -> Json:
+    """Require what answers always have.
+
+    datamodel-code-generator would take such defaults for those of requests: it makes one
+    enumeration of two that have the same values.
+    """
+    said = deepcopy(schema)
+    given = [name for name, field in said.get("properties", {}).items() if field.get("default")]
+    for name in given:
+        del said["properties"][name]["default"]
+    required = list(dict.fromkeys([*said.get("required", []), *given]))
+    return {**said, "required": required} if required else said
+
+
+def _say_defaults(schema: Json) -> Json:
+    said = deepcopy(schema)
+    for field in said.get("properties", {}).values():
+        value = field.pop("default", None)
+        if isinstance(value, str | int | float):
+            about = field.get("description", "")
+            field["description"] = f"{about} Default: `{json.dumps(value)}`.".strip()
+    return said
+
+
+def _reach(schemas: Json, models: Iterable[type[BaseModel] | None]) -> frozenset[str]:
+    """Names of the schemas that models have, at any depth."""
+    wanted, found = [model.__name__ for model in models if model is not None], set[str]()
+    while wanted:
+        name = wanted.pop()
+        if name not in found:
+            found.add(name)
+            wanted += re.findall(_REF.format(model=r"(\w+)"), json.dumps(schemas[name]))
+    return frozenset(found)
+
+
 def _not_null(schema: Json) -> Json:
     """Leave out null: a parameter is given or not."""
     options = [option for option in schema.get("anyOf", []) if option != {"type": "null"}]
@@ -222,7 +295,7 @@ def _problem(status: HTTPStatus) -> Json:
     content: Json = {}
     if status not in _ONLY_BY_THE_GATEWAY:
         example = {"type": "about:blank", "title": status.phrase, "status": int(status)}
-        example |= {"instance": "UZ0Zgh7vDoEEJxA=", **_WRITTEN["problems"][int(status)]}
+        example |= {"instance": "UZ0Zgh7vDoEEJxA=", **WRITTEN["problems"][int(status)]}
         schema = {"$ref": _REF.format(model="ProblemDocument")}
         content["application/problem+json"] = {"schema": schema, "example": example}
     if status in _BY_THE_GATEWAY_TOO | _ONLY_BY_THE_GATEWAY:
@@ -231,11 +304,6 @@ def _problem(status: HTTPStatus) -> Json:
             "example": {"message": status.phrase},
         }
     return {"description": status.description or status.phrase, "content": content}
-
-
-def _operation_id(route: Route) -> str:
-    words = re.sub(r"[^a-z]+", "_", route.path.removeprefix("/v1/").lower()).strip("_")
-    return f"{route.method.lower()}_{words}"
 
 
 def _tag(route: Route) -> str:

@@ -1,4 +1,4 @@
-"""Writes what is generated: docs/reference, the OpenAPI file and the index of the decisions.
+"""Writes what is generated: docs/reference, OpenAPI, the SDK's models, the index of decisions.
 
 `scripts/reference` runs it.
 
@@ -18,6 +18,7 @@ from scripts.docs import (
     decisions,
     events,
     job_events,
+    models,
     openapi,
     roles,
     sdk,
@@ -62,7 +63,8 @@ def files() -> dict[Path, str]:
     }
     index = decisions.FOLDER / "README.md"
     listed = with_parts(index.read_text("utf-8"), {"index": decisions.index})
-    return {openapi.FILE: openapi.render(), index: listed, **made}
+    api = {openapi.FILE: openapi.render(), models.FILE: models.render()}
+    return {**api, index: listed, **made}
 
 
 def with_parts(

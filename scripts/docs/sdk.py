@@ -11,10 +11,12 @@ from typing import Any
 import joblane
 from joblane import AsyncClient, AsyncJobRef, JoblaneError
 from joblane.client import errors as client_errors
-from joblane.client.calls import ApiCall, ApiStream
+from joblane.client.calls import AnswerCall, ApiCall, ApiStream
 from scripts.docs.schema import attribute_docstrings, escape
 
 _WIDTH = 95
+
+_CALLS = (AnswerCall, ApiCall, ApiStream)
 
 _ASYNC = (AsyncClient, AsyncJobRef)
 """They have the calls of `Client` and `JobRef`."""
@@ -59,7 +61,7 @@ def _class(name: str, owner: type) -> Iterator[str]:
             if (member.startswith("_") and member != "__init__") or member in seen:
                 continue
             seen.add(member)
-            if owner not in _ASYNC or not isinstance(value, ApiCall | ApiStream):
+            if owner not in _ASYNC or not isinstance(value, _CALLS):
                 yield from _member(name, member, value)
 
 
@@ -73,7 +75,7 @@ def _function(name: str, function: Any) -> Iterator[str]:
 
 
 def _member(owner: str, name: str, value: Any) -> Iterator[str]:
-    is_call = isinstance(value, ApiCall | ApiStream)
+    is_call = isinstance(value, _CALLS)
     plain = value.__get__(None) if is_call else getattr(value, "__func__", value)
     is_property = isinstance(plain, property | cached_property)
     wrapped = plain
@@ -88,9 +90,10 @@ def _member(owner: str, name: str, value: Any) -> Iterator[str]:
     returns = "" if source.returns is None else ast.unparse(source.returns).strip("'\"")
     if is_call:
         returns = re.sub(r"^Call\[(.*)\]$", r"\1", returns).replace("Stream[", "Iterator[")
-        returns = re.sub(r"\bT\b", "R", re.sub(r"\bJ\b", "JobRef", returns)).replace(
-            "Entries", "list[dict[str, Any]]"
-        )
+        returns = re.sub(r"\bT\b", "R", re.sub(r"\bJ\b", "JobRef", returns))
+        returns = re.sub(r"\b(builtins|models)\.", "", returns)
+    if isinstance(value, AnswerCall):
+        returns = value.made.__name__
     if is_property:
         yield f"\n#### `{call}`\n\nA property: `{returns}`.\n"
     else:

@@ -88,7 +88,7 @@ def _run(client: Client, count: int) -> list[Any]:
     waiting: list[str] = []
     for start in range(0, count, BATCH):
         entries = client.submit_batch([body] * min(BATCH, count - start))
-        waiting += [entry["job"]["id"] for entry in entries]
-    jobs = [client.wait(job_id, TIMEOUT_S).data for job_id in waiting]
+        waiting += [entry.job.id for entry in entries if entry.job]
+    jobs = [client.wait(job_id, TIMEOUT_S).data.model_dump() for job_id in waiting]
     time.sleep(SETTLE_S)
     return jobs

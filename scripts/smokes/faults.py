@@ -69,7 +69,7 @@ def run_terminated(site: Site) -> str:
         began = time.monotonic()
         site.end_instance(agent)
         expect(job.wait(site.patience_s * 10), "completed", attempt=2)
-    others = {str(step.get("agent")) for step in job.data["timeline"] if step.get("agent")}
+    others = {step.agent for step in job.data.timeline if step.agent}
     if len(others) < 2:
         raise Failure(f"job {job.id} ran on {others} only")
     return f"it ended {time.monotonic() - began:.0f} s later on another agent"
@@ -109,9 +109,7 @@ def _agent_of(site: Site, job_id: str) -> str:
     def is_told() -> bool:
         with site.client("platform") as client:
             details = [client.agent(name) for name in site.agents()]
-        found.extend(
-            each["name"] for each in details if job_id in [job["id"] for job in each["jobs"]]
-        )
+        found.extend(each.name for each in details if job_id in [job.id for job in each.jobs])
         return bool(found)
 
     wait_until(f"an agent reports job {job_id}", is_told, site.patience_s)

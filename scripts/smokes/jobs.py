@@ -51,7 +51,7 @@ def submit(client: Client, script: str, **fields: Unpack[SubmissionFields]) -> J
 def expect(job: JobRef, state: str, **fields: object) -> None:
     """Raise Failure unless a job has this state and these fields."""
     wanted = {"state": state, **fields}
-    found = {name: job.data.get(name) for name in wanted}
+    found = {name: getattr(job.data, name) for name in wanted}
     if found != wanted:
         raise Failure(f"job {job.id} has {found} instead of {wanted}: {job.reason}")
 
@@ -125,7 +125,7 @@ def secrets(site: Site) -> None:
     shifted = str.maketrans("abcdefghijklmnopqrstuvwxyz", "bcdefghijklmnopqrstuvwxyza")
     if text(site, job.id) != "/".join(values).translate(shifted):
         raise Failure(f"job {job.id} did not get the values of its secrets")
-    if any(value in json.dumps(job.data) for value in values):
+    if any(value in json.dumps(job.data.model_dump()) for value in values):
         raise Failure(f"the record of job {job.id} has the value of a secret")
 
 
@@ -183,8 +183,8 @@ def run_at(site: Site) -> None:
         job = submit(client, "true", run_at=moment)
         expect(job, "scheduled")
         expect(job.wait(3 * site.patience_s), "completed")
-    if str(job.data["started_at"])[:19] < moment[:19]:
-        raise Failure(f"job {job.id} started at {job.data['started_at']}, before {moment}")
+    if str(job.data.started_at)[:19] < moment[:19]:
+        raise Failure(f"job {job.id} started at {job.data.started_at}, before {moment}")
 
 
 def batch(site: Site) -> str:
@@ -192,10 +192,10 @@ def batch(site: Site) -> str:
     with site.client() as client:
         began = time.monotonic()
         entries = client.submit_batch([{"command": ["true"]}] * MAX_BATCH)
-        job_ids = [entry["job"]["id"] for entry in entries]
+        job_ids = [entry.job.id for entry in entries if entry.job]
         ended = [job for seen in client.watch(job_ids, 3 * site.patience_s) for job in seen.ended]
-        if wrong := [job for job in ended if job["state"] != "completed"]:
-            raise Failure(f"{len(wrong)} jobs did not complete: {wrong[0]['reason']}")
+        if wrong := [job for job in ended if job.state != "completed"]:
+            raise Failure(f"{len(wrong)} jobs did not complete: {wrong[0].reason}")
         return f"{len(ended)} jobs in {time.monotonic() - began:.1f} s"
 
 

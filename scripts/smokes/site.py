@@ -103,7 +103,7 @@ class Site(ABC):
     def agents(self) -> dict[str, dict[str, Any]]:
         """Return the living agents by name."""
         with self.client(PLATFORM) as client:
-            rows = client.agents()["entries"]
+            rows = client.agents().model_dump()["entries"]
         return {row["name"]: row for row in rows if row["alive"]}
 
 

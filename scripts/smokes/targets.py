@@ -12,6 +12,6 @@ def broadcast(site: Site) -> None:
         nobody = submit(client, "true", target="host:nobody")
         expect(nobody, "skipped")
         expect(group.wait(site.patience_s), "completed")
-        members = [member["agent"] for member in client.groups.members(group.id)]
+        members = [member.agent for member in client.groups.members(group.id)]
     if len(members) != 2:
         raise Failure(f"group {group.id} should have two members, not {members}")

@@ -58,7 +58,7 @@ def key(site: Site) -> None:
     slots = [int(text(site, job.id).partition(".")[0]) for job in (first, second)]
     if slots != sorted(set(slots)):
         raise Failure(f"the slots of jobs {first.id} and {second.id} do not rise: {slots}")
-    if str(second.data["started_at"]) < str(first.data["ended_at"]):
+    if str(second.data.started_at) < str(first.data.ended_at):
         raise Failure(f"job {second.id} started before job {first.id} of its key had ended")
 
 

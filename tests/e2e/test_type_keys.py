@@ -70,9 +70,9 @@ def test_a_full_key_refuses(client: Client, http: Http, keyed: Any):
     slot = wait_for(http, first.id, "active")["slot"]
     with pytest.raises(KeyFullError) as caught:
         client.submit(keyed.alone, keyed.Params(origin="acme"))
-    (holder,) = client.key("alone", "acme")["holders"]
-    assert first.id == holder["id"]
-    assert holder["heartbeat_at"] < holder["lease_ends_at"]
+    (holder,) = client.key("alone", "acme").holders
+    assert first.id == holder.id
+    assert (holder.heartbeat_at or "~") < (holder.lease_ends_at or "")
     error = caught.value
     assert ("active-limit", 1, 0, 1) == (error.reason, error.active, error.queued, error.limit)
     other = client.submit(keyed.alone, keyed.Params(origin="other"))
@@ -124,7 +124,7 @@ def test_segments_of_a_key_in_use_change_with_migrate_only(
     assert b"--migrate" in refused.stderr
     assert b"alone" not in refused.stdout
     assert b"merged would be updated, version 2" in refused.stdout
-    assert 1 == client.type("merged")["version"]
+    assert 1 == client.type("merged").version
     pushed = push("--migrate")
     assert b"alone migrated, version 2" in pushed.stdout, pushed.stderr.decode()
     assert b"merged updated, version 2" in pushed.stdout

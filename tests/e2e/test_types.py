@@ -182,8 +182,8 @@ def test_a_handler_that_fails_says_why(
     with pytest.raises(JobFailedError) as caught:
         client.submit(work, params(work, do=do)).wait(timeout_s=60)
     job = caught.value.job
-    assert end == (job["state"], job["attempt"])
-    assert reason in job["reason"]
+    assert end == (job.state, job.attempt)
+    assert reason in job.reason
 
 
 @pytest.mark.usefixtures("agent", "work")
@@ -191,7 +191,7 @@ def test_a_handler_that_cannot_be_imported_fails_for_good(client: Client):
     fragile = import_module("typedjobs.fragile").fragile
     with pytest.raises(JobFailedError, match="ImportError: not in a sandbox") as caught:
         client.submit(fragile, fragile.params_model()).wait(timeout_s=60)
-    assert ("failed", 1) == (caught.value.job["state"], caught.value.job["attempt"])
+    assert ("failed", 1) == (caught.value.job.state, caught.value.job.attempt)
 
 
 @pytest.mark.usefixtures("agent")
@@ -266,7 +266,7 @@ def test_a_bundle_for_another_architecture_only(client: Client, push: Run, proje
     foreign = reload(import_module("typedjobs.jobs")).work
     with pytest.raises(JobFailedError, match=HERE) as caught:
         client.submit(foreign, params(foreign)).wait(timeout_s=60)
-    assert caught.value.job["state"] == "failed"
+    assert caught.value.job.state == "failed"
 
 
 @pytest.mark.usefixtures("work")

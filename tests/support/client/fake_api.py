@@ -110,6 +110,7 @@ class FakeApi:
         """What becomes of a job that was submitted."""
         self.more: Callable[[Request], Fault | None] = lambda _request: None
         """Answers requests of which this file knows nothing; None for all others."""
+        self._lock = threading.Lock()
         self._open: set[Any] = set()
         self._server: ThreadingHTTPServer | None = None
         self._held = socket.socket()
@@ -203,7 +204,8 @@ class FakeApi:
     def _usual(self, request: Request) -> Fault:
         parts = request.path.strip("/").split("/")
         if request.method == "POST" and parts == ["v1", "jobs"]:
-            job = self.add(f"01J{len(self.jobs)}", **request.body)
+            with self._lock:  # of the number
+                job = self.add(f"01J{len(self.jobs)}", **request.body)
             self.on_submit(job)
             return _json(202, {**job.data, "state": "pending"})
         if parts == ["v1", "jobs"]:

@@ -56,7 +56,7 @@ def one_read(reading: GroupReading, group: Group, shown: Counter[int]) -> News:
     number = reading.at
     assert number is None or reading.cursors[number] == (str(number) if number else None)
     news, pace = reading.take(group.read(number))
-    shown.update(member["index"] for member in news.ended)
+    shown.update(member.index for member in news.ended)
     return pace
 
 
@@ -141,7 +141,7 @@ def test_a_member_whose_row_has_expired_has_ended() -> None:
     page["entries"][1]["state"] = None
     reading = GroupReading()
     news, _ = reading.take(page)
-    assert [0, 1] == [member["index"] for member in news.ended]
+    assert [0, 1] == [member.index for member in news.ended]
     assert {0} == reading.over
 
 
@@ -151,4 +151,4 @@ def test_a_member_in_a_state_that_is_not_known_does_not_keep_a_follower_for_ever
     page = group.read(0)
     page["entries"][1]["state"] = "newer"
     news, pace = reading.take(page)
-    assert ([0], True) == ([member["index"] for member in news.ended], pace.done)
+    assert ([0], True) == ([member.index for member in news.ended], pace.done)

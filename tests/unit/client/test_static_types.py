@@ -53,6 +53,11 @@ def right(client: Client) -> None:
     client.submit(("sh", "-c", "true"), requires=["app:tickets"])
     client.submit("sync", {"origin": "acme"}, retry={"backoff_s": [timedelta(minutes=1), 5]})
     assert_type(client.submit("sync", {"origin": "acme"}).replaced, str | None)
+    assert_type(client.queues().entries[0].lanes[0].lane, str)
+    assert_type(client.why("01J").reasons[0].text, str)
+    assert_type([entry.job for entry in client.submit_batch([])], list[JobRef | None])
+    assert_type(client.submit(["true"]).wait(60, check=True).cancel().labels, dict[str, str])
+    assert_type([key.name for key in client.list_conditions()], list[str])
     limits: Resources = {"cpus": 0.5, "memory_mb": 64, "disk_mb": 100}
     retry: Retry = {"max_attempts": 1}
     key: Concurrency = {"key": ["acme", 1], "when_full": "coalesce"}
@@ -83,7 +88,7 @@ async def also_right(client: AsyncClient) -> None:
     async for page in client.map(("./page", "{}"), ["a"]):
         assert_type(page.value, str)
     async for agent in client.list_agents():
-        print(agent["name"])
+        print(agent.name)
 
 
 def wrong(client: Client, words: Sequence[str]) -> None:
@@ -103,6 +108,7 @@ def wrong(client: Client, words: Sequence[str]) -> None:
     client.submit(["true"], priority="urgent")  # refused
     client.submit("sync")  # refused
     client.submit_batch([{"comand": ["true"]}])  # refused
+    client.queues().entrys  # refused
     client.map("echo {}", [1])  # refused
     client.map(["echo", "{}"], [1], timeout="5m")  # refused
     client.map(sync_tickets, ["acme"])  # refused

@@ -85,7 +85,7 @@ def test_a_job_that_failed_has_no_result(api: FakeApi, client: Any):
     ref = client.submit(quiet, Sync(origin="acme"))
     with pytest.raises(JobFailedError, match=rf"job {ref.id} is failed: as it is") as caught:
         ref.wait()
-    assert caught.value.job["state"] == "failed"
+    assert caught.value.job.state == "failed"
 
 
 @pytest.mark.parametrize("result", [None, {"synced": "confidential"}, 3])
@@ -115,7 +115,7 @@ def test_a_full_key(api: FakeApi, client: Any):
 def test_a_type_by_its_name_needs_no_handler_here(api: FakeApi, client: Any):
     api.on_submit = ends_with({"synced": [1]})
     job = client.submit("sync", {"origin": "acme"}, priority="high")
-    assert {"synced": [1]} == job.wait().data["result"]
+    assert {"synced": [1]} == job.wait().data.result
     with pytest.raises(InputError, match="must be a mapping"):
         client.submit("sync", [1])
     with pytest.raises(InputError, match="a type needs params"):

@@ -1,6 +1,7 @@
 """contract/openapi.json says what the table of routes and its models say, and its examples hold."""
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from functions.admin.handler import Settings, build
 from joblane.contract.routes import ROUTES
-from scripts.docs.openapi import EXAMPLES, FILE, document, render
+from scripts.docs.openapi import EXAMPLES, FILE, WRITTEN, document, render
 from tests.support import contract
 from tests.support.aws import Cloud, configure
 from tests.support.requests import Api
@@ -23,9 +24,38 @@ def test_the_file_is_what_the_table_says():
     assert render() == FILE.read_text(encoding="utf-8"), "run scripts/reference"
 
 
-def test_every_operation_has_a_name_of_its_own():
+def test_every_operation_has_a_name_of_its_own_that_begins_with_a_verb():
     names = [operation["operationId"] for operation in operations()]
     assert len(set(names)) == len(names) == len(ROUTES)
+    assert [] == [name for name in names if not re.fullmatch(r"[a-z]+([A-Z][a-z]+)+", name)]
+
+
+def test_every_operation_has_a_description_besides_its_summary():
+    assert {route.operation for route in ROUTES} == set(WRITTEN["operations"])
+    assert [] == [op["operationId"] for op in operations() if op["description"] == op["summary"]]
+
+
+def test_no_request_has_a_default():
+    """Generators take a default for a value that is sent: scripts/generated-clients."""
+    bodies = {route.body for route in ROUTES if route.body}
+    left, seen = [body.__name__ for body in bodies], set[str]()
+    while left:
+        name = left.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        schema = document()["components"]["schemas"][name]
+        fields = schema.get("properties", {})
+        assert [] == [field for field, described in fields.items() if "default" in described], name
+        left += re.findall(r"#/components/schemas/(\w+)", json.dumps(schema))
+    assert {"Submission", "Retry", "SettingsInput"} <= seen
+
+
+def test_what_requests_and_answers_share_is_whole_in_answers():
+    schemas = document()["components"]["schemas"]
+    assert "#/components/schemas/RetryView" == schemas["Submitted"]["properties"]["retry"]["$ref"]
+    assert ["max_attempts", "backoff_s"] == schemas["RetryView"]["required"]
+    assert "required" not in schemas["Retry"]
 
 
 def test_every_body_and_answer_has_an_example_that_its_model_reads():

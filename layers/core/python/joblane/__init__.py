@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from joblane.client.answers import LogRecord
+    from joblane.client.batches import BatchEntry
     from joblane.client.clients import AsyncClient, Client
     from joblane.client.errors import (
         AccessError,
@@ -68,6 +69,7 @@ __all__ = [
     "ApiError",
     "AsyncClient",
     "AsyncJobRef",
+    "BatchEntry",
     "Certificate",
     "Client",
     "Concurrency",
@@ -121,6 +123,7 @@ __version__ = "0.1.0"
 _MODULES = {
     "AsyncClient": "client.clients",
     "AsyncJobRef": "client.refs",
+    "BatchEntry": "client.batches",
     "Certificate": "client.transport",
     "Client": "client.clients",
     "Concurrency": "client.fields",

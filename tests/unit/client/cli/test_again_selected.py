@@ -149,13 +149,13 @@ def test_it_is_one_dead_job_or_a_selection(api: FakeApi, joblane: Joblane, verb:
 def test_the_sdk_sends_changes_and_goes_page_by_page(api: FakeApi, client: Any) -> None:
     sent = answer(api, "/v1/jobs/resubmit", *PAGES)
     found = list(client.resubmit_jobs(changes={"queue": "bulk"}, state="dead", reason="x"))
-    assert [2, 1] == [page["resubmitted"] for page in found]
+    assert [2, 1] == [page.resubmitted for page in found]
     assert {"changes": {"queue": "bulk"}, "reason": "x"} == sent[1].body
     sent = answer(api, "/v1/dlq/replay", {"examined": 1, "replayed": 1})
-    assert 1 == next(iter(client.replay_jobs(labels={"team": "web"})))["replayed"]
+    assert 1 == next(iter(client.replay_jobs(labels={"team": "web"}))).replayed
     assert [{"label": "team=web"}] == [request.query for request in sent]
     sent = answer(api, "/v1/dlq/dismiss", {"examined": 1, "dismissed": 1})
-    assert 1 == next(iter(client.dismiss_jobs(queue="bulk", reason="old")))["dismissed"]
+    assert 1 == next(iter(client.dismiss_jobs(queue="bulk", reason="old"))).dismissed
     assert [{"reason": "old"}] == [request.body for request in sent]
 
 

@@ -156,7 +156,12 @@ def test_a_batch_answers_each_entry(api: FakeApi) -> None:
     entries = [{"status": 202, "job": JOB}, {"status": 400, "detail": "x", "errors": []}]
     api.answers["/v1/jobs/batch"] = ok({"entries": entries})
     with Client(api.url, "secret") as client:
-        assert entries == client.submit_batch([{"command": ["true"]}, {}], idempotency_key="k")
+        accepted, refused = client.submit_batch([{"command": ["true"]}, {}], idempotency_key="k")
+    assert entries == [accepted.data.model_dump(), refused.data.model_dump()]
+    assert accepted.job is not None
+    assert (JOB["id"], None) == (accepted.job.id, accepted.error)
+    assert isinstance(refused.error, RequestError)
+    assert (None, 400) == (refused.job, refused.error.status)
     assert {"jobs": [{"command": ["true"]}, {}]} == api.requests[-1].body
     assert "k" == api.requests[-1].headers["Idempotency-Key"]
 

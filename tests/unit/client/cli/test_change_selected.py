@@ -178,7 +178,7 @@ def test_it_is_one_job_or_a_selection(
 def test_the_sdk_goes_page_by_page(api: FakeApi, client: Any) -> None:
     sent = sweep(api, "retry", "retried", pages=2)
     done = [
-        page["retried"]
+        page.retried
         for page in client.retry_jobs(
             state=["failed", "dead"], groups=True, hidden=False, reason="fixed"
         )
@@ -187,8 +187,8 @@ def test_the_sdk_goes_page_by_page(api: FakeApi, client: Any) -> None:
     assert {"state": "failed,dead", "groups": "true"} == sent[0].query
     assert {"reason": "fixed"} == sent[1].body
     sent = sweep(api, "delete", "deleted")
-    assert 2 == next(iter(client.delete_jobs(state="failed", reason="old")))["deleted"]
+    assert 2 == next(iter(client.delete_jobs(state="failed", reason="old"))).deleted
     assert [({"state": "failed"}, {"reason": "old"})] == [(r.query, r.body) for r in sent]
     sent = sweep(api, "cancel", "cancelled")
-    assert 3 == next(iter(client.cancel_jobs(label="team=web")))["examined"]
+    assert 3 == next(iter(client.cancel_jobs(label="team=web"))).examined
     assert [{"label": "team=web"}] == [request.query for request in sent]

@@ -346,15 +346,15 @@ def test_the_sdk_follows_and_reads_groups(api: FakeApi, connect: Connect) -> Non
         )
         assert GROUP == client.groups.get(GROUP).id == job.id
         assert [m["agent"] for m in group.members] == [
-            m["agent"] for m in client.groups.members(GROUP)
+            m.agent for m in client.groups.members(GROUP)
         ]
         for index in range(120):
             group.end(index)
-        seen = [m["index"] for news in client.groups.follow(GROUP) for m in news.ended]
+        seen = [m.index for news in client.groups.follow(GROUP) for m in news.ended]
         assert list(range(120)) == seen
         assert "completed" == job.wait().state
-        assert [100, 20] == [page["cancelled"] for page in client.groups.cancel(GROUP)]
-        assert [100, 20] == [page["retried"] for page in client.groups.retry(GROUP)]
+        assert [100, 20] == [page.cancelled for page in client.groups.cancel(GROUP)]
+        assert [100, 20] == [page.retried for page in client.groups.retry(GROUP)]
 
 
 class Empty(BaseModel):

@@ -343,5 +343,5 @@ def test_explaining_is_asked_again_after_a_failure(api: FakeApi) -> None:
     api.faults.append(problem(503, "away"))
     api.answers["/v1/queues/explain"] = answer(CHOICE)
     with Client(api.url, "t") as client:
-        assert CHOICE == client.explain_queue({"command": ["true"]})
+        assert CHOICE == client.explain_queue({"command": ["true"]}).model_dump()
     assert [{"command": ["true"]}] * 2 == [request.body for request in api.requests]

@@ -311,6 +311,6 @@ def test_the_sdk_reads_what_goes_on(api: FakeApi, connect: Connect):
         "/v1/fleets": ok(EMPTY),
     }
     with connect(api.url, "token") as client:
-        assert SUMMARY == client.summary()
-        assert activity == client.queue_activity("default", "24h")
-        assert EMPTY == client.fleets()
+        assert SUMMARY == client.summary().model_dump()
+        assert activity == client.queue_activity("default", "24h").model_dump()
+        assert EMPTY == client.fleets().model_dump()

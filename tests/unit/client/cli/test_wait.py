@@ -44,7 +44,7 @@ def test_jobs_that_were_submitted_together_are_read_by_pages(api: FakeApi, clien
     api.before = before
     found = list(client.watch(ids, policy=QUICK))
     assert 300 == sum(len(each.ended) for each in found)
-    assert set(ids) == {job["id"] for each in found for job in each.ended}
+    assert set(ids) == {job.id for each in found for job in each.ended}
     assert Counter({"pending": 100}) == found[0].open
     assert {"/v1/jobs"} == {request.path for request in api.requests}
     assert requests <= 8
@@ -56,7 +56,7 @@ def test_jobs_among_many_others_are_read_one_by_one_a_part_in_each_round(api: Fa
     for job_id in ids:
         api.jobs[job_id].end()
     found = list(client.watch(ids, policy=QUICK))
-    assert set(ids) == {job["id"] for each in found for job in each.ended}
+    assert set(ids) == {job.id for each in found for job in each.ended}
     lists = api.count("GET", "/v1/jobs")
     assert lists <= 11 * len(found)
     assert len(api.requests) - lists <= SINGLE_READS * len(found)

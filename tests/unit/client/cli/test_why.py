@@ -60,4 +60,4 @@ def test_a_job_that_does_not_exist_is_an_error(api: FakeApi, joblane: Joblane):
 def test_both_clients_read_it(api: FakeApi, connect: Connect):
     api.answers[PATH] = ok(ANSWER)
     with connect(api.url, "token") as client:
-        assert ANSWER == client.why(JOB)
+        assert ANSWER == client.why(JOB).model_dump()

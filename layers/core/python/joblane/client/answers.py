@@ -8,11 +8,15 @@ import binascii
 import codecs
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from joblane.client.errors import AnswerError
+from joblane.client.errors import AnswerError, JobFailedError
+from joblane.client.models import Job
 from joblane.formats.levels import Level
-from joblane.state.lifecycle import ENDED
+from joblane.state.lifecycle import ENDED, State
+
+if TYPE_CHECKING:
+    from joblane.client.refs import JobValues
 
 
 class JobJson(TypedDict, total=False):
@@ -21,6 +25,8 @@ class JobJson(TypedDict, total=False):
     id: str
     tenant: str
     state: str
+    name: str | None
+    labels: dict[str, str]
     reason: str
     attempt: int
     exit_code: int | None
@@ -57,6 +63,8 @@ class JobJson(TypedDict, total=False):
     """How a submission was admitted: accepted, coalesced or replaced."""
     replaced: str | None
     """Id of the job that was skipped for this one."""
+    note: str | None
+    """What a cancel did."""
     warning: str | None
     """Why no live agent can serve a job that was just submitted."""
 
@@ -228,6 +236,19 @@ def group_page(answer: object) -> GroupPage:
 def member_ended(member: MemberJson) -> bool:
     """Whether a member has ended, or never begins."""
     return member["state"] is None or member["state"] in ENDED
+
+
+def json_of(job: "JobValues[Any, Any, Any]") -> JobJson:
+    """The API's answer that a handle was made of; the command line prints it."""
+    return job._json  # noqa: SLF001 - programs have its `data`
+
+
+def unless_completed(job: JobJson) -> JobFailedError | None:
+    """Make the error of a job that ended in another state than completed."""
+    if job["state"] == State.COMPLETED:
+        return None
+    reason = job.get("reason") or "no reason given"
+    return JobFailedError(f"job {job['id']} is {job['state']}: {reason}", job=Job(job))
 
 
 def is_group(job: JobJson) -> bool:

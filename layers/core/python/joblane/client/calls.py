@@ -22,7 +22,17 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import wraps
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    cast,
+    overload,
+)
 from urllib.parse import quote
 
 from joblane.client.answers import rows
@@ -138,6 +148,42 @@ class ApiCall(Generic[P, T]):
         return self._call if client is None else MethodType(self._run, client)
 
 
+class AnswerCall(Generic[P, T]):
+    """Like `ApiCall`, for a call whose result, JSON to other calls, is an object to programs."""
+
+    def __init__(
+        self, call: Callable[Concatenate[Any, P], Call[Any]], made: Callable[[Any], T]
+    ) -> None:
+        @wraps(call)
+        def answered(client: Any, *args: P.args, **kwargs: P.kwargs) -> Call[T]:
+            return made((yield from call(client, *args, **kwargs)))
+
+        self.made = made
+        self._call = call
+        self._answered = ApiCall[P, T](cast("Any", answered))  # wraps() hides its parameters
+
+    @overload
+    def __get__(self, client: "Caller[Connection]", owner: object = None) -> Callable[P, T]: ...
+    @overload
+    def __get__(
+        self, client: "Caller[AsyncConnection]", owner: object = None
+    ) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    @overload
+    def __get__(
+        self, client: None, owner: object = None
+    ) -> Callable[Concatenate[Any, P], Call[Any]]: ...
+    def __get__(self, client: Any, owner: object = None) -> object:
+        """Return the method of a client; without one, the call, which returns JSON."""
+        return self._call if client is None else self._answered.__get__(client)
+
+
+def answers(
+    made: Callable[[Any], T],
+) -> Callable[[Callable[Concatenate[Any, P], Call[Any]]], AnswerCall[P, T]]:
+    """Make a call's result an object: `@answers(QueuePage)`."""
+    return lambda call: AnswerCall(call, made)
+
+
 class ApiStream(Generic[P, T]):
     """Like `ApiCall`, for a stream: a method that yields."""
 
@@ -223,21 +269,18 @@ def restart_body(same_version: bool) -> dict[str, bool] | None:  # noqa: FBT001 
 
 def sweep(
     path: str,
-    what: str,
+    made: Callable[[Any], T],
     reason: str | None,
     params: Params | None = None,
     body: Mapping[str, Any] | None = None,
-) -> Stream[dict[str, Any]]:
-    """Send a POST for each page of jobs, until there are no more; yields the answers.
-
-    `what` is expected, for the message of `AnswerError`.
-    """
+) -> Stream[T]:
+    """Send a POST for each page of jobs, until there are no more; yields what is made of each."""
     given = dict(params or {})
     while True:
         answer = yield from act("POST", path, body, reason=reason, params=given)
         if not isinstance(answer, dict):
-            raise AnswerError(f"the API's answer is not {what}")
-        yield Item(answer)
+            raise AnswerError("the API's answer is not a page of jobs")
+        yield Item(made(answer))
         if not answer.get("next"):
             return
         given["next"] = str(answer["next"])

@@ -104,7 +104,7 @@ class Client(BaseClient[JobRef, Connection]):
     """A client of the API at `url`, such as `https://abc.execute-api.eu-west-1.amazonaws.com`.
 
     `token` is a bearer token or a source of tokens. Raises `ConfigError` when the URL, the token
-    or the certificate is invalid. Not safe for several threads at once.
+    or the certificate is invalid. Threads may share a client, but not one handle of a job.
     """
 
     _connect = Connection
@@ -156,7 +156,7 @@ class Client(BaseClient[JobRef, Connection]):
         links that lead to no file of it and special files are left out, each with a warning.
 
         `wait()` of a handler's job returns its result. By its name a type needs no handler here:
-        params are a mapping, and the `result` of a completed job is in `job.data`.
+        params are a mapping, and the result of a completed job is `job.data.result`.
 
         If the key of a job, by its type or its `concurrency`, is full, raises `KeyFullError`, or
         returns an earlier job or one that replaced another: see `job.admission`. `job.warning` says

@@ -1,17 +1,18 @@
 """Calls that concern a deployment: queues, agents, conditions, the audit trail, health."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+from joblane.client import models
 from joblane.client.answers import as_object
 from joblane.client.calls import (
     LIST_MAX,
-    ApiCall,
     ApiStream,
     Call,
     Stream,
     act,
+    answers,
     ask,
     get,
     list_entries,
@@ -23,23 +24,25 @@ from joblane.client.errors import InputError
 from joblane.client.fields import Moment, Submission, encode_fields, encode_filters
 from joblane.client.log_calls import job_path
 
+T = TypeVar("T")
+
 SETTINGS = ("run_jobs", "threads", "cluster_threads")
 
 
 class DeploymentCalls:
     """The calls."""
 
-    @ApiCall
+    @answers(models.QueuePage)
     def queues(self) -> Call[dict[str, Any]]:
         """Read all queues: lanes, settings and activity."""
         return as_object((yield from get("/v1/queues")), "a list of queues")
 
-    @ApiCall
+    @answers(models.QueueView)
     def queue(self, queue: str) -> Call[dict[str, Any]]:
         """Read one queue. Raises `NotFoundError`."""
         return as_object((yield from get(_path(queue))), "a queue")
 
-    @ApiCall
+    @answers(models.Summary)
     def summary(self) -> Call[dict[str, Any]]:
         """Read what goes on: the caller, its jobs by state and limits, and agents of its queues.
 
@@ -47,7 +50,7 @@ class DeploymentCalls:
         """
         return as_object((yield from get("/v1/summary")), "a summary")
 
-    @ApiCall
+    @answers(models.QueueActivity)
     def queue_activity(self, queue: str, span: Literal["1h", "24h"] = "1h") -> Call[dict[str, Any]]:
         """Read the activity of a queue as `points`: an hour by minutes, or a day by five minutes.
 
@@ -56,12 +59,12 @@ class DeploymentCalls:
         path = f"{_path(queue)}/activity"
         return as_object((yield from get(path, {"span": span})), "the activity of a queue")
 
-    @ApiCall
+    @answers(models.FleetPage)
     def fleets(self) -> Call[dict[str, Any]]:
         """Read all fleets with the state of their Auto Scaling groups, for the role platform."""
         return as_object((yield from get("/v1/fleets")), "a list of fleets")
 
-    @ApiCall
+    @answers(models.QueueChoice)
     def explain_queue(self, submission: Submission) -> Call[dict[str, Any]]:
         """Say which queue would take a job, and of each queue why it would not.
 
@@ -73,7 +76,7 @@ class DeploymentCalls:
             (yield from ask("/v1/queues/explain", encode_fields(submission))), "a choice of a queue"
         )
 
-    @ApiCall
+    @answers(models.SettingsView)
     def set_queue(
         self, queue: str, changes: Mapping[str, bool | int | None], *, reason: str | None = None
     ) -> Call[dict[str, Any]]:
@@ -97,12 +100,12 @@ class DeploymentCalls:
     @ApiStream
     def requeue(
         self, queue: str, job_type: str | None = None, *, reason: str | None = None
-    ) -> Stream[dict[str, Any]]:
+    ) -> Stream[models.Requeued]:
         """Send a new message for each open job of `queue` (`_all`: of all queues).
 
         Yields the answer for each page of jobs; stop iterating to stop.
         """
-        return _pages(queue, "requeue", job_type, reason)
+        return _pages(queue, "requeue", models.Requeued, job_type, reason)
 
     @ApiStream
     def restart_failed(
@@ -112,15 +115,17 @@ class DeploymentCalls:
         *,
         same_version: bool = False,
         reason: str | None = None,
-    ) -> Stream[dict[str, Any]]:
+    ) -> Stream[models.Restarted]:
         """Restart each failed or dead job of `queue` (`_all`: of all queues); see `requeue`.
 
         Typed jobs take the present version of their type, unless `same_version`; those that it does
         not take are in `refused`, and stay.
         """
-        return _pages(queue, "restart-failed", job_type, reason, restart_body(same_version))
+        return _pages(
+            queue, "restart-failed", models.Restarted, job_type, reason, restart_body(same_version)
+        )
 
-    @ApiCall
+    @answers(models.AgentPage)
     def agents(
         self, *, facts: Sequence[str] = (), limit: int = LIST_MAX, cursor: str | None = None
     ) -> Call[dict[str, Any]]:
@@ -134,21 +139,21 @@ class DeploymentCalls:
     @ApiStream
     def list_agents(
         self, limit: int | None = None, *, facts: Sequence[str] = ()
-    ) -> Stream[dict[str, Any]]:
+    ) -> Stream[models.AgentView]:
         """Yield the agents with a recent heartbeat, at most `limit`; pages are read as needed.
 
         `facts` names those that each entry shows, ten at most.
         """
         return list_entries(
-            partial(DeploymentCalls.agents, self, facts=facts), limit, dict[str, Any]
+            partial(DeploymentCalls.agents, self, facts=facts), limit, models.AgentView
         )
 
-    @ApiCall
+    @answers(models.AgentDetail)
     def agent(self, name: str) -> Call[dict[str, Any]]:
         """Read an agent with all its facts and its running jobs. Raises `NotFoundError`."""
         return as_object((yield from get(_agent_path(name))), "an agent")
 
-    @ApiCall
+    @answers(models.AgentAsked)
     def drain(self, agent: str, *, reason: str | None = None) -> Call[dict[str, Any]]:
         """Drain an agent: it takes no more jobs and stops. Returns its record before that.
 
@@ -156,7 +161,7 @@ class DeploymentCalls:
         """
         return (yield from _ask(agent, "drain", reason))
 
-    @ApiCall
+    @answers(models.AgentAsked)
     def cordon(self, agent: str, *, reason: str | None = None) -> Call[dict[str, Any]]:
         """Let an agent take no more jobs, and stay. Returns its record before that.
 
@@ -164,12 +169,12 @@ class DeploymentCalls:
         """
         return (yield from _ask(agent, "cordon", reason))
 
-    @ApiCall
+    @answers(models.AgentAsked)
     def uncordon(self, agent: str, *, reason: str | None = None) -> Call[dict[str, Any]]:
         """Let an agent take jobs again. Returns its record before that. Raises as `drain`."""
         return (yield from _ask(agent, "uncordon", reason))
 
-    @ApiCall
+    @answers(models.AgentAsked)
     def set_log_level(
         self,
         agent: str,
@@ -187,7 +192,7 @@ class DeploymentCalls:
         body = {"level": level, "for_s": round(for_s)}
         return as_object((yield from act("POST", path, body, reason=reason)), "an agent")
 
-    @ApiCall
+    @answers(models.ConditionPage)
     def conditions(
         self, *, limit: int = LIST_MAX, cursor: str | None = None
     ) -> Call[dict[str, Any]]:
@@ -196,11 +201,11 @@ class DeploymentCalls:
         return as_object((yield from get("/v1/conditions", params)), "a list of conditions")
 
     @ApiStream
-    def list_conditions(self, limit: int | None = None) -> Stream[dict[str, Any]]:
+    def list_conditions(self, limit: int | None = None) -> Stream[models.ConditionView]:
         """Yield the conditions that jobs wait for, at most `limit`; pages are read as needed."""
-        return list_entries(partial(DeploymentCalls.conditions, self), limit, dict[str, Any])
+        return list_entries(partial(DeploymentCalls.conditions, self), limit, models.ConditionView)
 
-    @ApiCall
+    @answers(models.AppView)
     def declare(
         self, app: str, state: Literal["up", "down"], reason: str = ""
     ) -> Call[dict[str, Any]]:
@@ -213,7 +218,7 @@ class DeploymentCalls:
         done = yield from act("PUT", path, {"state": state}, reason=reason or None)
         return as_object(done, "a declaration")
 
-    @ApiCall
+    @answers(models.AuditPage)
     def audit(
         self,
         job_id: str | None = None,
@@ -244,13 +249,13 @@ class DeploymentCalls:
         since: Moment | None = None,
         until: Moment | None = None,
         action: str | None = None,
-    ) -> Stream[dict[str, Any]]:
+    ) -> Stream[models.AuditEntry]:
         """Yield entries of the audit trail as `audit` reads them, at most `limit`."""
         audit = DeploymentCalls.audit
         read = partial(audit, self, job_id, since=since, until=until, action=action)
-        return list_entries(read, limit, dict[str, Any])
+        return list_entries(read, limit, models.AuditEntry)
 
-    @ApiCall
+    @answers(models.Health)
     def health(self) -> Call[dict[str, Any]]:
         """Read the API's health; needs no token."""
         return as_object((yield from get("/v1/health")), "a report of health")
@@ -268,12 +273,13 @@ def _ask(agent: str, command: str, reason: str | None) -> Call[dict[str, Any]]:
 def _pages(
     queue: str,
     action: str,
+    made: Callable[[Any], T],
     job_type: str | None,
     reason: str | None,
     body: Mapping[str, Any] | None = None,
-) -> Stream[dict[str, Any]]:
+) -> Stream[T]:
     params = {} if job_type is None else {"type": job_type}
-    return sweep(f"{_path(queue)}/{action}", "a page of jobs", reason, params, body)
+    return sweep(f"{_path(queue)}/{action}", made, reason, params, body)
 
 
 def _path(queue: str) -> str:

@@ -16,7 +16,7 @@
     │   ├── ThrottledError  *   429; carries `retry_after_s`
     │   └── ServerError     *   5xx
     ├── FollowError             following ended: the API did not answer for too long
-    ├── JobFailedError          a job of a handler or of `map` did not complete; carries `job`
+    ├── JobFailedError          a job did not complete; carries `job`
     ├── ResultError             a result that is not what the handler declares
     └── WaitTimeoutError        `wait(timeout_s=...)` timed out; the job continues
 
@@ -28,10 +28,11 @@ only if no connection could be made.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from joblane.client.files.models import Outputs
+    from joblane.client.models import Job
 
 
 class JoblaneError(Exception):
@@ -159,12 +160,16 @@ class FollowError(JoblaneError):
 
 
 class JobFailedError(JoblaneError):
-    """The job of a handler or of `map` ended in another state than completed: it has no result."""
+    """The job ended in another state than completed.
 
-    def __init__(self, message: str, *, job: dict[str, Any]) -> None:
+    Raised by `wait` with `check`, by `wait` of a handler's job, which has no result then, and by
+    `result()` of what `map` yields.
+    """
+
+    def __init__(self, message: str, *, job: "Job") -> None:
         super().__init__(message)
         self.job = job
-        """The job as the API answered it; `job["state"]` and `job["reason"]` say how it ended."""
+        """The job as the API answered it; `job.state` and `job.reason` say how it ended."""
 
 
 class ResultError(JoblaneError):

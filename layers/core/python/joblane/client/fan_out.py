@@ -13,15 +13,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from joblane.client.answers import JobJson, job_json
+from joblane.client.answers import JobJson, job_json, unless_completed
 from joblane.client.batches import BATCH_BYTES, may_succeed
 from joblane.client.calls import LIST_MAX, ApiStream, Call, Item, Stream, encode_body, get
 from joblane.client.errors import AnswerError, InputError, JoblaneError, NotFoundError
 from joblane.client.fields import Command, Submission, command_words, encode_fields, job_fields
 from joblane.client.files.calls import with_uploads
 from joblane.client.follow import FollowPolicy, News, RepeatedCall, Runtime
+from joblane.client.job_calls import send_batch
 from joblane.client.log_calls import NEWBORN_S, job_path
-from joblane.client.refs import result_of, unless_completed
+from joblane.client.refs import result_of
 from joblane.client.responses import refusal
 from joblane.client.watch_calls import WATCH, Watch, WatchCalls, usual_policy
 from joblane.handler.job_type import JobType
@@ -230,7 +231,7 @@ class _FanOut(Generic[J]):
         until = runtime.clock() + policy.give_up_s
 
         def send() -> Call[list[dict[str, Any]]]:
-            return MapCalls.submit_batch(self._client, jobs, idempotency_key=key)
+            return send_batch(jobs, key)
 
         def judge(answers: list[dict[str, Any]]) -> News:
             over = not any(map(may_succeed, answers)) or runtime.clock() >= until
@@ -262,7 +263,7 @@ class _FanOut(Generic[J]):
             )
         found = yield from self._poll.answer()
         for job in found.ended:
-            self._finish(job["id"], job)
+            self._finish(job.id, job_json(job.model_dump()))
         for job_id, error in self._watch.take_missing():
             self._finish(job_id, None, error)
 

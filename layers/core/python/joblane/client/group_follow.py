@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from joblane.client.answers import GroupPage, JobJson, MemberJson, member_ended
 from joblane.client.calls import Call, Item, Stream
 from joblane.client.follow import FollowPolicy, News, RepeatedCall, Runtime
+from joblane.client.models import Job, Member
 from joblane.state.lifecycle import ENDED
 
 GROUP = FollowPolicy(busy_s=0.2, idle_share=0.2, idle_max_s=5.0)
@@ -20,9 +21,9 @@ GROUP = FollowPolicy(busy_s=0.2, idle_share=0.2, idle_max_s=5.0)
 class GroupNews:
     """What was read of a group."""
 
-    group: JobJson
+    group: Job
     """The group's job."""
-    ended: list[MemberJson]
+    ended: list[Member]
     """Members that have ended since they were read last, each once."""
 
 
@@ -49,7 +50,7 @@ class GroupReading:
         if self.begins:
             self.last = ended
         if self.at is None:
-            return GroupNews(page["group"], []), News(changed=ended, done=ended)
+            return GroupNews(Job(page["group"]), []), News(changed=ended, done=ended)
         new = self._new(self.at, page["entries"])
         if page.get("next") and self.at + 1 == len(self.cursors):
             self.cursors.append(page["next"])
@@ -61,7 +62,7 @@ class GroupReading:
         self.at = self._first(0) if following is None else following
         done = following is None and self.last
         news = News(changed=bool(new), more=following is not None, done=done)
-        return GroupNews(page["group"], new), news
+        return GroupNews(Job(page["group"]), list(map(Member, new))), news
 
     def _new(self, number: int, members: list[MemberJson]) -> list[MemberJson]:
         shown = self.shown.setdefault(number, set())

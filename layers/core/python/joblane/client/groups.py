@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
-from joblane.client.answers import GroupPage, JobJson, MemberJson, group_page, job_json
+from joblane.client import models
+from joblane.client.answers import GroupPage, JobJson, group_page, job_json
 from joblane.client.calls import (
     LIST_MAX,
     ApiCall,
@@ -13,6 +14,7 @@ from joblane.client.calls import (
     Call,
     Caller,
     Stream,
+    answers,
     get,
     list_entries,
     restart_body,
@@ -48,7 +50,7 @@ class Groups(Caller[C], Generic[J, C]):
         page = yield from Groups.page(self, group_id, limit=1)
         return self._handle(page["group"])
 
-    @ApiCall
+    @answers(models.GroupPage)
     def page(
         self,
         group_id: str,
@@ -65,9 +67,9 @@ class Groups(Caller[C], Generic[J, C]):
         return group_page((yield from get(_path(group_id), params, retry=retry)))
 
     @ApiStream
-    def members(self, group_id: str) -> Stream[MemberJson]:
+    def members(self, group_id: str) -> Stream[models.Member]:
         """Yield all members, in the order of their agents' names; pages are read as needed."""
-        return list_entries(partial(Groups.page, self, group_id), None, _member)
+        return list_entries(partial(Groups.page, self, group_id), None, models.Member)
 
     @ApiStream
     def follow(
@@ -93,18 +95,18 @@ class Groups(Caller[C], Generic[J, C]):
         return follow_group(read, head, self._policy(group_id, policy or GROUP), runtime)
 
     @ApiStream
-    def cancel(self, group_id: str, *, reason: str | None = None) -> Stream[dict[str, Any]]:
+    def cancel(self, group_id: str, *, reason: str | None = None) -> Stream[models.JobsCancelled]:
         """Cancel all members that have not ended; those that have not begun never do.
 
         Yields the answer for each page of members, with the numbers `examined` and `cancelled`;
         stop iterating to stop. Raises `RequestError` (409) for a group that has ended.
         """
-        return sweep(f"{_path(group_id)}/cancel", "a page of members", reason)
+        return sweep(f"{_path(group_id)}/cancel", models.JobsCancelled, reason)
 
     @ApiStream
     def retry(
         self, group_id: str, *, same_version: bool = False, reason: str | None = None
-    ) -> Stream[dict[str, Any]]:
+    ) -> Stream[models.JobsRetried]:
         """Restart the members that failed: same ids, attempts reset.
 
         Yields the answer for each page of members, with the numbers `examined` and `retried`. A
@@ -112,11 +114,7 @@ class Groups(Caller[C], Generic[J, C]):
         (409) if that does not take it.
         """
         body = restart_body(same_version)
-        return sweep(f"{_path(group_id)}/retry", "a page of members", reason, body=body)
-
-
-def _member(row: Any) -> MemberJson:
-    return cast("MemberJson", row)
+        return sweep(f"{_path(group_id)}/retry", models.JobsRetried, reason, body=body)
 
 
 def _path(group_id: str) -> str:

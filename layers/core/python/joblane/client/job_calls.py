@@ -1,18 +1,22 @@
 """Calls that concern jobs: submit, read, follow, wait, cancel, retry."""
 
+import builtins
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, Unpack, cast
 
+from joblane.client import models
 from joblane.client.answers import (
     JobJson,
     JobPage,
     as_object,
     job_json,
     rows,
+    unless_completed,
 )
+from joblane.client.batches import BatchEntry
 from joblane.client.calls import (
     LIST_MAX,
     ApiCall,
@@ -20,6 +24,7 @@ from joblane.client.calls import (
     Call,
     Stream,
     act,
+    answers,
     get,
     list_entries,
     restart_body,
@@ -81,39 +86,32 @@ class JobCalls(LogCalls, ABC, Generic[J]):
     @ApiCall
     def submit_batch(
         self, jobs: Sequence[Submission], *, idempotency_key: str | None = None
-    ) -> Call[Entries]:
+    ) -> Call[builtins.list[BatchEntry[J]]]:
         """Submit up to 100 jobs, each a mapping of the fields of a submission; see `map` for more.
 
         Files must have been uploaded: `inputs` are `field()` of what `client.files.put` returns.
 
-        Returns an entry for each, in order: `{"status": 202, "job": ...}`, or `status`, `detail`
-        and `errors` of a job that was refused; the others are not affected. With an
-        `idempotency_key` it is sent again after a failure, and creates each job once.
+        Returns an entry for each, in order, with the `job` or the `error` of one that was refused;
+        the others are not affected. With an `idempotency_key` it is sent again after a failure, and
+        creates each job once.
         """
-        answer = yield from act(
-            "POST",
-            "/v1/jobs/batch",
-            {"jobs": [encode_fields(job) for job in jobs]},
-            idempotency_key=idempotency_key,
-            headers=trace_headers(),
-        )
-        return rows(answer)
+        entries = yield from send_batch(jobs, idempotency_key)
+        return [BatchEntry.of(each, self._handle) for each in entries]
 
     @ApiCall
     def get(self, job_id: str) -> Call[J]:
         """Read a job. Raises `NotFoundError`."""
         return self._handle(job_json((yield from get(job_path(job_id)))))
 
-    @ApiCall
+    @answers(models.Why)
     def why(self, job_id: str) -> Call[dict[str, Any]]:
         """Explain why a job waits, runs on or has ended. Raises `NotFoundError`.
 
-        `summary` is a sentence, `reasons` a list in which the one that decides comes first; each
-        has `code`, `text`, `facts` and `commands`.
+        `summary` is a sentence, `reasons` a list in which the one that decides comes first.
         """
         return as_object((yield from get(f"{job_path(job_id)}/why")), "why a job waits")
 
-    @ApiCall
+    @answers(models.JobPage)
     def list_page(
         self, *, limit: int = LIST_MAX, cursor: str | None = None, **filters: Unpack[Filters]
     ) -> Call[JobPage]:
@@ -129,10 +127,13 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         job_id: str,
         timeout_s: Seconds | None = None,
         *,
+        check: bool = False,
         policy: FollowPolicy | None = None,
         runtime: Runtime | None = None,
     ) -> Call[J]:
         """Wait until a job has ended, in whatever state.
+
+        With `check`, raises `JobFailedError` for any other state than completed.
 
         Asks after 0.2 s, and in doubling intervals of up to 5 s while the state does not change,
         unless `policy` says otherwise. Raises `WaitTimeoutError` after `timeout_s` seconds,
@@ -160,13 +161,15 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         while True:
             job = yield from poll.answer()
             if poll.done:
+                if check and (failed := unless_completed(job)):
+                    raise failed
                 return self._handle(job)
             if until is not None and runtime.clock() >= until:
                 raise WaitTimeoutError(f"job {job_id} is {job['state']} after {timeout_s} s")
 
     @ApiCall
     def cancel(self, job_id: str, *, reason: str | None = None) -> Call[J]:
-        """Cancel a job; a running job is stopped. `data["note"]` says which.
+        """Cancel a job; a running job is stopped. `note` says which.
 
         `reason`, here and below, goes into the audit trail. Raises `RequestError` (409) when the
         job has ended or is already being cancelled.
@@ -203,7 +206,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
     @ApiStream
     def cancel_jobs(
         self, *, reason: str | None = None, **filters: Unpack[Filters]
-    ) -> Stream[dict[str, Any]]:
+    ) -> Stream[models.JobsCancelled]:
         """Cancel all jobs that the filters select; running ones are stopped.
 
         One filter is required besides `until` and `hidden`. Without `state`, those that have not
@@ -211,7 +214,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         and in `refused` the jobs that cannot be cancelled; stop iterating to stop. With `until`,
         jobs that are submitted meanwhile are not cancelled.
         """
-        return sweep("/v1/jobs/cancel", "a page of jobs", reason, encode_filters(filters))
+        return sweep("/v1/jobs/cancel", models.JobsCancelled, reason, encode_filters(filters))
 
     @ApiStream
     def retry_jobs(
@@ -220,25 +223,25 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         same_version: bool = False,
         reason: str | None = None,
         **filters: Unpack[Filters],
-    ) -> Stream[dict[str, Any]]:
+    ) -> Stream[models.JobsRetried]:
         """Restart all failed and dead jobs that the filters select: same ids, attempts reset.
 
         As `cancel_jobs`, with the number `retried`. Of groups, the members that failed.
         `same_version` as in `retry`; what does not fit is in `refused`, and stays.
         """
         body = restart_body(same_version)
-        return sweep("/v1/jobs/retry", "a page of jobs", reason, encode_filters(filters), body)
+        return sweep("/v1/jobs/retry", models.JobsRetried, reason, encode_filters(filters), body)
 
     @ApiStream
     def delete_jobs(
         self, *, reason: str | None = None, **filters: Unpack[Filters]
-    ) -> Stream[dict[str, Any]]:
+    ) -> Stream[models.JobsDeleted]:
         """Delete all jobs that the filters select, with their output.
 
         As `cancel_jobs`, with the number `deleted`. Without `state`, those that have ended. A group
         is deleted with its jobs and counts as one.
         """
-        return sweep("/v1/jobs/delete", "a page of jobs", reason, encode_filters(filters))
+        return sweep("/v1/jobs/delete", models.JobsDeleted, reason, encode_filters(filters))
 
     @ApiCall
     def resubmit(
@@ -266,7 +269,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         changes: Mapping[str, Any] | None = None,
         reason: str | None = None,
         **filters: Unpack[Filters],
-    ) -> Stream[dict[str, Any]]:
+    ) -> Stream[models.JobsResubmitted]:
         """Submit all ended jobs that the filters select again, under new ids and each once.
 
         As `cancel_jobs`; without `state`, those that are not completed, dismissed or skipped. With
@@ -275,7 +278,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         be called again after a failure. `changes` as in `resubmit`.
         """
         path, given = "/v1/jobs/resubmit", encode_filters(filters)
-        return sweep(path, "a page of jobs", reason, given, _changes(changes))
+        return sweep(path, models.JobsResubmitted, reason, given, _changes(changes))
 
     @ApiCall
     def hide(self, job_id: str, *, reason: str | None = None) -> Call[J]:
@@ -296,7 +299,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         """
         yield from act("DELETE", job_path(job_id), reason=reason)
 
-    @ApiCall
+    @answers(models.JobPage)
     def dead_letters(self, *, limit: int = LIST_MAX, cursor: str | None = None) -> Call[JobPage]:
         """Read one page of dead jobs, newest first; see `list_page`."""
         return _page("/v1/dlq", limit, cursor, {})
@@ -321,24 +324,24 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         same_version: bool = False,
         reason: str | None = None,
         **filters: Unpack[DeadFilters],
-    ) -> Stream[dict[str, Any]]:
+    ) -> Stream[models.DeadReplayed]:
         """Restart all dead jobs that the filters select: same ids, attempts reset.
 
         As `cancel_jobs`, with the number `replayed`. One filter is required besides `until` and
         `hidden`. `same_version` as in `retry_jobs`.
         """
         body = restart_body(same_version)
-        return sweep("/v1/dlq/replay", "a page of jobs", reason, encode_filters(filters), body)
+        return sweep("/v1/dlq/replay", models.DeadReplayed, reason, encode_filters(filters), body)
 
     @ApiStream
     def dismiss_jobs(
         self, *, reason: str | None = None, **filters: Unpack[DeadFilters]
-    ) -> Stream[dict[str, Any]]:
+    ) -> Stream[models.DeadDismissed]:
         """Remove all dead jobs that the filters select from the list of dead jobs.
 
         As `replay_jobs`, with the number `dismissed`.
         """
-        return sweep("/v1/dlq/dismiss", "a page of jobs", reason, encode_filters(filters))
+        return sweep("/v1/dlq/dismiss", models.DeadDismissed, reason, encode_filters(filters))
 
     @ApiStream
     def list(self, limit: int | None = None, **filters: Unpack[Filters]) -> Stream[J]:
@@ -356,13 +359,25 @@ class JobCalls(LogCalls, ABC, Generic[J]):
 
     def _note_submitted(self, answer: object) -> JobJson:
         job = job_json(answer)
-        self._newborn.append(job["id"])
+        self._newborns.add(job["id"])
         return job
 
     def _action(
         self, path: str, reason: str | None, body: Mapping[str, Any] | None = None
     ) -> Call[J]:
         return self._handle(job_json((yield from act("POST", path, body, reason=reason))))
+
+
+def send_batch(jobs: Sequence[Submission], idempotency_key: str | None) -> Call[Entries]:
+    """Submit up to 100 jobs; returns the entries of the answer."""
+    answer = yield from act(
+        "POST",
+        "/v1/jobs/batch",
+        {"jobs": [encode_fields(job) for job in jobs]},
+        idempotency_key=idempotency_key,
+        headers=trace_headers(),
+    )
+    return rows(answer)
 
 
 def _changes(changes: Mapping[str, Any] | None) -> dict[str, Any] | None:

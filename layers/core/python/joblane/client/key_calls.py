@@ -4,15 +4,16 @@ import json
 from functools import partial
 from typing import Any
 
+from joblane.client import models
 from joblane.client.answers import as_object
 from joblane.client.calls import (
     LIST_MAX,
-    ApiCall,
     ApiStream,
     Call,
     Item,
     Stream,
     act,
+    answers,
     get,
     list_entries,
     segment,
@@ -27,7 +28,7 @@ class KeyCalls:
     out, or `policy.NAME` for those of a policy of joblane.toml.
     """
 
-    @ApiCall
+    @answers(models.KeyPage)
     def keys(
         self, scope: str, *, limit: int = LIST_MAX, cursor: str | None = None
     ) -> Call[dict[str, Any]]:
@@ -36,11 +37,11 @@ class KeyCalls:
         return as_object((yield from get(_scope_path(scope), params)), "a list of keys")
 
     @ApiStream
-    def list_keys(self, scope: str, limit: int | None = None) -> Stream[dict[str, Any]]:
+    def list_keys(self, scope: str, limit: int | None = None) -> Stream[models.KeyView]:
         """Yield the keys that jobs have or wait for, at most `limit`; pages are read as needed."""
-        return list_entries(partial(KeyCalls.keys, self, scope), limit, dict[str, Any])
+        return list_entries(partial(KeyCalls.keys, self, scope), limit, models.KeyView)
 
-    @ApiCall
+    @answers(models.KeyDetail)
     def key(self, scope: str, *segments: str | float) -> Call[dict[str, Any]]:
         """Read a key, the jobs that have its slots and those that wait.
 
@@ -52,7 +53,7 @@ class KeyCalls:
     @ApiStream
     def clear_key(
         self, scope: str, *segments: str | float, reason: str | None = None
-    ) -> Stream[dict[str, Any]]:
+    ) -> Stream[models.Cleared]:
         """Cancel all jobs that wait for a key; jobs with a slot continue.
 
         Yields the answer for each page of jobs; stop iterating to stop. Raises `NotFoundError`.
@@ -61,7 +62,7 @@ class KeyCalls:
         left = 1
         while left:
             answer = as_object((yield from act("DELETE", path, reason=reason)), "a cleared key")
-            yield Item(answer)
+            yield Item(models.Cleared(answer))
             left = answer.get("left") or 0
 
 

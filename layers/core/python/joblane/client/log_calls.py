@@ -3,10 +3,12 @@
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from threading import Lock
 from typing import TypeVar
 
+from joblane.client import models
 from joblane.client.answers import LogPage, LogReader, LogRecord, log_page
-from joblane.client.calls import ApiCall, ApiStream, Call, Item, Stream, get, segment
+from joblane.client.calls import ApiStream, Call, Item, Stream, answers, get, segment
 from joblane.client.follow import FollowPolicy, Runtime, follow_log
 from joblane.formats.levels import Level
 
@@ -22,11 +24,27 @@ NEWBORNS = 1000
 T = TypeVar("T")
 
 
+class _Newborns:
+    """Ids of the jobs that were submitted last, by any thread."""
+
+    def __init__(self) -> None:
+        self._ids: deque[str] = deque(maxlen=NEWBORNS)
+        self._lock = Lock()
+
+    def add(self, job_id: str) -> None:
+        with self._lock:
+            self._ids.append(job_id)
+
+    def __contains__(self, job_id: str) -> bool:
+        with self._lock:
+            return job_id in self._ids
+
+
 class LogCalls:
     """The calls."""
 
     def __init__(self) -> None:
-        self._newborn: deque[str] = deque(maxlen=NEWBORNS)
+        self._newborns = _Newborns()
 
     @ApiStream
     def logs(
@@ -74,11 +92,13 @@ class LogCalls:
         level: Level | None = None,
         policy: FollowPolicy | None = None,
         runtime: Runtime | None = None,
-    ) -> Stream[LogPage]:
+    ) -> Stream[models.LogPage]:
         """Yield the pages of a log as they come, empty ones too; `logs` yields their records."""
-        return self._follow(job_id, lambda page: [page], cursor, tail, level, policy, runtime)
+        return self._follow(
+            job_id, lambda page: [models.LogPage(page)], cursor, tail, level, policy, runtime
+        )
 
-    @ApiCall
+    @answers(models.LogPage)
     def log_page(
         self,
         job_id: str,
@@ -122,7 +142,7 @@ class LogCalls:
 
     def _policy(self, job_id: str, policy: FollowPolicy | None) -> FollowPolicy:
         policy = policy or FollowPolicy()
-        return replace(policy, newborn_s=NEWBORN_S) if job_id in self._newborn else policy
+        return replace(policy, newborn_s=NEWBORN_S) if job_id in self._newborns else policy
 
 
 def job_path(job_id: str, under: str = "jobs") -> str:

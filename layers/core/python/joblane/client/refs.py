@@ -8,17 +8,18 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, Unpack, cast
 
-from joblane.client.answers import JobJson, LogRecord, is_group
+from joblane.client.answers import JobJson, LogRecord, is_group, json_of, unless_completed
 from joblane.client.calls import ApiCall, ApiStream, C, Call, Caller, Stream
 from joblane.client.connection import AsyncConnection, Connection
-from joblane.client.errors import JobFailedError, ResultError
+from joblane.client.errors import ResultError
 from joblane.client.fields import EditFields, Seconds
 from joblane.client.files.calls import FileCalls
 from joblane.client.job_calls import JobCalls
 from joblane.client.log_calls import LogCalls
+from joblane.client.models import Job, Why
 from joblane.formats.levels import Level
 from joblane.handler.job_type import JobType
-from joblane.state.lifecycle import ENDED, State
+from joblane.state.lifecycle import ENDED
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # of mypy: the one of typing has defaults since 3.13
@@ -59,8 +60,7 @@ class JobValues(Caller[C], Generic[C, J, T]):
         self._client = client
         self._connection = client._connection  # noqa: SLF001 - it is the client's handle
         self._job_type = job_type
-        self.data = data
-        """The API's answer, unknown fields included."""
+        self._json = data
         self.admission = data.get("admission")
         """What became of its submission, None of a job that was read: `accepted`; `coalesced`, it
         is an earlier job with the same key; `replaced`, the job `replaced` is skipped for it."""
@@ -69,19 +69,26 @@ class JobValues(Caller[C], Generic[C, J, T]):
         self.warning = data.get("warning")
         """Why no live agent could serve it when it was submitted or edited, in a sentence; None if
         one could, and of a job that was read."""
+        self.note = data.get("note")
+        """What a cancel did, in a sentence; None of a job that was read."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {self.state}>"
 
     @property
+    def data(self) -> Job:
+        """All fields of the job as the API answered them."""
+        return Job(self._json)
+
+    @property
     def id(self) -> str:
         """The job's ULID."""
-        return self.data["id"]
+        return self._json["id"]
 
     @property
     def state(self) -> str:
         """A `joblane.state.lifecycle.State`, or a state that is newer than this version."""
-        return self.data["state"]
+        return self._json["state"]
 
     @property
     def ended(self) -> bool:
@@ -89,41 +96,86 @@ class JobValues(Caller[C], Generic[C, J, T]):
         return self.state in ENDED
 
     @property
+    def is_group(self) -> bool:
+        """Whether it is a group, whose members are jobs of one agent each."""
+        return is_group(self._json)
+
+    @property
     def reason(self) -> str:
         """Why the job waits or how it ended: a sentence."""
-        return str(self.data.get("reason") or "")
+        return str(self._json.get("reason") or "")
 
     @property
     def exit_code(self) -> int | None:
         """Exit code of the last attempt; None before its end and when a signal ended it."""
-        return self.data.get("exit_code")
+        return self._json.get("exit_code")
+
+    @property
+    def name(self) -> str | None:
+        """The name that it was submitted with."""
+        return self._json.get("name")
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels that it was submitted with, or was given by an edit."""
+        return dict(self._json.get("labels") or {})
+
+    @property
+    def agent(self) -> str | None:
+        """Name of the agent of its last attempt; None before the first."""
+        return self._json.get("agent")
+
+    @property
+    def created_at(self) -> str:
+        """When it was submitted: RFC 3339, UTC."""
+        return self._json.get("created_at", "")
 
     @ApiCall
     def refresh(self) -> Call[J]:
         """Read the job again. Returns itself."""
-        read: Any = yield from JobCalls.get(self._client, self.id)
-        self.data = read.data
-        return cast("J", self)
+        return self._become((yield from JobCalls.get(self._client, self.id)))
+
+    @ApiCall
+    def cancel(self, *, reason: str | None = None) -> Call[J]:
+        """Cancel the job; a running job is stopped. Returns itself; see `Client.cancel`."""
+        cancelled: Any = yield from JobCalls.cancel(self._client, self.id, reason=reason)
+        self.note = cancelled.note
+        return self._become(cancelled)
+
+    @ApiCall
+    def retry(self, *, same_version: bool = False, reason: str | None = None) -> Call[J]:
+        """Restart the failed or dead job, see `Client.retry`. Returns itself."""
+        call = JobCalls.retry(self._client, self.id, same_version=same_version, reason=reason)
+        return self._become((yield from call))
+
+    @ApiCall
+    def why(self) -> Call[Why]:
+        """Explain why the job waits, runs on or has ended, see `Client.why`."""
+        return Why((yield from JobCalls.why(self._client, self.id)))
 
     @ApiCall
     def edit(self, *, reason: str | None = None, **changes: Unpack[EditFields]) -> Call[J]:
         """Change the job while it waits, see `Client.edit`. Returns itself."""
         edited: Any = yield from JobCalls.edit(self._client, self.id, reason=reason, **changes)
-        self.data, self.warning = edited.data, edited.warning
-        return cast("J", self)
+        self.warning = edited.warning
+        return self._become(edited)
 
     @ApiCall
-    def wait(self, timeout_s: Seconds | None = None) -> Call[T]:
-        """Wait until the job has ended, see `Client.wait`.
+    def wait(self, timeout_s: Seconds | None = None, *, check: bool = False) -> Call[T]:
+        """Wait until the job has ended, in whatever state, and return itself.
 
-        Of a handler's job, returns the result, and raises `JobFailedError` if the job ended in
-        another state than completed, `ResultError` if the result is not the declared model. Of any
-        other job, returns itself, in whatever state.
+        With `check`, raises `JobFailedError` for any other state than completed.
+
+        Of a handler's job, returns the result, and raises `JobFailedError` with or without `check`,
+        since there is no result then; `ResultError` if it is not the declared model. Raises
+        `WaitTimeoutError` after `timeout_s` seconds; see `Client.wait`.
         """
-        read: Any = yield from JobCalls.wait(self._client, self.id, timeout_s)
-        self.data = read.data
-        job_type = self._job_type
-        return cast("T", self if job_type is None else result_of(job_type, self.data))
+        self._become((yield from JobCalls.wait(self._client, self.id, timeout_s)))
+        if self._job_type is not None:
+            return cast("T", result_of(self._job_type, self._json))
+        if check and (failed := unless_completed(self._json)):
+            raise failed
+        return cast("T", self)
 
     @ApiStream
     def logs(
@@ -144,6 +196,11 @@ class JobValues(Caller[C], Generic[C, J, T]):
         """Write output files of the job below a directory, see `Client.download`."""
         return FileCalls.download(self._client, self.id, to, paths, replace=replace)
 
+    def _become(self, read: Any) -> J:
+        """Take what was just read of the same job."""
+        self._json = json_of(read)
+        return cast("J", self)
+
 
 class JobRef(JobValues[Connection, "JobRef[Any]", R], Generic[R]):
     """A job as it was when it was last read, with the calls that concern it.
@@ -153,7 +210,7 @@ class JobRef(JobValues[Connection, "JobRef[Any]", R], Generic[R]):
 
     def of(self, handler: JobType[Any, S]) -> "JobRef[S]":
         """Return a handle of the same job, which a program has submitted as `handler` before."""
-        return JobRef(self._client, self.data, handler)
+        return JobRef(self._client, self._json, handler)
 
 
 class AsyncJobRef(JobValues[AsyncConnection, "AsyncJobRef[Any]", A], Generic[A]):
@@ -161,15 +218,7 @@ class AsyncJobRef(JobValues[AsyncConnection, "AsyncJobRef[Any]", A], Generic[A])
 
     def of(self, handler: JobType[Any, S]) -> "AsyncJobRef[S]":
         """Return a handle of the same job, which a program has submitted as `handler` before."""
-        return AsyncJobRef(self._client, self.data, handler)
-
-
-def unless_completed(data: JobJson) -> JobFailedError | None:
-    """Make the error of a job that ended in another state than completed."""
-    if data["state"] == State.COMPLETED:
-        return None
-    reason = data.get("reason") or "no reason given"
-    return JobFailedError(f"job {data['id']} is {data['state']}: {reason}", job=dict(data))
+        return AsyncJobRef(self._client, self._json, handler)
 
 
 def result_of(handler: JobType[Any, S], data: JobJson) -> S:

@@ -3,14 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
+from joblane.client import models
 from joblane.client.answers import as_object
-from joblane.client.calls import ApiCall, Call, act, get, segment
+from joblane.client.calls import ApiCall, Call, act, answers, get, segment
 
 
 class TypeCalls:
     """The calls."""
 
-    @ApiCall
+    @answers(models.TypePage)
     def types(self, *, counts: bool = False) -> Call[dict[str, Any]]:
         """Read the job types of the tenant, and the architectures of the deployment's fleets.
 
@@ -19,12 +20,12 @@ class TypeCalls:
         query = {"counts": "true"} if counts else {}
         return as_object((yield from get("/v1/types", query)), "a list of types")
 
-    @ApiCall
+    @answers(models.TypeView)
     def type(self, name: str) -> Call[dict[str, Any]]:
         """Read the current version of a job type. Raises `NotFoundError`."""
         return as_object((yield from get(_path(name))), "a type")
 
-    @ApiCall
+    @answers(models.Pushed)
     def put_type(
         self,
         name: str,
@@ -55,7 +56,7 @@ class TypeCalls:
         """Remove a job type: it takes no more jobs. Raises `NotFoundError`."""
         yield from act("DELETE", _path(name), reason=reason)
 
-    @ApiCall
+    @answers(models.BundleUpload)
     def bundle(self, sha256: str, size: int, architecture: str) -> Call[dict[str, Any]]:
         """Ask where to upload a bundle: `exists`, or `upload` with `url` and `headers` for a PUT.
 

@@ -13,6 +13,7 @@ from joblane.client.fields import Seconds, seconds
 from joblane.client.follow import FollowPolicy, News, RepeatedCall, Runtime
 from joblane.client.job_calls import WAIT, JobCalls
 from joblane.client.log_calls import job_path
+from joblane.client.models import Job
 from joblane.state.lifecycle import ENDED
 
 J = TypeVar("J")
@@ -38,7 +39,7 @@ NAMED = 3
 class Watched:
     """What one round of reading has found."""
 
-    ended: tuple[JobJson, ...]
+    ended: tuple[Job, ...]
     """Jobs that were found ended for the first time."""
     open: Counter[str] = field(default_factory=Counter)
     """How many of the others were last seen in each state; those not yet read are missing."""
@@ -105,7 +106,8 @@ class Watch:
             single = yield from self.read_one(job_id)
             if single is not None:
                 found[job_id] = single
-        return Watched(tuple(self._note_seen(found)), Counter(s for s in self.open.values() if s))
+        ended = tuple(map(Job, self._note_seen(found)))
+        return Watched(ended, Counter(s for s in self.open.values() if s))
 
     def read_one(self, job_id: str) -> Call[JobJson | None]:
         """Read a job; None if it is to be read again. Raises `NotFoundError`, which names it."""

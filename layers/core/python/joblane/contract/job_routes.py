@@ -29,6 +29,7 @@ _GROUP = "/v1/groups/{group}"
 
 JOB_ROUTES: Final = (
     Route(
+        "submitJob",
         "POST",
         _JOBS,
         ("jobs.submit",),
@@ -41,6 +42,7 @@ JOB_ROUTES: Final = (
         coalesces=True,
     ),
     Route(
+        "submitJobs",
         "POST",
         "/v1/jobs/batch",
         ("jobs.submit",),
@@ -51,8 +53,11 @@ JOB_ROUTES: Final = (
         traced=True,
         rate=SWEEPS,
     ),
-    Route("GET", _JOBS, ("jobs.read",), "List jobs, newest first", JobPage, query=ListJobs),
+    Route(
+        "listJobs", "GET", _JOBS, ("jobs.read",), "List jobs, newest first", JobPage, query=ListJobs
+    ),
     sweep(
+        "cancelJobs",
         f"{_JOBS}/cancel",
         "cancel-jobs",
         "jobs.cancel",
@@ -61,6 +66,7 @@ JOB_ROUTES: Final = (
         SelectJobs,
     ),
     sweep(
+        "retryJobs",
         f"{_JOBS}/retry",
         "retry-jobs",
         "jobs.submit",
@@ -70,6 +76,7 @@ JOB_ROUTES: Final = (
         body=Restart,
     ),
     Route(
+        "resubmitJobs",
         "POST",
         f"{_JOBS}/resubmit",
         ("jobs.submit",),
@@ -82,6 +89,7 @@ JOB_ROUTES: Final = (
         rate=SWEEPS,
     ),
     sweep(
+        "deleteJobs",
         f"{_JOBS}/delete",
         "delete-jobs",
         "jobs.cancel",
@@ -89,8 +97,9 @@ JOB_ROUTES: Final = (
         JobsDeleted,
         SelectJobs,
     ),
-    Route("GET", _JOB, ("jobs.read",), "Show a job", Job),
+    Route("getJob", "GET", _JOB, ("jobs.read",), "Show a job", Job),
     Route(
+        "getJobLogs",
         "GET",
         f"{_JOB}/logs",
         ("jobs.read",),
@@ -102,6 +111,7 @@ JOB_ROUTES: Final = (
         streams=True,
     ),
     Route(
+        "deleteJob",
         "DELETE",
         _JOB,
         ("jobs.cancel",),
@@ -114,6 +124,7 @@ JOB_ROUTES: Final = (
         conditional=True,
     ),
     Route(
+        "editJob",
         "PATCH",
         _JOB,
         ("jobs.submit",),
@@ -125,10 +136,16 @@ JOB_ROUTES: Final = (
         conditional=True,
     ),
     change(
-        _JOB, "cancel", "jobs.cancel", "Cancel a job; a running job is stopped", answer=Cancelled
+        "cancelJob",
+        _JOB,
+        "cancel",
+        "jobs.cancel",
+        "Cancel a job; a running job is stopped",
+        answer=Cancelled,
     ),
-    change(_JOB, "retry", "jobs.submit", "Retry a failed or dead job", body=Restart),
+    change("retryJob", _JOB, "retry", "jobs.submit", "Retry a failed or dead job", body=Restart),
     Route(
+        "resubmitJob",
         "POST",
         f"{_JOB}/resubmit",
         ("jobs.submit",),
@@ -142,6 +159,7 @@ JOB_ROUTES: Final = (
         coalesces=True,
     ),
     change(
+        "hideJob",
         _JOB,
         "hide",
         "jobs.cancel",
@@ -150,6 +168,7 @@ JOB_ROUTES: Final = (
         conditional=False,
     ),
     change(
+        "unhideJob",
         _JOB,
         "unhide",
         "jobs.cancel",
@@ -158,6 +177,7 @@ JOB_ROUTES: Final = (
         conditional=False,
     ),
     Route(
+        "listJobAudit",
         "GET",
         f"{_JOB}/audit",
         ("jobs.read",),
@@ -166,9 +186,16 @@ JOB_ROUTES: Final = (
         query=PageQuery,
     ),
     Route(
-        "GET", _GROUP, ("jobs.read",), "Show a group and its members", GroupPage, query=PageQuery
+        "getGroup",
+        "GET",
+        _GROUP,
+        ("jobs.read",),
+        "Show a group and its members",
+        GroupPage,
+        query=PageQuery,
     ),
     sweep(
+        "cancelGroup",
         f"{_GROUP}/cancel",
         "cancel-group",
         "jobs.cancel",
@@ -178,6 +205,7 @@ JOB_ROUTES: Final = (
         errors=(HTTPStatus.CONFLICT,),
     ),
     sweep(
+        "retryGroup",
         f"{_GROUP}/retry",
         "retry-group",
         "jobs.submit",
@@ -188,6 +216,7 @@ JOB_ROUTES: Final = (
         errors=(HTTPStatus.CONFLICT,),
     ),
     Route(
+        "explainQueue",
         "POST",
         "/v1/queues/explain",
         ("jobs.submit",),

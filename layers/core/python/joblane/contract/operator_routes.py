@@ -39,6 +39,7 @@ _READ_QUEUES: Final[tuple[Scope, ...]] = ("jobs.read", "platform.read")
 
 OPERATOR_ROUTES: Final = (
     Route(
+        "listAudit",
         "GET",
         "/v1/audit",
         ("admin.read", "platform.read"),
@@ -47,9 +48,16 @@ OPERATOR_ROUTES: Final = (
         query=AuditQuery,
     ),
     Route(
-        "GET", "/v1/dlq", ("admin.read",), "List dead jobs, newest first", JobPage, query=PageQuery
+        "listDeadLetters",
+        "GET",
+        "/v1/dlq",
+        ("admin.read",),
+        "List dead jobs, newest first",
+        JobPage,
+        query=PageQuery,
     ),
     sweep(
+        "replayJobs",
         "/v1/dlq/replay",
         "replay-jobs",
         "admin.mutate",
@@ -59,6 +67,7 @@ OPERATOR_ROUTES: Final = (
         body=Restart,
     ),
     sweep(
+        "dismissJobs",
         "/v1/dlq/dismiss",
         "dismiss-jobs",
         "admin.mutate",
@@ -66,9 +75,12 @@ OPERATOR_ROUTES: Final = (
         DeadDismissed,
         SelectDead,
     ),
-    change(_DEAD, "replay", "admin.mutate", "Replay a dead job", body=Restart),
-    change(_DEAD, "dismiss", "admin.mutate", "Dismiss a dead job", status=HTTPStatus.OK),
+    change("replayJob", _DEAD, "replay", "admin.mutate", "Replay a dead job", body=Restart),
+    change(
+        "dismissJob", _DEAD, "dismiss", "admin.mutate", "Dismiss a dead job", status=HTTPStatus.OK
+    ),
     sweep(
+        "requeueJobs",
         f"{_QUEUE}/requeue",
         "requeue",
         "admin.mutate",
@@ -77,6 +89,7 @@ OPERATOR_ROUTES: Final = (
         WorkQuery,
     ),
     sweep(
+        "restartFailedJobs",
         f"{_QUEUE}/restart-failed",
         "restart-failed",
         "admin.mutate",
@@ -85,9 +98,25 @@ OPERATOR_ROUTES: Final = (
         WorkQuery,
         body=Restart,
     ),
-    Route("GET", "/v1/agents", ("platform.read",), "List agents", AgentPage, query=AgentsQuery),
-    Route("GET", _AGENT, ("platform.read",), "Show an agent and its running jobs", AgentDetail),
     Route(
+        "listAgents",
+        "GET",
+        "/v1/agents",
+        ("platform.read",),
+        "List agents",
+        AgentPage,
+        query=AgentsQuery,
+    ),
+    Route(
+        "getAgent",
+        "GET",
+        _AGENT,
+        ("platform.read",),
+        "Show an agent and its running jobs",
+        AgentDetail,
+    ),
+    Route(
+        "listConditions",
         "GET",
         "/v1/conditions",
         ("admin.read",),
@@ -96,6 +125,7 @@ OPERATOR_ROUTES: Final = (
         query=PageQuery,
     ),
     Route(
+        "declareCondition",
         "PUT",
         "/v1/conditions/{condition}",
         ("admin.mutate", "platform.mutate"),
@@ -105,6 +135,7 @@ OPERATOR_ROUTES: Final = (
         body=Declaration,
     ),
     Route(
+        "listKeys",
         "GET",
         _KEYS,
         ("jobs.read",),
@@ -113,6 +144,7 @@ OPERATOR_ROUTES: Final = (
         query=KeyQuery,
     ),
     Route(
+        "getKey",
         "GET",
         f"{_KEYS}/{{key}}",
         ("jobs.read",),
@@ -120,6 +152,7 @@ OPERATOR_ROUTES: Final = (
         KeyDetail,
     ),
     Route(
+        "clearKey",
         "DELETE",
         f"{_KEYS}/{{key}}/queued",
         ("admin.mutate",),
@@ -130,6 +163,7 @@ OPERATOR_ROUTES: Final = (
         rate=SWEEPS,
     ),
     change(
+        "drainAgent",
         _AGENT,
         "drain",
         "platform.mutate",
@@ -138,6 +172,7 @@ OPERATOR_ROUTES: Final = (
         conditional=False,
     ),
     change(
+        "cordonAgent",
         _AGENT,
         "cordon",
         "platform.mutate",
@@ -146,6 +181,7 @@ OPERATOR_ROUTES: Final = (
         conditional=False,
     ),
     change(
+        "uncordonAgent",
         _AGENT,
         "uncordon",
         "platform.mutate",
@@ -154,6 +190,7 @@ OPERATOR_ROUTES: Final = (
         conditional=False,
     ),
     change(
+        "setAgentLogLevel",
         _AGENT,
         "log-level",
         "platform.mutate",
@@ -163,6 +200,7 @@ OPERATOR_ROUTES: Final = (
         body=LogLevelInput,
     ),
     Route(
+        "listQueues",
         "GET",
         "/v1/queues",
         _READ_QUEUES,
@@ -170,9 +208,17 @@ OPERATOR_ROUTES: Final = (
         QueuePage,
         rate=SWEEPS,
     ),
-    Route("GET", _QUEUE, _READ_QUEUES, "Show queue statistics", QueueView),
-    Route("GET", f"{_QUEUE}/settings", _READ_QUEUES, "Show queue settings", SettingsView),
+    Route("getQueue", "GET", _QUEUE, _READ_QUEUES, "Show queue statistics", QueueView),
     Route(
+        "getQueueSettings",
+        "GET",
+        f"{_QUEUE}/settings",
+        _READ_QUEUES,
+        "Show queue settings",
+        SettingsView,
+    ),
+    Route(
+        "setQueueSettings",
         "PUT",
         f"{_QUEUE}/settings",
         ("admin.mutate", "platform.mutate"),
@@ -182,9 +228,18 @@ OPERATOR_ROUTES: Final = (
         body=SettingsInput,
         errors=(HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED),
     ),
-    Route("GET", "/v1/types", ("jobs.read",), "List job types", TypePage, query=TypesQuery),
-    Route("GET", _TYPE, ("jobs.read",), "Show a job type with its schemas", TypeView),
     Route(
+        "listTypes",
+        "GET",
+        "/v1/types",
+        ("jobs.read",),
+        "List job types",
+        TypePage,
+        query=TypesQuery,
+    ),
+    Route("getType", "GET", _TYPE, ("jobs.read",), "Show a job type with its schemas", TypeView),
+    Route(
+        "pushType",
         "PUT",
         _TYPE,
         ("admin.mutate",),
@@ -198,6 +253,7 @@ OPERATOR_ROUTES: Final = (
         errors=(HTTPStatus.CONFLICT,),
     ),
     Route(
+        "deleteType",
         "DELETE",
         _TYPE,
         ("admin.mutate",),
@@ -209,6 +265,7 @@ OPERATOR_ROUTES: Final = (
         errors=(HTTPStatus.CONFLICT,),
     ),
     Route(
+        "prepareFiles",
         "POST",
         "/v1/files",
         ("jobs.submit",),
@@ -219,6 +276,7 @@ OPERATOR_ROUTES: Final = (
         largest_body=MAX_FILES_BODY,
     ),
     Route(
+        "prepareBundle",
         "POST",
         "/v1/bundles",
         ("admin.mutate",),
@@ -227,9 +285,23 @@ OPERATOR_ROUTES: Final = (
         action="upload-bundle",
         body=BundleInput,
     ),
-    Route("GET", "/v1/openapi.json", (), "Read the OpenAPI document", Contract, rate=LARGE),
-    Route("GET", "/v1/health", (), "Check that the API is up", Health, rate=PUBLIC),
     Route(
-        "GET", "/v1/login", (), "Show where to log in, and as which client", Login, rate=TOGETHER
+        "getOpenapi",
+        "GET",
+        "/v1/openapi.json",
+        (),
+        "Read the OpenAPI document",
+        Contract,
+        rate=LARGE,
+    ),
+    Route("getHealth", "GET", "/v1/health", (), "Check that the API is up", Health, rate=PUBLIC),
+    Route(
+        "getLogin",
+        "GET",
+        "/v1/login",
+        (),
+        "Show where to log in, and as which client",
+        Login,
+        rate=TOGETHER,
     ),
 )

@@ -71,6 +71,8 @@ FOLLOWING: Final = Rate(2000, 4000)
 class Route:
     """A path of the API, the scopes of which a caller needs one, and its contract."""
 
+    operation: str
+    """Its name: a verb and what it acts on (decision 1616)."""
     method: Method
     path: str
     """With `{parameters}` as API Gateway writes them; handlers take them by name. The last one may

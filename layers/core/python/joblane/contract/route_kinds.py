@@ -13,6 +13,7 @@ from joblane.contract.route import SWEEPS, Route
 
 
 def change(
+    operation: str,
     path: str,
     action: Action,
     scope: Scope,
@@ -25,6 +26,7 @@ def change(
 ) -> Route:
     """A change that the state of the job or agent may refuse."""
     return Route(
+        operation,
         "POST",
         f"{path}/{action}",
         (scope,),
@@ -39,6 +41,7 @@ def change(
 
 
 def sweep(
+    operation: str,
     path: str,
     action: Action,
     scope: Scope,
@@ -51,6 +54,7 @@ def sweep(
 ) -> Route:
     """A change of many jobs, a page at a time; each of them may be refused by its state."""
     return Route(
+        operation,
         "POST",
         path,
         (scope,),

@@ -10,6 +10,7 @@ from joblane.contract.why import Why
 
 STATUS_ROUTES: Final = (
     Route(
+        "getSummary",
         "GET",
         "/v1/summary",
         ("jobs.read", "platform.read"),
@@ -17,6 +18,7 @@ STATUS_ROUTES: Final = (
         Summary,
     ),
     Route(
+        "explainJob",
         "GET",
         "/v1/jobs/{job_id}/why",
         ("jobs.read",),
@@ -24,6 +26,7 @@ STATUS_ROUTES: Final = (
         Why,
     ),
     Route(
+        "listJobOutputs",
         "GET",
         "/v1/jobs/{job_id}/outputs",
         ("jobs.read",),
@@ -32,6 +35,7 @@ STATUS_ROUTES: Final = (
         query=OutputsQuery,
     ),
     Route(
+        "downloadJobOutput",
         "GET",
         "/v1/jobs/{job_id}/outputs/{path+}",
         ("jobs.read",),
@@ -40,6 +44,7 @@ STATUS_ROUTES: Final = (
         status=HTTPStatus.FOUND,
     ),
     Route(
+        "getQueueActivity",
         "GET",
         "/v1/queues/{queue}/activity",
         ("jobs.read", "platform.read"),
@@ -48,6 +53,7 @@ STATUS_ROUTES: Final = (
         query=ActivityQuery,
     ),
     Route(
+        "listFleets",
         "GET",
         "/v1/fleets",
         ("platform.read",),

@@ -133,7 +133,7 @@ def push(
     placeholder = Bundle("x86_64", Path(), "0" * 64, 0, 1)
     for each in found:
         definition(each, [placeholder])  # what is wrong is found before bundles are built
-    architectures = architectures or client.types().get("architectures") or ()
+    architectures = architectures or client.types().architectures or ()
     if not architectures:
         raise BundleError("the deployment has no fleets; name an --architecture")
     with TemporaryDirectory(prefix="joblane-bundles-") as folder:
@@ -143,7 +143,7 @@ def push(
         for name, body in bodies.items():
             try:
                 answer = client.put_type(name, body, migrate=migrate, check=True, reason=reason)
-                types.append(answer)
+                types.append(answer.model_dump())
             except RequestError as error:
                 refused.append((name, error))
         checked = Pushed(tuple(types), tuple(refused), bundles, (), written=False)
@@ -151,7 +151,8 @@ def push(
             return checked
         uploaded = _upload_new(client, bundles)
     written = tuple(
-        client.put_type(name, body, migrate=migrate, reason=reason) for name, body in bodies.items()
+        client.put_type(name, body, migrate=migrate, reason=reason).model_dump()
+        for name, body in bodies.items()
     )
     return replace(checked, types=written, uploaded=uploaded, written=True)
 
@@ -161,7 +162,7 @@ def _upload_new(client: "Client", bundles: Sequence[Bundle]) -> tuple[str, ...]:
     uploaded = []
     for bundle in bundles:
         place = client.bundle(bundle.sha256, bundle.size, bundle.architecture)
-        if place.get("upload"):
-            upload(bundle, place["upload"])
+        if place.upload:
+            upload(bundle, place.upload.model_dump())
             uploaded.append(bundle.architecture)
     return tuple(uploaded)

@@ -31,7 +31,7 @@ def show(
 ) -> None:
     """List agents with a recent heartbeat, or show an agent and its running jobs."""
     client = connect(ctx)
-    answer = client.agents() if name is None else client.agent(name)
+    answer = (client.agents() if name is None else client.agent(name)).model_dump()
     if name is None:
         show_page(answer, _row, "agents", NOBODY, as_json=json)
     else:
@@ -52,7 +52,7 @@ def ls(
 ) -> None:
     """List agents with a recent heartbeat, with a column for each --fact."""
     wanted = tuple(fact or ())
-    page = connect(ctx).agents(facts=wanted, limit=limit, cursor=after)
+    page = connect(ctx).agents(facts=wanted, limit=limit, cursor=after).model_dump()
     show_page(page, lambda entry: _row(entry, wanted), "agents", NOBODY, as_json=json)
 
 
@@ -64,7 +64,7 @@ def get(
     json: Json = False,
 ) -> None:
     """Show an agent: its state, facts, connections to its state service, and running jobs."""
-    answer = connect(ctx).agent(name)
+    answer = connect(ctx).agent(name).model_dump()
     terminal.show(answer, lambda: _agent(answer), as_json=json)
 
 
@@ -101,7 +101,7 @@ def drain(ctx: typer.Context, name: Agent, *, reason: Reason = None, json: Json 
     Jobs that do not end in time are handed back to the queue. The agent stays stopped until it
     is started again.
     """
-    _show(connect(ctx).drain(name, reason=reason), as_json=json)
+    _show(connect(ctx).drain(name, reason=reason).model_dump(), as_json=json)
 
 
 @commands.command("cordon")
@@ -110,13 +110,13 @@ def cordon(ctx: typer.Context, name: Agent, *, reason: Reason = None, json: Json
 
     Running jobs continue. The agent stays cordoned when it is started again.
     """
-    _show(connect(ctx).cordon(name, reason=reason), as_json=json)
+    _show(connect(ctx).cordon(name, reason=reason).model_dump(), as_json=json)
 
 
 @commands.command("uncordon")
 def uncordon(ctx: typer.Context, name: Agent, *, reason: Reason = None, json: Json = False) -> None:
     """Undo a cordon: the agent takes jobs again."""
-    _show(connect(ctx).uncordon(name, reason=reason), as_json=json)
+    _show(connect(ctx).uncordon(name, reason=reason).model_dump(), as_json=json)
 
 
 @commands.command("log-level")
@@ -139,7 +139,8 @@ def set_log_level(
     Then it is info again, by itself, as after a restart of the agent.
     """
     for_s = times.seconds("--for", duration) or 0
-    _show(connect(ctx).set_log_level(name, level, for_s=for_s, reason=reason), as_json=json)
+    answer = connect(ctx).set_log_level(name, level, for_s=for_s, reason=reason)
+    _show(answer.model_dump(), as_json=json)
 
 
 def _show(answer: dict[str, Any], *, as_json: bool) -> None:

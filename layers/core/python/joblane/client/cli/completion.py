@@ -50,21 +50,20 @@ def states(incomplete: str) -> list[str]:
 
 def queues(ctx: typer.Context, incomplete: str) -> Found:
     """Queues that the caller may use."""
-    return _ask(ctx, incomplete, lambda api: ((q["name"], "") for q in api.queues()["entries"]))
+    return _ask(ctx, incomplete, lambda api: ((q.name, "") for q in api.queues().entries))
 
 
 def types(ctx: typer.Context, incomplete: str) -> Found:
     """Job types."""
-    return _ask(ctx, incomplete, lambda api: ((t["type"], "") for t in api.types()["entries"]))
+    return _ask(ctx, incomplete, lambda api: ((t.type, "") for t in api.types().entries))
 
 
 def labels(ctx: typer.Context, incomplete: str) -> Found:
     """Labels of the newest jobs."""
 
     def ask(api: "Client") -> Iterable[tuple[str, str]]:
-        for job in api.list_page(limit=NEWEST)["entries"]:
-            given = job.get("labels")
-            for key, value in given.items() if isinstance(given, dict) else ():
+        for job in api.list_page(limit=NEWEST).entries:
+            for key, value in (job.labels or {}).items():
                 yield f"{key}={value}", ""
 
     return _ask(ctx, incomplete, ask)
@@ -75,9 +74,9 @@ def job_ids(ctx: typer.Context, incomplete: str) -> Found:
 
     def ask(api: "Client") -> Iterable[tuple[str, str]]:
         now = datetime.now(UTC)
-        for job in api.list_page(limit=NEWEST)["entries"]:
-            if HARMLESS.fullmatch(job["state"]):
-                yield job["id"], f"{job['state']} {age(job.get('created_at'), now)}"
+        for job in api.list_page(limit=NEWEST).entries:
+            if HARMLESS.fullmatch(job.state):
+                yield job.id, f"{job.state} {age(job.created_at, now)}"
 
     return _ask(ctx, incomplete.upper(), ask)
 

@@ -33,7 +33,7 @@ def ls(
     json: Json = False,
 ) -> None:
     """List conditions that block jobs, with the number of waiting jobs and the next test."""
-    page = connect(ctx).conditions(limit=limit, cursor=after)
+    page = connect(ctx).conditions(limit=limit, cursor=after).model_dump()
     show_page(page, _row, "conditions", "no condition blocks a job", as_json=json)
 
 
@@ -57,9 +57,9 @@ def _declare(
     ctx: typer.Context, app: str, state: Literal["up", "down"], reason: str, *, as_json: bool
 ) -> None:
     answer = connect(ctx).declare(app, state, reason)
-    until = f" until {answer['until_at']}" if answer.get("until_at") else ""
-    said = f"{answer.get('name')} {answer.get('state')}{until}"
-    terminal.show(answer, lambda: printable(said), as_json=as_json)
+    until = f" until {answer.until_at}" if answer.until_at else ""
+    said = f"{answer.name} {answer.state}{until}"
+    terminal.show(answer.model_dump(), lambda: printable(said), as_json=as_json)
 
 
 def _row(entry: dict[str, Any]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def ls(
     json: Json = False,
 ) -> None:
     """List the keys of a job type that jobs have or wait for."""
-    page = connect(ctx).keys(scope, limit=limit, cursor=after)
+    page = connect(ctx).keys(scope, limit=limit, cursor=after).model_dump()
     show_page(page, _row, "keys", f"no job of {scope} has a key", as_json=json)
 
 
@@ -55,7 +55,7 @@ def get(ctx: typer.Context, scope: Type, segments: Segments, *, json: Json = Fal
     that string, and anything else is a string as it stands. Write -- before a segment that begins
     with a dash.
     """
-    answer = connect(ctx).key(scope, *_parse(segments))
+    answer = connect(ctx).key(scope, *_parse(segments)).model_dump()
     terminal.show(answer, lambda: _key(answer), as_json=json)
 
 
@@ -73,8 +73,8 @@ def clear(
     Segments are written as for joblane keys get. Slots whose jobs have ended are freed as well.
     """
     cancelled: list[str] = []
-    for answer in connect(ctx).clear_key(scope, *_parse(segments), reason=reason):
-        cancelled += answer.get("cancelled", [])
+    for cleared in connect(ctx).clear_key(scope, *_parse(segments), reason=reason):
+        cancelled += cleared.cancelled
     jobs = "1 job was" if len(cancelled) == 1 else f"{len(cancelled)} jobs were"
     answer = {"cancelled": cancelled}
     terminal.show(answer, lambda: f"{jobs} cancelled", as_json=json)

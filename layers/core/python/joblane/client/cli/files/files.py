@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from joblane.client.answers import is_group
 from joblane.client.cli import exit_codes
 from joblane.client.cli.options import JobId, Json, connect
 from joblane.client.cli.short_ids import full_id
@@ -129,13 +128,13 @@ def take_home(
     `submitted` are the fields of its submission. Returns the exit code: not 0 if a file could not
     be written.
     """
-    if is_group(job.data):
+    if job.is_group:
         terminal.note(
             "each job of the group has its own output files; joblane get"
             f" {job.id} lists the jobs, joblane download ID their files"
         )
         return 0
-    if job.data.get("output_files") is None:
+    if job.data.output_files is None:
         return 0  # no attempt came so far
     found = _download(client, job.id, to, (), submitted, replace=replace)
     if as_json:

@@ -4,8 +4,9 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import cast
 
-from joblane.client.answers import JobJson, LogRecord, MemberJson
+from joblane.client.answers import JobJson, LogRecord, MemberJson, job_json
 from joblane.client.cli.group import text as group_text
 from joblane.client.cli.group.host_output import HostOutput
 from joblane.client.cli.text import terminal
@@ -46,8 +47,9 @@ class GroupFollower:
         try:
             runtime = report_api_away(self.give_up_s, "group", self.line.clear)
             for news in self.client.groups.follow(group_id, policy=policy, runtime=runtime):
-                group = news.group
-                for member in news.ended:
+                group = job_json(news.group.model_dump())
+                for ended in news.ended:
+                    member = cast("MemberJson", ended.model_dump())
                     count.add([member])
                     self._show(member)
                 self.line.show(f"group {group_id}: {count.text(group.get('members'))}")
@@ -61,8 +63,8 @@ class GroupFollower:
     def show_all(self, group_id: str) -> None:
         """Show the output that is there now of all members, in their order."""
         for member in self.client.groups.members(group_id):
-            if member.get("started_at") is not None:
-                self._output(member, most_kb=None)
+            if member.started_at is not None:
+                self._output(cast("MemberJson", member.model_dump()), most_kb=None)
 
     def _show(self, member: MemberJson) -> None:
         self.line.clear()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from joblane.client.answers import GroupPage, JobJson, is_group
+from joblane.client.answer import Answer
+from joblane.client.answers import GroupPage, JobJson, group_page
 from joblane.client.cli import exit_codes
 from joblane.client.cli.group import text as group_text
 from joblane.client.cli.options import JobId, Json, connect
@@ -68,11 +69,11 @@ def _read_all(client: "Client", group_id: str) -> GroupPage:
     """Read a group with all its members, which may take many requests."""
     line = StatusLine()
     try:
-        whole = client.groups.page(group_id)
+        whole = group_page(client.groups.page(group_id).model_dump())
         found, cursor = whole, whole.get("next")
         while cursor:
             line.show(f"{len(whole['entries'])} of {whole['group'].get('members')} members read")
-            found = client.groups.page(group_id, cursor=cursor)
+            found = group_page(client.groups.page(group_id, cursor=cursor).model_dump())
             whole["entries"] += found["entries"]
             whole["changed"] |= found["changed"]
             cursor = found.get("next")
@@ -84,15 +85,14 @@ def _read_all(client: "Client", group_id: str) -> GroupPage:
 def job_of(client: "Client", group_id: str, agent: str) -> str:
     """Find the job of an agent. Raises `InputError` if there is none."""
     for member in client.groups.members(group_id):
-        if member.get("agent") == agent:
-            job_id = member.get("id")
-            if job_id is None:
-                raise InputError(f"the job of {agent} has not begun: {member.get('reason')}")
-            return job_id
+        if member.agent == agent:
+            if member.id is None:
+                raise InputError(f"the job of {agent} has not begun: {member.reason}")
+            return member.id
     raise InputError(f"group {group_id} has no job on agent {agent}; see: joblane get {group_id}")
 
 
-def run_pages(pages: Iterator[dict[str, Any]], name: str, *, as_json: bool) -> None:
+def run_pages(pages: Iterator[Answer], name: str, *, as_json: bool) -> None:
     """Run all pages and print the sums; exits with 64 if a job was refused.
 
     If a page fails, says what was done until then.
@@ -101,7 +101,7 @@ def run_pages(pages: Iterator[dict[str, Any]], name: str, *, as_json: bool) -> N
     line = StatusLine()
     try:
         for page in pages:
-            for field, value in page.items():
+            for field, value in page.model_dump().items():
                 if isinstance(value, int | list):
                     sums[field] = sums.get(field, type(value)()) + value
             line.show(f"{_describe(sums, name)} so far")
@@ -137,7 +137,7 @@ def delete(client: "Client", job_id: str, reason: str | None) -> None:
             try:
                 client.delete(job_id, reason=reason)
             except ServerError:
-                if not left or not is_group(client.get(job_id).data):
+                if not left or not client.get(job_id).is_group:
                     raise
                 line.show(f"group {job_id}: deleting its members")
                 time.sleep(PAUSE_S)

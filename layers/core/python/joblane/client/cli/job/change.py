@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from joblane.client.answers import is_group
+from joblane.client.answers import json_of
 from joblane.client.cli import completion
 from joblane.client.cli.group import groups
 from joblane.client.cli.job import text as job_text
@@ -78,12 +78,12 @@ def cancel(
         change_selected(client, "cancel", options, reason, as_json=json)
         return
     job_id = full_id(client, job_id)
-    if is_group(client.get(job_id).data):
+    if client.get(job_id).is_group:
         pages = client.groups.cancel(job_id, reason=reason)
         groups.run_pages(pages, "cancelled", as_json=json)
         return
     job = client.cancel(job_id, reason=reason)
-    _print_job(job, str(job.data.get("note") or ""), as_json=json)
+    _print_job(job, job.note or "", as_json=json)
 
 
 @commands.command()
@@ -108,7 +108,7 @@ def retry(
         change_selected(client, "retry", options, reason, as_json=json, same_version=same_version)
         return
     job_id = full_id(client, job_id)
-    if is_group(client.get(job_id).data):
+    if client.get(job_id).is_group:
         pages = client.groups.retry(job_id, same_version=same_version, reason=reason)
         groups.run_pages(pages, "retried", as_json=json)
         return
@@ -143,7 +143,7 @@ def resubmit(
     job_id = full_id(client, job_id)
     job = client.resubmit(job_id, changes=changes, idempotency_key=idempotency_key, reason=reason)
     note_warning(job)
-    terminal.show(job.data, lambda: job.id, as_json=json)
+    terminal.show(json_of(job), lambda: job.id, as_json=json)
 
 
 @commands.command()
@@ -224,7 +224,7 @@ def dlq_ls(
     json: Json = False,
 ) -> None:
     """List dead jobs, newest first."""
-    page = connect(ctx).dead_letters(limit=limit, cursor=after)
+    page = connect(ctx).dead_letters(limit=limit, cursor=after).model_dump()
     terminal.show(
         page,
         lambda: job_text.jobs_table(page["entries"], datetime.now(UTC), tables.screen()),
@@ -274,4 +274,4 @@ def dlq_dismiss(
 
 def _print_job(job: "JobRef", message: str | None = None, *, as_json: bool) -> None:
     said = job.reason if message is None else message
-    terminal.show(job.data, lambda: printable(f"{job.id} {job.state}: {said}"), as_json=as_json)
+    terminal.show(json_of(job), lambda: printable(f"{job.id} {job.state}: {said}"), as_json=as_json)

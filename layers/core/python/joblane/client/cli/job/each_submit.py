@@ -105,7 +105,8 @@ class EachSubmission:
         """Send a request until all of its jobs are answered for good, a few times at most."""
         submissions = [cast("Submission", line.submission) for line in batch]
         for pause_s in (*PAUSES_S, None):
-            entries = self.client.submit_batch(submissions, idempotency_key=key)
+            made = self.client.submit_batch(submissions, idempotency_key=key)
+            entries = [entry.data.model_dump() for entry in made]
             if len(entries) != len(batch):
                 raise AnswerError(f"{len(entries)} answers for {len(batch)} jobs")
             if pause_s is None or not any(map(may_succeed, entries)):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
+from joblane.client.answers import json_of
 from joblane.client.cli import completion, times
 from joblane.client.cli.job.changeable import (
     DEADLINE,
@@ -127,4 +128,5 @@ def edit(
     client = connect(ctx)
     job = client.edit(full_id(client, options.job_id), reason=reason, **changes)
     note_warning(job)
-    terminal.show(job.data, lambda: printable(f"{job.id} {job.state}: {job.reason}"), as_json=json)
+    said = f"{job.id} {job.state}: {job.reason}"
+    terminal.show(json_of(job), lambda: printable(said), as_json=json)

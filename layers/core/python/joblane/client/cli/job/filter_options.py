@@ -16,6 +16,7 @@ from joblane.state.lifecycle import ENDED, OPEN, RETRIABLE, UNSUCCESSFUL, State
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from joblane.client.answer import Answer
     from joblane.client.answers import JobJson
     from joblane.client.clients import Client
     from joblane.client.fields import Filters
@@ -249,7 +250,7 @@ def change_selected(
         terminal.note(f"nothing was {doing.done}")
         return
     filters["until"] = _just_after(found.newest)
-    calls: dict[Verb, Callable[..., Iterator[dict[str, Any]]]] = {
+    calls: dict[Verb, Callable[..., Iterator[Answer]]] = {
         "cancel": client.cancel_jobs,
         "retry": client.retry_jobs,
         "delete": client.delete_jobs,
@@ -287,7 +288,7 @@ def _count(client: "Client", filters: "Filters", most: int, *, leave_resubmitted
     line = StatusLine()
     try:
         while True:
-            page = client.list_page(cursor=cursor, limit=min(100, most), **filters)
+            page = client.list_page(cursor=cursor, limit=min(100, most), **filters).model_dump()
             entries = page["entries"]
             if newest is None and entries:
                 newest = entries[0]["id"]

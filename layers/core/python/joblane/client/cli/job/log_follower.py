@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from joblane.client.answers import LogReader, LogRecord
+from joblane.client.answers import LogReader, LogRecord, log_page
 from joblane.client.cli.text import terminal
 from joblane.client.cli.text.api_away import report_api_away
 from joblane.client.cli.text.escapes import TerminalText
@@ -130,10 +130,9 @@ class LogFollower:
             policy=policy,
             runtime=report_api_away(self.give_up_s, clear=self.before_note),
         ):
-            entries = page["entries"]
+            entries = log_page(page.model_dump())["entries"]
             self.show(reader.read(entries))
-            state = page.get("state")
-            if waiting.should_ask(state, output=bool(entries), now=self.clock()):
+            if waiting.should_ask(page.state, output=bool(entries), now=self.clock()):
                 self._show_reason(job_id, waiting)
 
     def _show_reason(self, job_id: str, waiting: Waiting) -> None:

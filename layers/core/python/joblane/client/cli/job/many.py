@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from joblane.client.answers import JobJson
+from joblane.client.answers import JobJson, job_json
 from joblane.client.cli.text import terminal
 from joblane.client.cli.text.status_line import StatusLine
 from joblane.client.errors import JoblaneError
@@ -43,8 +43,8 @@ def follow(
             if found.ended:
                 line.clear()
             for job in found.ended:
-                ended[job["state"]] += 1
-                on_end(job)
+                ended[job.state] += 1
+                on_end(job_json(job.model_dump()))
             line.show(progress(ended, found.open, len(set(job_ids))))
     finally:
         line.clear()

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from joblane.client.answers import is_group, rows
+from joblane.client.answers import is_group, json_of, rows
 from joblane.client.cli import exit_codes, times
 from joblane.client.cli.group import groups
 from joblane.client.cli.job import text as job_text
@@ -52,8 +52,8 @@ def ls(
     client = connect(ctx)
     while len(entries) < limit:
         page = client.list_page(limit=limit - len(entries), cursor=after, **filters)
-        entries += page["entries"]
-        after = page.get("next")
+        entries += page.model_dump()["entries"]
+        after = page.next
         if not after:
             break
     terminal.show(
@@ -80,7 +80,7 @@ def get(
     --json prints the job, or {"group": job, "changed": bool, "members": [...]}.
     """
     client = connect(ctx)
-    data = client.get(full_id(client, job_id)).data
+    data = json_of(client.get(full_id(client, job_id)))
     shown = formats.plain if raw else formats.printable
     text = job_text.job_details(data, datetime.now(UTC), shown)
     if is_group(data):
@@ -151,8 +151,7 @@ def logs(
         if level is not None and not show.any:
             terminal.note(f"no output has the level {level} or above; that of commands has none")
     except RequestError:
-        group = client.get(job_id).data
-        if host is not None or not is_group(group):
+        if host is not None or not client.get(job_id).is_group:
             raise
         follower = GroupFollower(client, give_up_s, raw=raw, as_json=json, tail=tail, level=level)
         follower.follow(job_id) if follow else follower.show_all(job_id)
@@ -167,7 +166,7 @@ def health(ctx: typer.Context, *, json: Json = False) -> None:
     Exits with 69 unless the status is ok.
     """
     client = connect(ctx)
-    answer = client.health()
+    answer = client.health().model_dump()
     url = client.url
     if json:
         terminal.document(answer)
@@ -215,7 +214,7 @@ def audit(
         until=times.utc_time("--until", until, "back"),
         action=action,
     )
-    show_page(page, _audit_row, "entries", "no entries", as_json=json)
+    show_page(page.model_dump(), _audit_row, "entries", "no entries", as_json=json)
 
 
 def _audit_row(entry: dict[str, Any]) -> dict[str, Any]:

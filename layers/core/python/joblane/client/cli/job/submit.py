@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from joblane.client.answers import is_group
+from joblane.client.answers import JobJson, json_of
 from joblane.client.cli import exit_codes
 from joblane.client.cli.files.files import take_home
 from joblane.client.cli.job.options import JobOptions
@@ -85,8 +85,8 @@ def run(
         raise typer.Exit(exit_code(error)) from error
     _note_admission(job)
     try:
-        follow = _follow_group if is_group(job.data) else _follow
-        follow(client, job, raw=raw, as_json=json, give_up_s=give_up_s)
+        follow = _follow_group if job.is_group else _follow
+        ended = follow(client, job, raw=raw, as_json=json, give_up_s=give_up_s)
     except KeyboardInterrupt as error:
         _handle_interrupt(client, job, asks=not isinstance(error, Terminated))
         raise typer.Exit(exit_code(error)) from error
@@ -97,7 +97,7 @@ def run(
     except OSError:  # the output cannot be written, such as a pipe whose reader has ended
         _note_continues(job)
         raise
-    code = exit_codes.of_job(job.data)
+    code = exit_codes.of_job(ended)
     if options.outputs:
         home = partial(take_home, client, job, output_dir, submitted, replace=replace, as_json=json)
         code = _take_home(job, home) or code
@@ -120,11 +120,11 @@ def _take_home(job: "JobRef", home: Callable[[], int]) -> int:
 
 def _note_admission(job: "JobRef") -> None:
     """Say on stderr what the job's key has done, and what keeps all agents from starting it."""
-    match job.data.get("admission"):
+    match job.admission:
         case "coalesced":
             terminal.note(f"its key is full; job {job.id} stands for this one, which was not made")
         case "replaced":
-            terminal.note(f"job {job.data.get('replaced')} of the same key is skipped for this one")
+            terminal.note(f"job {job.replaced} of the same key is skipped for this one")
     note_warning(job)
 
 
@@ -150,14 +150,14 @@ def _note_continues(job: "JobRef") -> None:
 
 def _cancel(client: "Client", job: "JobRef") -> str:
     """Cancel the job, or all members of the group. Returns what was done."""
-    if not is_group(job.data):
-        return str(client.cancel(job.id).data.get("note") or "cancelled")
-    done = sum(page.get("cancelled", 0) for page in client.groups.cancel(job.id))
+    if not job.is_group:
+        return str(client.cancel(job.id).note or "cancelled")
+    done = sum(page.cancelled for page in client.groups.cancel(job.id))
     return f"{done} of its jobs are cancelled; those that had not begun never do"
 
 
 def _what(job: "JobRef") -> str:
-    return f"{'group' if is_group(job.data) else 'job'} {job.id}"
+    return f"{'group' if job.is_group else 'job'} {job.id}"
 
 
 def _confirms_cancel(job: "JobRef") -> bool:
@@ -167,11 +167,13 @@ def _confirms_cancel(job: "JobRef") -> bool:
     return terminal.confirms(f"cancel {_what(job)}")
 
 
-def _follow(client: "Client", job: "JobRef", *, raw: bool, as_json: bool, give_up_s: float) -> None:
+def _follow(
+    client: "Client", job: "JobRef", *, raw: bool, as_json: bool, give_up_s: float
+) -> JobJson:
     from joblane.client.cli.job.log_follower import LogFollower, LogWriter
 
     if as_json:
-        terminal.json_line({"submitted": job.data})
+        terminal.json_line({"submitted": json_of(job)})
     elif terminal.is_terminal(sys.stderr):
         terminal.note(f"job {job.id}")
     writer = LogWriter(raw=raw)
@@ -182,23 +184,25 @@ def _follow(client: "Client", job: "JobRef", *, raw: bool, as_json: bool, give_u
         writer.end()
     job.wait()
     if as_json:
-        terminal.json_line({"ended": job.data})
+        terminal.json_line({"ended": json_of(job)})
     if job.state != "completed":
         terminal.note(f"job {job.id} {job.state}: {job.reason or 'no reason given'}")
+    return json_of(job)
 
 
 def _follow_group(
     client: "Client", job: "JobRef", *, raw: bool, as_json: bool, give_up_s: float
-) -> None:
+) -> JobJson:
     from joblane.client.cli.group.follower import GroupFollower
 
     if as_json:
-        terminal.json_line({"submitted": job.data})
+        terminal.json_line({"submitted": json_of(job)})
     elif terminal.is_terminal(sys.stderr):
         terminal.note(_what(job))
-    job.data = GroupFollower(client, give_up_s, raw=raw, as_json=as_json).follow(job.id)
+    group = GroupFollower(client, give_up_s, raw=raw, as_json=as_json).follow(job.id)
     if as_json:
-        terminal.json_line({"ended": job.data})
+        terminal.json_line({"ended": group})
+    return group
 
 
 def _log_lines(records: Sequence["LogRecord"]) -> None:
@@ -225,7 +229,7 @@ def submit(
         return
     job, _ = options.submit(connect(ctx))
     _note_admission(job)
-    terminal.show(job.data, lambda: job.id, as_json=json)
+    terminal.show(json_of(job), lambda: job.id, as_json=json)
 
 
 def _read_each(

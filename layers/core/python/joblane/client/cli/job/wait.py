@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from joblane.client.answers import JobJson
+from joblane.client.answers import JobJson, json_of
 from joblane.client.cli import completion, exit_codes, times
 from joblane.client.cli.job import many
 from joblane.client.cli.options import Json, connect
@@ -51,7 +51,7 @@ def wait(
         while following in ended:
             data = ended[following]
             if json:
-                terminal.json_line(client.get(data["id"]).data)
+                terminal.json_line(json_of(client.get(data["id"])))
             else:
                 reason = data.get("reason") or ""
                 terminal.text(printable(f"{data['id']} {data['state']}: {reason}"))

@@ -25,7 +25,7 @@ def why(ctx: typer.Context, job_id: JobId, *, raw: Raw = False, json: Json = Fal
     Below each reason are commands that show more or change it; some need another role.
     """
     client = connect(ctx)
-    answer = client.why(full_id(client, job_id))
+    answer = client.why(full_id(client, job_id)).model_dump()
     show = formats.plain if raw else formats.printable
     width = tables.screen().width
     terminal.show(answer, lambda: "\n".join(_lines(answer, show, width)), as_json=json)

@@ -66,7 +66,7 @@ def show(
     client = connect(ctx)
 
     def fetch() -> dict[str, Any]:
-        return client.queues() if queue is None else client.queue(queue)
+        return (client.queues() if queue is None else client.queue(queue)).model_dump()
 
     if watch:
         live.watch(fetch, _text, WATCH_EVERY_S, as_json=json)
@@ -94,7 +94,7 @@ def explain(ctx: typer.Context, options: JobOptions, *, json: Json = False) -> N
     queue that the job names, filters from the highest order to the lowest, queues without a filter.
     The exit code is 64 if no queue takes the job.
     """
-    answer = connect(ctx).explain_queue(cast("Submission", options.submission()))
+    answer = connect(ctx).explain_queue(cast("Submission", options.submission())).model_dump()
     terminal.show(answer, lambda: queue_text.choice(answer, screen()), as_json=json)
     if answer.get("queue") is None:
         raise typer.Exit(exit_codes.REFUSED)
@@ -168,10 +168,11 @@ def _switch(
         _set(client, queue, {"run_jobs": run_jobs}, reason, as_json=as_json)
         return
     changed, shared = [], []
-    for name, settings in [(each["name"], each["settings"]) for each in rows(client.queues())]:
-        if not settings["may_change"]:
+    for queue_ in client.queues().entries:
+        name, settings = queue_.name, queue_.settings
+        if not settings.may_change:
             shared.append(name)
-        elif settings["run_jobs"] != run_jobs:
+        elif settings.run_jobs != run_jobs:
             client.set_queue(name, {"run_jobs": run_jobs}, reason=reason)
             changed.append(name)
     state = "running" if run_jobs else "paused"
@@ -191,7 +192,7 @@ def _set(
     *,
     as_json: bool,
 ) -> None:
-    settings = client.set_queue(queue, changes, reason=reason)
+    settings = client.set_queue(queue, changes, reason=reason).model_dump()
     state = "running" if settings.get("run_jobs") else "paused"
     own, cluster = settings.get("threads"), settings.get("cluster_threads")
     threads = settings.get("threads_declared") if own is None else own

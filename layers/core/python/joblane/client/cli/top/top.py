@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from joblane.client.answer import Answer
 from joblane.client.answers import rows
 from joblane.client.cli.options import Json, connect
 from joblane.client.cli.queue import text as queue_text
@@ -25,6 +26,7 @@ from joblane.client.cli.text.tables import screen
 from joblane.client.cli.top import text as top_text
 from joblane.client.cli.top.attention import points
 from joblane.client.errors import AccessError, JoblaneError, NotFoundError
+from joblane.client.models import AgentPage
 
 if TYPE_CHECKING:
     from joblane.client.clients import Client
@@ -105,10 +107,10 @@ class _Readings:
 
         Raises `JoblaneError`.
         """
-        summary = self._client.summary()
+        summary = self._client.summary().model_dump()
         scopes = (summary.get("caller") or {}).get("scopes") or ()
         platform, operator = "platform.read" in scopes, "admin.read" in scopes
-        queues = self._client.queues()
+        queues = self._client.queues().model_dump()
         parts = {
             "agents": self._keep("agents", AGENTS_EVERY_S, self._agents, may=platform),
             "fleets": self._keep("fleets", RARELY_S, self._client.fleets, may=platform),
@@ -122,7 +124,7 @@ class _Readings:
         }
         return found | {"attention": [point.as_json() for point in points(found)]}
 
-    def _keep(self, name: str, every_s: float, read: Callable[[], Any], *, may: bool) -> "_Kept":
+    def _keep(self, name: str, every_s: float, read: Callable[[], Answer], *, may: bool) -> "_Kept":
         """Return what was read before if that is not `every_s` old, or cannot be read anew."""
         if not may:
             return _Kept(None, ROLES[name])
@@ -130,7 +132,7 @@ class _Readings:
         kept = self._kept.get(name)
         if kept is None or now - kept.asked >= every_s:
             try:
-                kept = _Kept(read(), None, now)
+                kept = _Kept(read().model_dump(), None, now)
             except (AccessError, NotFoundError):  # a role has less than the scopes of its token
                 kept = _Kept(None, ROLES[name], now)
             except JoblaneError as error:
@@ -140,8 +142,9 @@ class _Readings:
             self._kept[name] = kept
         return kept
 
-    def _agents(self) -> Fields:
-        return {"entries": list(self._client.list_agents(MOST_AGENTS))}
+    def _agents(self) -> Answer:
+        agents = self._client.list_agents(MOST_AGENTS)
+        return AgentPage({"entries": [agent.model_dump() for agent in agents]})
 
 
 @dataclass(frozen=True, slots=True)

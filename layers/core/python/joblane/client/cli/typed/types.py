@@ -107,13 +107,14 @@ def ls(ctx: typer.Context, *, json: Json = False) -> None:
 
     oldest is the time since the submission of the oldest waiting job; --json has its id.
     """
-    show_page(connect(ctx).types(counts=True), _row, "types", "no job types", as_json=json)
+    page = connect(ctx).types(counts=True).model_dump()
+    show_page(page, _row, "types", "no job types", as_json=json)
 
 
 @commands.command("get")
 def get(ctx: typer.Context, name: Name, *, json: Json = False) -> None:
     """Show the current version of a job type."""
-    found = connect(ctx).type(name)
+    found = connect(ctx).type(name).model_dump()
     terminal.show(found, lambda: formats.record(_pick_fields(found)), as_json=json)
 
 
