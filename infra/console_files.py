@@ -43,6 +43,9 @@ OWN_LICENCES = "vendor/"
 _COMMENT = re.compile(r"^[ \t]*(?:/\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*$", re.MULTILINE | re.DOTALL)
 """A comment that has its lines for itself."""
 
+_TYPE = re.compile(r"/\*\*(?:(?!\*/)[^\n])*\*/ ?")
+"""A comment within a line: a type. In strings it would be found, too, which a test rules out."""
+
 _BROTLI = """\
 const fs = require('fs'), zlib = require('zlib');
 for (const path of process.argv.slice(1))
@@ -75,12 +78,12 @@ def read_console(folder: Path) -> dict[str, bytes]:
 
 
 def without_comments(text: str) -> str:
-    """Return a script or a style sheet without the comments that have whole lines.
+    """Return a script or a style sheet without comments on whole lines and types within lines.
 
     They are a fifth of what a browser would load. Their lines stay, empty, so that those that a
     browser names are those of the repository.
     """
-    return _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
+    return _TYPE.sub("", _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text))
 
 
 def first_modules(files: Mapping[str, bytes]) -> list[str]:

@@ -225,13 +225,13 @@ def test_what_compression_makes_larger_is_not_compressed(tmp_path: Path):
     [
         ("a();\n// one\nb();\n", "a();\n\nb();\n"),
         ("/** one\n * two */\nb();\n", "\n\nb();\n"),
-        ("  /** @type {X} */ (a).b = 1;\n/* c */\n", "  /** @type {X} */ (a).b = 1;\n\n"),
+        ("  /** @type {X} */ (a).b = 1;\n/* c */\n", "  (a).b = 1;\n\n"),
         ("a(); // stays\n", "a(); // stays\n"),
         ("const a = 'https://b'; /* c\n d */\n", "const a = 'https://b'; /* c\n d */\n"),
         ("a {\n  /* why */\n  color: red;\n}\n", "a {\n\n  color: red;\n}\n"),
     ],
 )
-def test_comments_that_have_whole_lines_are_left_out(before: str, after: str):
+def test_comments_on_whole_lines_and_types_are_left_out(before: str, after: str):
     assert after == without_comments(before)
 
 
