@@ -46,6 +46,9 @@ _COMMENT = re.compile(r"^[ \t]*(?:/\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*$", re.MULT
 _TYPE = re.compile(r"/\*\*(?:(?!\*/)[^\n])*\*/ ?")
 """A comment within a line: a type. In strings it would be found, too, which a test rules out."""
 
+_INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
+"""Spaces before a line; in templates of `html` they mean nothing either."""
+
 _BROTLI = """\
 const fs = require('fs'), zlib = require('zlib');
 for (const path of process.argv.slice(1))
@@ -78,12 +81,13 @@ def read_console(folder: Path) -> dict[str, bytes]:
 
 
 def without_comments(text: str) -> str:
-    """Return a script or a style sheet without comments on whole lines and types within lines.
+    """Return a script or a style sheet without comments on whole lines, types and indentation.
 
     They are a fifth of what a browser would load. Their lines stay, empty, so that those that a
     browser names are those of the repository.
     """
-    return _TYPE.sub("", _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text))
+    bare = _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
+    return _INDENT.sub("", _TYPE.sub("", bare))
 
 
 def first_modules(files: Mapping[str, bytes]) -> list[str]:

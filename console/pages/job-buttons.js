@@ -7,12 +7,11 @@ import { Area, Pick, Text } from '../fields.js';
 import { actionsOf, isGroup, placed } from '../job-actions.js';
 import { useKeys } from '../keys.js';
 import { go, href } from '../router.js';
-import { Menu } from '../menu.js';
 import { Failure } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { can } from '../session.js';
 import { utc, zone } from '../time.js';
-import { html, useState, useStore } from '../view.js';
+import { html, useEffect, useRef, useState, useStore } from '../view.js';
 
 /** @typedef {import('../types').Job} Job */
 /** @typedef {import('../job-actions.js').Action} Action */
@@ -67,6 +66,24 @@ export async function members(action, id, body, signal) {
     const answer = await call('POST', path`v1/groups/${id}/${action}`, { query: { next }, body, ...(signal ? { signal } : {}) });
     next = answer.next;
   } while (next);
+}
+
+/** A menu of actions behind a button. @param {{ name: string, children?: import('../view.js').Children }} props  It closes at a choice, at Escape, and when the focus or a click is elsewhere. */
+function Menu({ name, children }) {
+  const menu = useRef(/** @type {HTMLDetailsElement | null} */ (null));
+  const close = () => menu.current?.removeAttribute('open');
+  useEffect(() => {
+    const outside = (/** @type {Event} */ event) => menu.current?.contains(/** @type {Node} */ (event.target)) || close();
+    for (const kind of ['pointerdown', 'focusin']) addEventListener(kind, outside);
+    return () => ['pointerdown', 'focusin'].forEach((kind) => removeEventListener(kind, outside));
+  }, []);
+  /** @param {KeyboardEvent} event */
+  const onKey = (event) => {
+    if (event.key !== 'Escape') return;
+    close();
+    menu.current?.querySelector('summary')?.focus();
+  };
+  return html`<details class="menu" ref=${menu} onKeyDown=${onKey}><summary class="button">${name} <span aria-hidden="true">▾</span></summary><div onClick=${close}>${children}</div></details>`;
 }
 
 /** @param {{ job: Job, refresh: () => void }} props */

@@ -1,6 +1,7 @@
 /** Parts of the page of a job: timeline, usage and cost, specification, related jobs, links, files, audit trail. */
 
 import { path } from '../api.js';
+import { linePath } from '../chart-lines.js';
 import { estimate } from '../cost.js';
 import { hasEnded } from '../job-actions.js';
 import { fill } from '../links.js';
@@ -13,7 +14,7 @@ import { summary } from '../session.js';
 import { exitCodes, limitsOf, specificationOf } from '../submission.js';
 import { bytes, clock, duration, now, utc, zone } from '../time.js';
 import { rows, totals } from '../timeline.js';
-import { html, useState, useStore } from '../view.js';
+import { html, useRef, useState, useStore } from '../view.js';
 
 /** @typedef {import('../types').Job} Job */
 /** @typedef {import('../types').AuditEntry} AuditEntry */
@@ -28,11 +29,14 @@ export function Usage({ job }) {
   const used = /** @type {Used | null} */ (job.usage);
   const seconds = totals(rows(job.timeline, nowMs)).run;
   if (!used && !seconds) return null;
+  const live = job.stats;
   const limit = job.limits.memory_mb * MIB;
   const peak = used?.peak_memory_bytes;
   const share = used?.wall_s ? `${Math.round((100 * (used.cpu_s ?? 0)) / used.wall_s)} % of a core` : '';
   return html`<${Section} title="Usage">
     <${Facts} entries=${[
+      ['CPUs in use', live && html`${live.cpus}${job.limits.cpus && html` <span class="about">of ${job.limits.cpus}</span>`} <${Spark} value=${live.cpus} at=${live.at} />`],
+      ['Memory in use', live && html`${bytes(live.memory_mb * MIB)} <span class="about">of ${bytes(limit)}</span> <${Spark} value=${live.memory_mb} at=${live.at} />`],
       ['CPU time', used?.cpu_s !== undefined && html`${duration(used.cpu_s)} <span class="about">${share}${job.limits.cpus ? `, limit ${job.limits.cpus}` : ''}</span>`],
       ['Most memory', peak !== undefined && peak !== null && html`<meter min="0" max="1" high="0.9" value=${peak / limit} aria-label="Memory used of its limit"></meter> ${bytes(peak)} <span class="about">of ${bytes(limit)}</span>`],
       ['Read and written', used?.io_read_bytes !== undefined && used.io_read_bytes !== null && `${bytes(used.io_read_bytes)}, ${bytes(used.io_write_bytes ?? 0)}`],
@@ -41,6 +45,15 @@ export function Usage({ job }) {
       ['Cost, estimated', price && seconds > 0 && html`${estimate(seconds, price)} <span class="about">for its slot</span>`],
     ].map(([name, value]) => [name, value === false ? null : value])} />
   <//>`;
+}
+
+/** The last ten minutes of a figure of heartbeats, since the page was opened. @param {{ value: number, at: string }} props */
+function Spark({ value, at }) {
+  const seen = useRef(/** @type {Map<string, number>} */ (new Map()));
+  seen.current.set(at, value);
+  const values = [...seen.current.values()].slice(-60);
+  const most = Math.max(...values, 0.01);
+  return values.length > 1 && html`<svg class="spark" viewBox="0 0 60 20" aria-hidden="true"><path d=${linePath(values.map((_, n) => 60 - values.length + n), values, (each) => 19 - (18 * each) / most)} /></svg>`;
 }
 
 /** Links to other systems, by the templates of joblane.toml. @param {{ job: Job }} props */

@@ -53,8 +53,8 @@ function JobPage({ id }) {
     <${Files} job=${job} />
     <div class="columns">
       <${Timeline} job=${job} />
-      <${Overview} job=${job} />
       <${Usage} job=${job} />
+      <${Overview} job=${job} />
       <${Links} job=${job} />
     </div>
     <${Specification} job=${job} />

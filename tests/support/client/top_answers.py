@@ -47,6 +47,7 @@ def queue(name: str, visible: int = 0, **more: Any) -> dict[str, Any]:
         "name": name,
         "lanes": [lane | {"oldest_s": None, "oldest_at": None} | more],
         "settings": {"run_jobs": more.pop("run_jobs", True), "threads_declared": 8},
+        "jobs": {kind: {"jobs": 3, "items": 3} for kind in ("waiting", "running")},
         "activity": [
             {
                 "minutes": minutes,

@@ -64,7 +64,7 @@ QUEUE: dict[str, Any] = {
     "name": "default",
     "lanes": [lane("high", 1), lane("default", 20, 185), lane("low", 0)],
     "settings": SETTINGS,
-    "jobs": {"waiting": count(21, 500), "running": count(6)},
+    "jobs": {"waiting": count(21, 500), "running": count(5)},
     "activity": [window(1, 4), window(5, 6), window(60, 9)],
 }
 ALL = {"entries": [QUEUE, {"name": "bare"}], "limit": 2, "next": None}
@@ -77,9 +77,9 @@ def answer(body: object) -> Fault:
 def test_queues_are_a_row_each(api: FakeApi, joblane: Joblane) -> None:
     api.answers["/v1/queues"] = answer(ALL)
     heading, row, bare, *_ = joblane("queues").stdout.decode().splitlines()
-    assert heading.split()[:5] == ["QUEUE", "STATE", "WAITING", "RUNNING", "OLDEST"]
+    assert heading.split()[2:6] == ["WAITING", "RUNNING", "IN-FLIGHT", "OLDEST"]
     assert row.split() == [
-        *("default", "paused", "1/20/0", "6", "3m05s"),
+        *("default", "paused", "1/20/0", "5", "6", "3m05s"),
         *("6", "6", "0", "3", "1.5s"),
     ]
     assert bare.split()[:3] == ["bare", "running", "-"]
@@ -98,7 +98,7 @@ def test_one_queue_is_shown_in_full(api: FakeApi, joblane: Joblane) -> None:
     assert json.loads(joblane("queues", "default", "--json").stdout) == QUEUE
     lines = [line.split() for line in text.splitlines()]
     assert ["waiting", "21", "(500)"] in lines
-    assert ["running", "6"] in lines
+    assert ["running", "5"] in lines
 
 
 @pytest.mark.parametrize(
