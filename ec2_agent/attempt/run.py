@@ -27,6 +27,7 @@ from ec2_agent.outcomes.judge import (
     not_started,
     said_reason,
 )
+from ec2_agent.presence.usage import RunningProcesses
 from ec2_agent.retry import aws_backoff, retry
 from ec2_agent.sandbox.model import (
     DiskShort,
@@ -36,7 +37,6 @@ from ec2_agent.sandbox.model import (
     SandboxRefused,
 )
 from ec2_agent.shim import files
-from ec2_agent.presence.usage import RunningProcesses
 from joblane.aws.job.output_store import OutputStore
 from joblane.aws.job.result_store import ResultStore
 from joblane.formats.text import shorten

@@ -1,4 +1,4 @@
-"""What running jobs use, for the heartbeat: from their cgroups, or from /proc where they have none."""
+"""What running jobs use, for the heartbeat: from their cgroups, or from /proc without one."""
 
 import os
 from collections.abc import Callable, Iterable

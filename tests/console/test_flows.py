@@ -117,7 +117,8 @@ def test_take_home_what_a_job_left(as_role: Open, api: Api):
 
 
 def test_retry_a_dead_job(as_role: Open, api: Api):
-    fails = f"""echo PC LOAD LETTER >&2; printf '%s\\n' '{{"error": "{DEAD_REASON}"}}' >&3; read -r _ <&3; exit 3"""
+    says = f"""printf '%s\\n' '{{"error": "{DEAD_REASON}"}}' >&3; read -r _ <&3"""
+    fails = f"echo PC LOAD LETTER >&2; {says}; exit 3"
     once = {"max_attempts": 1}
     job_id = api.submit("sh", "-c", fails, name="print-labels", retry=once)
     wait_for_state(api, job_id, "dead")

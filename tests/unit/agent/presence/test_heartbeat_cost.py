@@ -45,9 +45,7 @@ def test_the_load_of_its_host_costs_a_heartbeat_no_write_unit(aws: Cloud, host: 
 
 
 @pytest.mark.parametrize("jobs", [1, 16, 27, 28, 60])
-def test_what_jobs_use_costs_a_heartbeat_no_write_unit_and_each_has_its_turn(
-    aws: Cloud, jobs: int
-):
+def test_what_jobs_use_costs_a_heartbeat_no_write_unit_and_each_has_its_turn(aws: Cloud, jobs: int):
     """A heartbeat is as many units with figures as without: they fill what a unit has left."""
     ids = tuple(f"01KAJ5RJ00V3XW8TQZ9M4C{n:04}" for n in range(jobs))
     plain = replace(FULL, jobs=ids, tenants=("acme",) * jobs, running=jobs, host=LOAD)

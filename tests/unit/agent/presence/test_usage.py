@@ -28,8 +28,8 @@ def test_processes_are_summed_with_all_below_them():
         assert b"burnt\n" == process.stdout.readline()
         used = used_below(process.pid)
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
-        for pid in (*children.split(), process.pid):
-            os.kill(int(pid), 9)
+        for pid in [*map(int, children.split()), process.pid]:
+            os.kill(pid, 9)
     assert used is not None
     assert used.cpu_s >= 0.29
     assert used.memory_bytes > 64 * MIB
@@ -59,7 +59,9 @@ def test_cpus_are_the_mean_since_the_heartbeat_before(tmp_path: Path):
     assert {} == read(2, 1.0, MIB)  # another attempt
 
 
-@pytest.mark.parametrize("used", [JobStats(0.0, 0), JobStats(655.35, 0xFF_FFFF), JobStats(1.5, 70_000)])
+@pytest.mark.parametrize(
+    "used", [JobStats(0.0, 0), JobStats(655.35, 0xFF_FFFF), JobStats(1.5, 70_000)]
+)
 def test_figures_come_back_as_they_were(used: JobStats):
     encoded = encode_stats({"B": used}, ("A", "B"), 100, turn=3)
     assert encoded is not None
