@@ -155,7 +155,7 @@ function Submit({ first, again }) {
         <${Section} title="Limits and retries"><${Texts} ...${editing} of=${LIMITS}>
           <${Pick} ...${editing} field="network" label="Network" options=${['none', 'egress', 'host']} /><//><//>
         <${Section} title="Environment, files and labels"><${Areas} ...${editing} of=${AREAS} /><//>
-        <${Section} title="More"><details open=${wrong.some((each) => !FIRST.has(each.field))}><summary>All other fields</summary><div class="deeds">
+        <${Section} title="More"><details open=${wrong.some((each) => !FIRST.has(each.field))}><summary>All other fields</summary><div class="stack">
           <${Texts} ...${editing} of=${MORE}>
             <${Moment} ...${editing} field="deadline" label=${`Deadline (${zone(inUtc)})`} />
             ${FLAGS.map(([field, label]) => html`<${Pick} ...${editing} field=${field} label=${label} options=${['yes', 'no']} />`)}<//>

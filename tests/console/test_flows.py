@@ -35,6 +35,7 @@ def test_submit_a_job_watch_its_output_and_cancel_it(as_role: Open, api: Api):
     page.get_by_role("link", name="New job").click()
     page.get_by_label("Line for a shell").fill(TICKER)
     page.get_by_label("Name", exact=True).fill("ticker")
+    page.get_by_text("All other fields").click()
     page.get_by_label("Notify a URL").fill("eventbridge")
     page.get_by_label("Of these events").fill("started, completed")
     request = page.get_by_label("Body of the request")

@@ -110,7 +110,7 @@ def test_the_output_of_a_job_is_in_view_on_load(
         assert 0 == page.evaluate("scrollY")
         box, lines = bounds(output), output.locator(".line")
         assert bounds(page.get_by_role("main"))["width"] - box["width"] < 100, name
-        assert bounds(lines.first)["y"] + bounds(lines.first)["height"] < size["height"] * 0.6, name
+        assert bounds(lines.first)["y"] + bounds(lines.first)["height"] < size["height"] * 0.7, name
         assert box["y"] + box["height"] < size["height"], name
         if name == "long":
             assert box["height"] > size["height"] * 0.4
@@ -139,3 +139,30 @@ def test_a_job_offers_what_one_does_in_its_state_and_the_rest_in_a_menu(
     expect(names).to_have_text(["Retry"])
     tab.go(f"jobs/{seeds.jobs['active']}")
     expect(names).to_have_text(["Cancel"])
+
+
+def test_a_running_job_shows_what_it_uses(tabs: dict[str, Tab], seeds: Seeds):
+    """From the second heartbeat after its start on."""
+    tab = tabs["admin"]
+    tab.go(f"jobs/{seeds.jobs['active']}")
+    usage = tab.page.locator("section", has=tab.page.get_by_role("heading", name="Usage"))
+    expect(usage).to_contain_text("CPUs in use")
+    expect(usage).to_contain_text("of 512 MiB")
+
+
+def test_lists_show_the_state_on_a_phone_whatever_the_command(tabs: dict[str, Tab]):
+    """In the cell of the name, which is in view; in a window with room it has a column."""
+    tab = tabs["admin"]
+    page = tab.page
+    badges = page.locator("tbody .badge:visible")
+    for size, slim in ((DESKTOP, False), (PHONE, True)):
+        page.set_viewport_size(size)
+        for route in ("jobs", "groups", ""):
+            tab.go(route)
+            expect(badges.first).to_be_visible()
+            if route != "":
+                assert page.locator("tbody tr").count() == badges.count()
+                places = [bounds(badge) for badge in badges.all()]
+                assert max(box["x"] + box["width"] for box in places) < size["width"]
+                assert (page.locator(".slim:visible").count() > 0) == slim
+    page.set_viewport_size(DESKTOP)
