@@ -51,7 +51,7 @@ export function patchOf(first, form, inUtc) {
     if (form[field].trim() === first[field].trim()) continue;
     const problem = (/** @type {string} */ text) => void wrong.push({ field, problem: text });
     if (field === 'queue' || field === 'priority') patch[field] = form[field];
-    else if (field === 'deadline') patch.deadline = form.deadline ? timeOf(form.deadline, inUtc, problem) : null;
+    else if (field === 'deadline') patch.deadline = form.deadline ? timeOf(form.deadline, problem, inUtc) : null;
     else if (field === 'timeout_s') {
       if (!form.timeout_s.trim()) problem('must be a number of seconds');
       patch.timeout_s = numberOf(form.timeout_s, problem);

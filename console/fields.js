@@ -75,5 +75,5 @@ export function Area(props) {
 
 /** @param {Control & { options: readonly string[] }} props */
 export function Pick(props) {
-  return html`<${Field} ...${props}><select ...${attributes(props)}>${props.options.map((option) => html`<option key=${option} value=${option} selected=${option === props.form[props.field]}>${option}</option>`)}</select><//>`;
+  return html`<${Field} ...${props}><select ...${attributes(props)}>${props.options.map((option) => html`<option key=${option} value=${option} selected=${option === props.form[props.field]}>${option || props.hint}</option>`)}</select><//>`;
 }

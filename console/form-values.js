@@ -38,10 +38,10 @@ export function numberOf(text, wrong) {
 /**
  * A time as RFC 3339; undefined if it is none.
  * @param {string} text  `2026-11-23T14:00`
- * @param {boolean} inUtc  Whether it is in UTC; else in the reader's zone.
  * @param {(problem: string) => void} wrong
+ * @param {boolean} inUtc  Whether it is in UTC; else in the reader's zone.
  */
-export function timeOf(text, inUtc, wrong) {
+export function timeOf(text, wrong, inUtc) {
   const at = new Date(inUtc ? `${text}Z` : text);
   if (!Number.isNaN(at.getTime())) return at.toISOString();
   wrong('must be a time');

@@ -3,7 +3,7 @@
 /** @typedef {import('./types').Job} Job */
 /** @typedef {import('./session.js').Scope} Scope */
 
-/** @typedef {'edit' | 'cancel' | 'retry' | 'replay' | 'dismiss' | 'resubmit' | 'again' | 'hide' | 'unhide' | 'delete'} Action */
+/** @typedef {'edit' | 'cancel' | 'retry' | 'dismiss' | 'resubmit' | 'again' | 'hide' | 'unhide' | 'delete'} Action */
 
 /** States in which a job has ended. */
 export const ENDED = ['completed', 'failed', 'dead', 'cancelled', 'expired', 'skipped', 'stale', 'dismissed', 'partial_failure'];
@@ -28,6 +28,11 @@ export const STATES = ['active', 'pending', 'retry', 'scheduled', 'waiting', 'bl
 export function nameOf(job, most) {
   const text = job.name ?? job.type ?? job.command.join(' ');
   return text.length > most ? `${text.slice(0, most)}…` : text || job.id;
+}
+
+/** Its reason, if that says more than its state does. @param {{ state: string, reason: string }} job */
+export function whyOf({ state, reason }) {
+  return (state === 'active' && reason === 'claimed') || (state === 'completed' && reason.startsWith('exit code 0 ')) ? '' : reason;
 }
 
 /** Whether it has ended. @param {{ state: string }} job */
@@ -61,13 +66,13 @@ function restarts(job) {
 export function actionsOf(job, can) {
   const ended = hasEnded(job);
   const member = job.group !== null;
+  const dead = job.state === 'dead' && !member;
   /** @type {[Action, Scope, boolean][]} */
   const table = [
     ['edit', 'jobs.submit', EDITABLE.includes(job.state) && !member],
     ['cancel', 'jobs.cancel', CANCELLABLE.includes(job.state) && job.cancel_requested === null],
-    ['retry', 'jobs.submit', (RETRIABLE.includes(job.state) || job.state === 'partial_failure') && restarts(job)],
-    ['replay', 'admin.mutate', job.state === 'dead' && !member && restarts(job)],
-    ['dismiss', 'admin.mutate', job.state === 'dead' && !member],
+    ['retry', dead && !can('jobs.submit') ? 'admin.mutate' : 'jobs.submit', (RETRIABLE.includes(job.state) || job.state === 'partial_failure') && restarts(job)],
+    ['dismiss', 'admin.mutate', dead],
     ['resubmit', 'jobs.submit', ended && !member && !isPast(job)],
     ['again', 'jobs.submit', true],
     ['hide', 'jobs.cancel', ended && !member && !job.hidden],
@@ -75,4 +80,18 @@ export function actionsOf(job, can) {
     ['delete', 'jobs.cancel', ended && !member], // the API deletes what waits, too; here it is cancelled first
   ];
   return table.filter(([, scope, allowed]) => allowed && can(scope)).map(([action]) => action);
+}
+
+/** What is done most with a job that waits or runs, that could not do its work, and that has ended. @type {readonly Action[][]} */
+const FIRST = [['edit', 'cancel'], ['retry', 'again'], ['resubmit', 'again']];
+
+/**
+ * The actions that have a button of their own, and the rest, which stand in a menu.
+ * @param {readonly Action[]} allowed
+ * @param {{ state: string }} job
+ * @returns {[Action[], Action[]]}
+ */
+export function placed(allowed, job) {
+  const first = FIRST[!hasEnded(job) ? 0 : allowed.includes('retry') ? 1 : 2] ?? [];
+  return [first.filter((action) => allowed.includes(action)), allowed.filter((action) => !first.includes(action))];
 }

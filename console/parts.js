@@ -20,6 +20,9 @@ export function Badge({ state }) {
   return html`<span class=${`badge is-${state}`}><span aria-hidden="true">${SIGNS[state] ?? '•'}</span> ${state.replaceAll('_', ' ')}</span>`;
 }
 
+/** The same in the cell of a name, where a narrow screen has no column for it. @param {{ state: string }} props */
+export const SlimBadge = ({ state }) => html`<span class="slim"><${Badge} state=${state} /></span>`;
+
 /** What stands in place of a value that is not there. */
 export const dash = () => html`<span class="none">–</span>`;
 

@@ -124,7 +124,7 @@ export function attention({ agents, jobs, limits, caller }, queues) {
     if (missing?.length && there) say('warn', `No live agent of queue ${queue.name} can give ${missing.join(', ')}: jobs that ask for it wait.`, href(['jobs'], { state: 'pending', queue: queue.name }));
   }
   if (agents.troubled > 0) say('warn', `${count(agents.troubled, 'agent')} ${agents.troubled === 1 ? 'is' : 'are'} in trouble.`, agentsPage({ state: 'trouble' }));
-  if (states.dead) say('bad', `${count(states.dead, 'job')} ${states.dead === 1 ? 'is' : 'are'} dead: replay or dismiss.`, caller.scopes.includes('admin.read') ? href(['dead']) : href(['jobs'], { state: 'dead' }));
+  if (states.dead) say('bad', `${count(states.dead, 'job')} ${states.dead === 1 ? 'is' : 'are'} dead: retry or dismiss.`, caller.scopes.includes('admin.read') ? href(['dead']) : href(['jobs'], { state: 'dead' }));
   for (const queue of queues) {
     const { run_jobs: runs, changed_by: by } = queue.settings;
     const reasons = [...(runs ? [] : [`paused${by ? ` by ${by}` : ''}`]), ...troubles(queue)];

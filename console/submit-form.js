@@ -7,40 +7,56 @@ import { resolved } from './schema.js';
 /** @typedef {import('./schema.js').Schema} Schema */
 
 /**
- * What stands in the form; all of it is text.
- * @typedef {object} Form
- * @property {'shell' | 'arguments' | 'type'} kind  What runs: a line for a shell, a program with one argument a line, or a job type.
- * @property {string} shell
- * @property {string} arguments
- * @property {string} type
- * @property {string} params  JSON.
- * @property {string} name
- * @property {string} queue
- * @property {string} priority
- * @property {string} network
- * @property {string} cpus
- * @property {string} memory_mb
- * @property {string} pids
- * @property {string} timeout_s
- * @property {string} max_attempts
- * @property {string} backoff_s  Numbers with commas between them.
- * @property {string} run_at  `2026-11-23T14:00`, in the zone that the page shows.
- * @property {string} env  `NAME=value`, one a line.
- * @property {string} labels  `key=value`, one a line.
- * @property {string} notify  A URL, the ARN of an SNS topic, or `eventbridge`.
- * @property {string} notify_on  Names of events with commas between them.
- * @property {string} other  JSON: what the form has no field for.
+ * How a value is written in the form. `show` answers undefined for what cannot be written so, and `read` for nothing.
+ * @typedef {object} Kind
+ * @property {(value: any) => string | undefined} show
+ * @property {(text: string, wrong: (problem: string) => void, inUtc: boolean) => unknown} read
  */
 
-/** A field that is wrong. @typedef {{ field: keyof Form, problem: string }} Wrong */
+/** @type {Record<string, Kind>} */
+const KINDS = {
+  text: { show: String, read: (text) => text.trim() },
+  whole: { show: String, read: (text) => text },
+  number: { show: String, read: numberOf },
+  numbers: { show: (value) => value.join(', '), read: (text, wrong) => {
+    const all = text.split(',').map((each) => each.trim()).filter(Boolean).map(Number);
+    if (!all.every(Number.isFinite)) wrong('must be numbers with commas between them');
+    return all;
+  } },
+  lines: { show: (value) => value.join('\n'), read: (text) => text.split('\n').map((each) => each.trim()).filter(Boolean) },
+  pairs: { show: (value) => (Object.values(value).some((each) => each.includes('\n')) ? undefined : linesOf(value)), read: (text, wrong) => Object.fromEntries(pairsOf(text, 'NAME=value', wrong)) },
+  labels: { show: linesOf, read: (text, wrong) => Object.fromEntries(pairsOf(text, 'key=value', wrong).map(([key, value]) => [key, value.trim()])) },
+  flag: { show: (value) => (value ? 'yes' : 'no'), read: (text) => text === 'yes' },
+  time: { show: () => undefined, read: timeOf },
+  object: { show: (value) => JSON.stringify(value, null, 2), read: objectOf },
+};
+
+/** Where the text of a control stands in the request, and its kind. @type {Record<string, readonly [string, string]>} */
+const CONTROLS = {
+  name: ['name', 'text'], queue: ['queue', 'text'], priority: ['priority', 'text'], network: ['network', 'text'], target: ['target', 'text'],
+  cpus: ['resources.cpus', 'number'], memory_mb: ['resources.memory_mb', 'number'], pids: ['resources.pids', 'number'], cores: ['resources.cores', 'text'],
+  io_bps: ['resources.io_bps', 'number'], tmp_mb: ['resources.tmp_mb', 'number'], disk_mb: ['resources.disk_mb', 'number'],
+  env: ['env', 'pairs'], secret_env: ['secret_env', 'pairs'], labels: ['labels', 'labels'], stdin: ['stdin', 'whole'], outputs: ['outputs', 'lines'], requires: ['requires', 'lines'],
+  timeout_s: ['timeout_s', 'number'], heartbeat_timeout_s: ['heartbeat_timeout_s', 'number'], max_attempts: ['retry.max_attempts', 'number'], backoff_s: ['retry.backoff_s', 'numbers'],
+  permanent: ['exit_codes.permanent', 'numbers'], blocked: ['exit_codes.blocked', 'numbers'], skipped: ['exit_codes.skipped', 'numbers'],
+  run_at: ['run_at', 'time'], deadline: ['deadline', 'time'], items: ['items', 'number'], restartable: ['restartable', 'flag'], merge_stderr: ['merge_stderr', 'flag'],
+  mask_secrets: ['mask_secrets', 'flag'], concurrency: ['concurrency', 'object'], reply_timeout_s: ['reply_timeout_s', 'number'],
+  max_concurrency: ['max_concurrency', 'number'], max_failures: ['max_failures', 'number'],
+};
+
+/**
+ * What stands in the form; all of it is text. `kind` is what runs: a line for a shell, a program with one argument a line, or a
+ * job type. `notify` is a URL, the ARN of an SNS topic, or `eventbridge`. `other` is JSON: what the form has no control for.
+ * @typedef {{ [control: string]: string } & { kind: 'shell' | 'arguments' | 'type', shell: string, arguments: string, type: string, params: string, notify: string, notify_on: string, other: string }} Form
+ */
+
+/** A control that is wrong. @typedef {{ field: string, problem: string }} Wrong */
 
 /** An empty form. @type {Form} */
 export const EMPTY = {
-  kind: 'shell', shell: '', arguments: '', type: '', params: '', name: '', queue: '', priority: 'default', network: 'none', cpus: '', memory_mb: '',
-  pids: '', timeout_s: '', max_attempts: '', backoff_s: '', run_at: '', env: '', labels: '', notify: '', notify_on: '', other: '',
+  ...Object.fromEntries(Object.keys(CONTROLS).map((control) => [control, ''])), kind: 'shell', shell: '', arguments: '', type: '', params: '', priority: 'default',
+  network: 'none', restartable: 'yes', mask_secrets: 'yes', merge_stderr: 'no', notify: '', notify_on: '', other: '',
 };
-
-const RESOURCES = /** @type {const} */ (['cpus', 'memory_mb', 'pids']);
 
 /**
  * The form that makes such a submission; what it has no field for stands in `other`.
@@ -57,7 +73,6 @@ export function formOf(fields, nowMs) {
     delete rest[name];
     return value;
   };
-  for (const name of /** @type {const} */ (['name', 'queue', 'priority', 'network', 'timeout_s'])) if (name in rest) form[name] = String(take(name));
   if (rest.type) {
     form.kind = 'type';
     form.type = take('type');
@@ -68,16 +83,15 @@ export function formOf(fields, nowMs) {
     if (form.kind === 'shell') form.shell = words[2] ?? '';
     else form.arguments = words.join('\n') + (words.at(-1) ? '' : '\n');
   }
-  const env = Object.entries(rest.env ?? {});
-  if (!env.some(([, value]) => String(value).includes('\n'))) form.env = linesOf(take('env'));
-  form.labels = linesOf(take('labels'));
-  for (const name of RESOURCES) if (rest.resources?.[name] !== undefined) form[name] = String(rest.resources[name]);
-  for (const name of RESOURCES) delete rest.resources?.[name];
-  if (rest.resources && !Object.keys(rest.resources).length) delete rest.resources;
-  const retry = take('retry');
-  if (retry) {
-    form.max_attempts = String(retry.max_attempts ?? '');
-    form.backoff_s = (retry.backoff_s ?? []).join(', ');
+  for (const [control, [path, kind]] of Object.entries(CONTROLS)) {
+    const [first = '', second] = path.split('.');
+    const holder = second === undefined ? rest : rest[first];
+    const value = holder?.[second ?? first];
+    const shown = value === undefined ? undefined : KINDS[kind]?.show(value);
+    if (shown === undefined) continue;
+    form[control] = shown;
+    delete holder[second ?? first];
+    if (!Object.keys(holder).length) delete rest[first];
   }
   const notify = take('notify');
   if (notify) {
@@ -124,62 +138,65 @@ function isShell(words) {
 export function fieldsOf(form, inUtc) {
   /** @type {Wrong[]} */
   const wrong = [];
-  const object = (/** @type {'params' | 'other'} */ field) => {
-    if (!form[field].trim()) return {};
-    try {
-      const value = JSON.parse(form[field]);
-      if (value && typeof value === 'object' && !Array.isArray(value)) return value;
-      wrong.push({ field, problem: 'must be a JSON object' });
-    } catch (error) {
-      wrong.push({ field, problem: `is not JSON: ${error instanceof Error ? error.message : error}` });
-    }
-    return {};
-  };
-  const wrongIn = (/** @type {keyof Form} */ field) => (/** @type {string} */ problem) => void wrong.push({ field, problem });
-  const number = (/** @type {keyof Form} */ field) => numberOf(form[field], wrongIn(field));
+  const wrongIn = (/** @type {string} */ field) => (/** @type {string} */ problem) => void wrong.push({ field, problem });
+  const object = (/** @type {'params' | 'other'} */ field) => objectOf(form[field], wrongIn(field)) ?? {};
 
   /** @type {Fields} */
   const fields = {};
   const put = (/** @type {string} */ name, /** @type {unknown} */ value) => {
-    const isEmpty = value === undefined || value === '' || (typeof value === 'object' && value !== null && !Object.keys(value).length);
-    if (!isEmpty) fields[name] = value;
+    if (!isEmpty(value)) fields[name] = value;
   };
-  put('name', form.name.trim());
   const other = object('other');
   if (form.kind === 'type') Object.assign(fields, { type: form.type.trim(), params: object('params') });
   else if (form.kind === 'shell' && form.shell.trim()) fields.command = ['sh', '-c', form.shell];
   else if (form.kind === 'arguments' && form.arguments) put('command', form.arguments.replace(/\n$/, '').split('\n'));
-  put('queue', form.queue.trim());
-  if (form.priority !== 'default') put('priority', form.priority);
-  if (form.network !== 'none') put('network', form.network);
-  put('resources', { ...other.resources, ...Object.fromEntries(RESOURCES.flatMap((name) => (number(name) === undefined ? [] : [[name, number(name)]]))) });
-  put('env', Object.fromEntries(pairsOf(form.env, 'NAME=value', wrongIn('env'))));
-  put('labels', Object.fromEntries(pairsOf(form.labels, 'key=value', wrongIn('labels')).map(([key, value]) => [key, value.trim()])));
-  put('timeout_s', number('timeout_s'));
-  const backoff = form.backoff_s.split(',').map((each) => each.trim()).filter(Boolean).map(Number);
-  if (backoff.some((each) => !Number.isFinite(each))) wrong.push({ field: 'backoff_s', problem: 'must be numbers of seconds with commas between them' });
-  const attempts = number('max_attempts');
-  put('retry', { ...(attempts === undefined ? {} : { max_attempts: attempts }), ...(backoff.length ? { backoff_s: backoff } : {}) });
+  for (const [control, [path, kind]] of Object.entries(CONTROLS)) {
+    const text = form[control] ?? '';
+    if (text === EMPTY[control]) continue;
+    const value = KINDS[kind]?.read(text, wrongIn(control), inUtc);
+    const [first = '', second] = path.split('.');
+    put(first, second === undefined || isEmpty(value) ? fields[first] ?? (second ? undefined : value) : { ...fields[first], [second]: value });
+  }
   const to = form.notify.trim();
   const events = form.notify_on.split(',').map((each) => each.trim()).filter(Boolean);
   if (events.length && !to) wrong.push({ field: 'notify', problem: 'is needed for these events' });
   if (to) fields.notify = { ...(to === 'eventbridge' ? { eventbridge: true } : to.startsWith('arn:') ? { sns: to } : { url: to }), ...(events.length ? { on: events } : {}) };
-  if (form.run_at) put('run_at', timeOf(form.run_at, inUtc, wrongIn('run_at')));
-  for (const [name, value] of Object.entries(other)) if (!(name in fields)) fields[name] = value;
+  for (const [name, value] of Object.entries(other)) {
+    if (!(name in fields)) fields[name] = value;
+    else if (/^(resources|retry|exit_codes)$/.test(name)) fields[name] = { ...value, ...fields[name] };
+  }
   const unique = wrong.filter((one, n) => wrong.findIndex((each) => each.field === one.field && each.problem === one.problem) === n);
   return { fields, wrong: unique };
 }
 
+/** @param {unknown} value */
+function isEmpty(value) {
+  return value === undefined || value === '' || (typeof value === 'object' && value !== null && !Object.keys(value).length);
+}
+
+/** A JSON object; undefined for an empty text, and for what is none. @param {string} text @param {(problem: string) => void} wrong */
+function objectOf(text, wrong) {
+  if (!text.trim()) return undefined;
+  try {
+    const value = JSON.parse(text);
+    if (value && typeof value === 'object' && !Array.isArray(value)) return value;
+    wrong('must be a JSON object');
+  } catch (error) {
+    wrong(`is not JSON: ${error instanceof Error ? error.message : error}`);
+  }
+  return undefined;
+}
+
 /**
- * The field of the form that a field of the request comes from.
+ * The control of the form that a field of the request comes from.
  * @param {string} path  As problem+json names it: `resources.cpus`, `env.PATH`, `command.0`.
  * @param {Form} form
- * @returns {keyof Form}
+ * @returns {string}
  */
 export function controlOf(path, form) {
   const [first = '', second = ''] = path.split('.');
   if (first === 'command') return form.kind === 'arguments' ? 'arguments' : form.kind;
   if (first === 'notify') return second === 'on' ? 'notify_on' : 'notify';
-  const name = first === 'resources' || first === 'retry' ? second : first;
-  return name in EMPTY ? /** @type {keyof Form} */ (name) : 'other';
+  const found = Object.entries(CONTROLS).find(([, [place]]) => place === first || place === `${first}.${second}`);
+  return found?.[0] ?? (first === 'params' || first === 'type' ? first : 'other');
 }

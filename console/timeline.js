@@ -31,20 +31,19 @@ const KINDS = { pending: 'queue', active: 'run', retry: 'backoff', scheduled: 'w
 export function rows(timeline, nowMs) {
   /** @type {Row[]} */
   const all = [];
-  let started = true;
-  let attempt = 0;
   timeline.forEach((step, n) => {
     const kind = KINDS[step.state];
     if (!kind) return;
     const next = timeline[n + 1];
     const fromMs = Date.parse(step.at);
     const toMs = Math.max(fromMs, next ? Date.parse(next.at) : nowMs);
-    // A wait before an attempt belongs to the attempt that it is for; a run that was handed back is over.
-    if (kind === 'run' || kind === 'backoff') attempt = step.attempt;
-    else if (started) attempt = Math.max(attempt, step.attempt) + 1;
-    started = kind === 'run' || kind === 'backoff';
+    // A wait before an attempt belongs to the attempt that it is for. One that was handed back is over, and
+    // its number is given again: it was not counted.
+    const waits = kind === 'queue' || kind === 'wait';
+    const attempt = waits ? timeline.slice(n + 1).find((later) => KINDS[later.state] === 'run')?.attempt ?? step.attempt + 1 : step.attempt;
     let row = all.at(-1);
-    if (!row || row.attempt !== attempt) {
+    const ran = row?.bars.some((bar) => bar.kind === 'run');
+    if (!row || row.attempt !== attempt || (ran && kind !== 'backoff')) {
       row = { attempt, bars: [] };
       all.push(row);
     }

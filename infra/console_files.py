@@ -40,11 +40,14 @@ the licences of the libraries."""
 OWN_LICENCES = "vendor/"
 """Libraries keep their comments: those name their packages."""
 
-_COMMENT = re.compile(
-    r"^[ \t]*(?:/\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*$|/\*\* @(?:(?!\*/)[^\n])*\*/ ?",
-    re.MULTILINE | re.DOTALL,
-)
-"""A comment that has its lines for itself, or a type within a line."""
+_COMMENT = re.compile(r"^[ \t]*(?:/\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*$", re.MULTILINE | re.DOTALL)
+"""A comment that has its lines for itself."""
+
+_TYPE = re.compile(r"/\*\*(?:(?!\*/)[^\n])*\*/ ?")
+"""A comment within a line: a type. In strings it would be found, too, which a test rules out."""
+
+_INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
+"""Spaces before a line; in templates of `html` they mean nothing either."""
 
 _BROTLI = """\
 const fs = require('fs'), zlib = require('zlib');
@@ -78,12 +81,13 @@ def read_console(folder: Path) -> dict[str, bytes]:
 
 
 def without_comments(text: str) -> str:
-    """Return a script or a style sheet without types and the comments that have whole lines.
+    """Return a script or a style sheet without comments on whole lines, types and indentation.
 
     They are a fifth of what a browser would load. Their lines stay, empty, so that those that a
     browser names are those of the repository.
     """
-    return _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
+    bare = _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
+    return _INDENT.sub("", _TYPE.sub("", bare))
 
 
 def first_modules(files: Mapping[str, bytes]) -> list[str]:

@@ -85,22 +85,20 @@ function Entries({ route }) {
   if (!data) return error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`;
   const rows = /** @type {Entry[]} */ (data.entries);
   /** @type {import('../parts.js').Column<Entry>[]} */
-  const columns = [
-    { name: 'When', cell: (entry) => html`<${Time} at=${entry.at} full />` },
-    { name: 'Who', cell: who },
-    { name: 'What', className: 'name', cell: (entry) => ACTIONS[entry.action] ?? entry.action },
-    { name: 'To what', cell: targets },
-    { name: 'Outcome', cell: (entry) => (entry.refused
-      ? html`<strong class="bad"><span aria-hidden="true">✕</span> refused</strong>`
-      : html`<span class="good"><span aria-hidden="true">✓</span> done</span>`) },
-    { name: 'Reason and details', className: 'wide', cell: details },
-    { name: 'Request', className: 'minor', cell: (entry) => entry.request_id && html`<span class="actions tight"><${Id} text=${entry.request_id} short=${8} /><${Copy} text=${entry.request_id} what="the request id" /></span>` },
-  ];
   return html`<section class="panel">
     ${!rows.length && html`<${Empty}>${[...query.keys()].length
       ? html`<p>No entry matches.</p><p><a href=${href(['audit'])}>Show all</a></p>`
-      : html`<p>Nobody has changed anything yet.</p>`}<//>`}
-    ${rows.length > 0 && html`<${Table} caption="Entries of the audit trail" rows=${rows} id=${(/** @type {Entry} */ entry) => entry.id} columns=${columns} />`}
+      : html`<p>Nobody has changed anything yet.</p><p>Cancelling a job, pausing a queue or draining an agent makes an entry here.</p>`}<//>`}
+    ${rows.length > 0 && html`<${Table} caption="Entries of the audit trail" rows=${rows} id=${(/** @type {Entry} */ entry) => entry.id} columns=${[
+      { name: 'When', cell: (/** @type {Entry} */ entry) => html`<${Time} at=${entry.at} full />` },
+      { name: 'Who', cell: (/** @type {Entry} */ entry) => who(entry) },
+      { name: 'What', className: 'name', cell: (/** @type {Entry} */ entry) => html`${ACTIONS[entry.action] ?? entry.action}<br />${entry.refused
+        ? html`<strong class="bad"><span aria-hidden="true">✕</span> refused</strong>`
+        : html`<span class="good"><span aria-hidden="true">✓</span> done</span>`}` },
+      { name: 'To what', cell: targets },
+      { name: 'Reason and details', className: 'wide', cell: details },
+      { name: 'Request', className: 'minor', cell: (/** @type {Entry} */ entry) => entry.request_id && html`<span class="actions tight"><${Id} text=${entry.request_id} short=${8} /><${Copy} text=${entry.request_id} what="the request id" /></span>` },
+    ]} />`}
     <${Pager} route=${route} next=${data.next} what="entries" />
   </section>`;
 }
@@ -137,9 +135,27 @@ function target(kind, name) {
 
 /** The reason, why it was refused, and the other parameters of the request. @param {Entry} entry */
 function details({ reason, refused, asked }) {
-  const given = Object.entries(asked ?? {}).map(([name, value]) => `${name}: ${value === null ? 'none' : typeof value === 'string' ? value : JSON.stringify(value)}`);
+  const given = leaves(asked ?? {});
   if (!reason && !refused && !given.length) return dash();
-  return html`${reason && html`<div>${reason}</div>`}${refused && html`<div>${refused.status}: ${refused.detail}</div>`}${given.length > 0 && html`<div class="about">${given.join(', ')}</div>`}`;
+  return html`${reason && html`<div>${reason}</div>`}${refused && html`<div>${refused.status}: ${refused.detail}</div>`}${given.length > 0 && html`<dl class="pairs">${given.slice(0, MOST).map(([name, value]) =>
+    html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>${given.length > MOST && html`<p class="about">and ${given.length - MOST} more</p>`}`}`;
+}
+
+/** Parameters of a request that are shown. */
+const MOST = 12;
+
+/**
+ * What an object has, with the names of what is within others: `resources.cpus`.
+ * @param {object} given
+ * @param {string} [before]
+ * @returns {[string, string][]}
+ */
+function leaves(given, before = '') {
+  return Object.entries(given).flatMap(([name, value]) => {
+    const isPlain = !Array.isArray(value) || value.every((each) => typeof each !== 'object');
+    if (value && typeof value === 'object' && !(Array.isArray(value) && isPlain)) return leaves(value, `${before}${name}.`);
+    return /** @type {[string, string][]} */ ([[before + name, value === null ? 'none' : Array.isArray(value) ? value.join(' ') : String(value)]]);
+  });
 }
 
 /** A moment as a field of date and time shows it. @param {string | null} at @param {boolean} inUtc */

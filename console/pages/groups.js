@@ -1,6 +1,6 @@
 /** Groups: jobs that run on several agents at once, with how far each of them is. */
 
-import { Badge, Empty, Failure, Head, Loading, Section, Span, Table, Time } from '../parts.js';
+import { Badge, Empty, Failure, Head, Loading, Section, SlimBadge, Span, Table, Time } from '../parts.js';
 import { nameOf } from '../job-actions.js';
 import { useList } from '../lists.js';
 import { href } from '../router.js';
@@ -19,9 +19,9 @@ const VIEWS = [
 
 /** @type {import('../parts.js').Column<Job>[]} */
 const COLUMNS = [
-  { name: 'Group', className: 'short', cell: (job) => nameOf(job, 60) },
-  { name: 'State', cell: (job) => html`<${Badge} state=${job.state} />` },
-  { name: 'Target', cell: (job) => html`<code>${job.target}</code>` },
+  { name: 'Group', className: 'short', cell: (job) => html`${nameOf(job, 60)}<${SlimBadge} state=${job.state} />` },
+  { name: 'State', className: 'minor', cell: (job) => html`<${Badge} state=${job.state} />` },
+  { name: 'Target', className: 'minor', cell: (job) => html`<code>${job.target}</code>` },
   { name: 'Members', className: 'number', cell: (job) => job.members ?? '–' },
   { name: 'Why', className: 'wide', cell: (job) => html`<span class="clamp"><${Sentence} text=${job.reason} /></span>` },
   { name: 'Created', className: 'number minor', cell: (job) => html`<${Time} at=${job.created_at} />` },

@@ -1,13 +1,17 @@
-/** The actions on one job as buttons: only those that the caller and the state allow. */
+/** The actions on one job as buttons, only those that the caller and the state allow; the form of an edit. */
 
-import { call, path } from '../api.js';
-import { confirm, perform } from '../dialogs.js';
-import { actionsOf, isGroup } from '../job-actions.js';
+import { ApiError, call, path } from '../api.js';
+import { confirm, perform, Reason, say, useDialog } from '../dialogs.js';
+import { controlOf, formOf, patchOf } from '../edit-form.js';
+import { Area, Pick, Text } from '../fields.js';
+import { actionsOf, isGroup, placed } from '../job-actions.js';
 import { useKeys } from '../keys.js';
 import { go, href } from '../router.js';
+import { Failure } from '../parts.js';
+import { usePoll } from '../poll.js';
 import { can } from '../session.js';
-import { html, useState } from '../view.js';
-import { EditJob } from './job-edit.js';
+import { utc, zone } from '../time.js';
+import { html, useEffect, useRef, useState, useStore } from '../view.js';
 
 /** @typedef {import('../types').Job} Job */
 /** @typedef {import('../job-actions.js').Action} Action */
@@ -25,8 +29,7 @@ import { EditJob } from './job-edit.js';
 const DOING = {
   cancel: { label: 'Cancel', title: 'Cancel the job?', text: 'If it runs, its agent stops it: SIGTERM first, SIGKILL after the grace period.', done: 'Cancellation requested', danger: true },
   retry: { label: 'Retry', title: 'Retry the job?', text: 'It starts again under the same id, with its attempts counted from zero.', done: 'The job starts again' },
-  replay: { label: 'Replay', title: 'Replay the dead job?', text: 'It leaves the dead-letter list and starts again under the same id.', done: 'The job starts again' },
-  dismiss: { label: 'Dismiss', title: 'Dismiss the dead job?', text: 'It leaves the dead-letter list and does not run again.', done: 'Job dismissed', danger: true },
+  dismiss: { label: 'Dismiss', title: 'Dismiss the dead job?', text: 'It leaves the dead letters and does not run again.', done: 'Job dismissed', danger: true },
   resubmit: { label: 'Resubmit', title: 'Submit the job again?', text: 'A new job with the same fields is made; both link to each other.', done: 'Submitted again' },
   hide: { label: 'Hide', title: 'Hide the job?', text: 'Lists leave it out. Nothing else changes.', done: 'Job hidden' },
   unhide: { label: 'Unhide', title: 'Show the job in lists again?', text: '', done: 'Job is in lists again' },
@@ -43,7 +46,8 @@ const DOING = {
 function send(action, job, reason, { key, sameVersion }) {
   const body = sameVersion ? { reason, same_version: true } : { reason };
   if (action === 'delete') return call('DELETE', path`v1/jobs/${job.id}`, { body });
-  if (action === 'replay' || action === 'dismiss') return call('POST', path`v1/dlq/${job.id}/${action}`, { body });
+  if (action === 'dismiss') return call('POST', path`v1/dlq/${job.id}/dismiss`, { body });
+  if (action === 'retry' && !can('jobs.submit')) return call('POST', path`v1/dlq/${job.id}/replay`, { body });
   if (isGroup(job) && (action === 'cancel' || action === 'retry')) return members(action, job.id, body);
   return call('POST', path`v1/jobs/${job.id}/${action}`, { body, headers: key ? { 'Idempotency-Key': key } : {} });
 }
@@ -64,6 +68,24 @@ export async function members(action, id, body, signal) {
   } while (next);
 }
 
+/** A menu of actions behind a button. @param {{ name: string, children?: import('../view.js').Children }} props  It closes at a choice, at Escape, and when the focus or a click is elsewhere. */
+function Menu({ name, children }) {
+  const menu = useRef(/** @type {HTMLDetailsElement | null} */ (null));
+  const close = () => menu.current?.removeAttribute('open');
+  useEffect(() => {
+    const outside = (/** @type {Event} */ event) => menu.current?.contains(/** @type {Node} */ (event.target)) || close();
+    for (const kind of ['pointerdown', 'focusin']) addEventListener(kind, outside);
+    return () => ['pointerdown', 'focusin'].forEach((kind) => removeEventListener(kind, outside));
+  }, []);
+  /** @param {KeyboardEvent} event */
+  const onKey = (event) => {
+    if (event.key !== 'Escape') return;
+    close();
+    menu.current?.querySelector('summary')?.focus();
+  };
+  return html`<details class="menu" ref=${menu} onKeyDown=${onKey}><summary class="button">${name} <span aria-hidden="true">▾</span></summary><div onClick=${close}>${children}</div></details>`;
+}
+
 /** @param {{ job: Job, refresh: () => void }} props */
 export function Actions({ job, refresh }) {
   const allowed = actionsOf(job, can);
@@ -72,7 +94,7 @@ export function Actions({ job, refresh }) {
   const act = async (action) => {
     const doing = DOING[action];
     const text = isGroup(job) && action !== 'resubmit' ? `${doing.text} This holds for its members.` : doing.text;
-    const answer = await confirm({ title: doing.title, text, action: doing.label, danger: doing.danger ?? false, reason: true, choice: job.type_version !== null && /^re(try|play)$/.test(action) ? `Stay with version ${job.type_version}` : '' });
+    const answer = await confirm({ title: doing.title, text, action: doing.label, danger: doing.danger ?? false, reason: true, choice: job.type_version !== null && action === 'retry' ? `Stay with version ${job.type_version}` : '' });
     if (!answer) return;
     const key = action === 'resubmit' ? crypto.randomUUID() : '';
     const result = await perform(doing.done, async () => (await send(action, job, answer.reason, { key, sameVersion: answer.chosen })) ?? {});
@@ -81,17 +103,88 @@ export function Actions({ job, refresh }) {
     else if (action === 'resubmit') go(href(['jobs', result.id]));
     else refresh();
   };
-  const first = allowed.includes('retry') ? 'retry' : 'replay';
   useKeys([
     { keys: 'c', what: 'Cancel the job', run: () => allowed.includes('cancel') && void act('cancel') },
-    { keys: 'r', what: 'Retry the job', run: () => allowed.includes(first) && void act(first) },
+    { keys: 'r', what: 'Retry the job', run: () => allowed.includes('retry') && void act('retry') },
     { keys: 'e', what: 'Submit it again with changes', run: () => allowed.includes('again') && go(href(['submit'], { from: job.id })) },
   ]);
-  const buttons = allowed.map((action) => {
+  /** @param {Action} action */
+  const button = (action) => {
     if (action === 'again') return html`<a class="button" key="again" href=${href(['submit'], { from: job.id })}>Submit again with changes</a>`;
     if (action === 'edit') return html`<button type="button" key="edit" onClick=${() => setEditing(true)}>Edit</button>`;
     const doing = DOING[action];
-    return html`<button type="button" key=${action} class=${doing.danger ? 'danger' : ''} onClick=${() => act(action)}>${doing.label}</button>`;
-  });
-  return html`${buttons}${editing && html`<${EditJob} job=${job} close=${() => setEditing(false)} refresh=${refresh} />`}`;
+    return html`<button type="button" key=${action} class=${doing.danger ? 'danger' : action === 'retry' ? 'primary' : ''} onClick=${() => act(action)}>${doing.label}</button>`;
+  };
+  const [first, rest] = placed(allowed, job);
+  return html`${first.map(button)}${rest.length > 0 && html`<${Menu} name="More">${rest.map(button)}<//>`}${editing && html`<${EditJob} job=${job} close=${() => setEditing(false)} refresh=${refresh} />`}`;
+}
+
+/** @typedef {import('../edit-form.js').Form} Form */
+
+/** @param {{ job: Job, close: () => void, refresh: () => void }} props */
+export function EditJob({ job, close, refresh }) {
+  const dialog = useDialog();
+  const inUtc = useStore(utc);
+  const [begun, setBegun] = useState({ first: formOf(job, inUtc), edit: job.edit });
+  const [form, setForm] = useState(begun.first);
+  const [reason, setReason] = useState('');
+  const [refused, setRefused] = useState(/** @type {ApiError | null} */ (null));
+  const [changed, setChanged] = useState(/** @type {Set<string>} */ (new Set()));
+  const [busy, setBusy] = useState(false);
+  const { data: queues } = usePoll(
+    (signal) => /** @type {Promise<{ entries: { name: string }[] }>} */ (call('GET', 'v1/queues', { signal })), 0, []);
+  const { patch, wrong: unfit } = patchOf(begun.first, form, inUtc);
+  const told = (refused?.errors ?? []).map((each) => ({ field: controlOf(each.field), problem: `${each.field} ${each.problem}` }));
+  const set = (/** @type {Partial<Form>} */ change) => {
+    setForm((before) => ({ ...before, ...change }));
+    setChanged((before) => new Set([...before, ...Object.keys(change)]));
+  };
+  const begin = () => {
+    const first = formOf(job, inUtc);
+    setBegun({ first, edit: job.edit });
+    setForm(first);
+    setRefused(null);
+  };
+  const nothing = Object.keys(patch).length === 0;
+  /** @param {Event} event */
+  const submit = async (event) => {
+    event.preventDefault();
+    if (unfit.length || nothing || busy) return;
+    setBusy(true);
+    try {
+      /** @type {Job & { warning: string | null }} */
+      const edited = await call('PATCH', path`v1/jobs/${job.id}`, { body: { ...patch, ...(reason.trim() ? { reason: reason.trim() } : {}) } });
+      say(edited.warning ? `Job edited. ${edited.warning}` : 'Job edited', edited.warning ? 'bad' : 'good');
+      close();
+    } catch (caught) {
+      setChanged(new Set());
+      setRefused(caught instanceof ApiError ? caught : new ApiError(0, { detail: String(caught) }));
+      setBusy(false);
+    }
+    refresh();
+  };
+  const editing = { form, set, wrong: [...unfit, ...told.filter((each) => !changed.has(each.field))] };
+  const names = (queues?.entries ?? []).map((each) => each.name);
+  return html`<dialog ref=${dialog} class="wide" aria-labelledby="editing" onCancel=${close}>
+    <form onSubmit=${submit} novalidate>
+      <h2 id="editing">Edit the job</h2>
+      ${begun.edit !== job.edit && html`<div class="notice warn" role="alert"><p>Somebody has edited the job since you began.</p>
+        <button type="button" onClick=${begin}>Begin with what it has now</button></div>`}
+      ${refused && !(told.length && told.every((each) => each.field)) && html`<${Failure} error=${refused} />`}
+      <div class="fields">
+        <${Pick} ...${editing} field="queue" label="Queue" options=${names.includes(form.queue) ? names : [form.queue, ...names]} />
+        <${Pick} ...${editing} field="priority" label="Priority" options=${['high', 'default', 'low']} />
+        <${Text} ...${editing} field="deadline" type="datetime-local" step="1" label=${`Deadline (${zone(inUtc)}); empty: none`} />
+        <${Text} ...${editing} field="timeout_s" label="Time limit of an attempt in seconds" />
+        <${Text} ...${editing} field="memory_mb" label="Memory in MiB" hint="512" />
+        <${Text} ...${editing} field="cpus" label="CPUs" hint="no limit of its own" />
+      </div>
+      <${Area} ...${editing} field="labels" label="Labels, key=value, one a line" rows=${3} />
+      <${Reason} value=${reason} onValue=${setReason} />
+      <div class="actions">
+        <button type="button" onClick=${close}>Back</button>
+        <button type="submit" class="primary" disabled=${busy || nothing || unfit.length > 0}>${busy ? 'Saving…' : 'Save'}</button>
+      </div>
+    </form>
+  </dialog>`;
 }

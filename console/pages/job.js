@@ -9,12 +9,13 @@ import { Sentence } from '../sentence.js';
 import { can } from '../session.js';
 import { html, useRef } from '../view.js';
 import { Actions } from './job-buttons.js';
-import { Files } from './job-files.js';
-import { Audit, Links, Related, Specification, Usage } from './job-parts.js';
+import { Audit, Files, Links, relatedTo, Specification, Timeline, Usage } from './job-parts.js';
 import { Output } from './job-log.js';
-import { Timeline } from './job-timeline.js';
 
 /** @typedef {import('../types').Job} Job */
+
+/** States whose reason says less than the output does: it comes first. */
+const WRITES = ['active', 'completed'];
 
 const MOVING_MS = 3000;
 const ENDED_MS = 15_000;
@@ -37,27 +38,26 @@ function JobPage({ id }) {
   const ended = hasEnded(job);
   const group = isGroup(job);
   every.current = ended ? ENDED_MS : MOVING_MS;
+  const why = html`<${Why} key="why" job=${job} />`;
+  const output = !group && html`<${Output} key="output" job=${job} ended=${ended} />`;
   return html`
     <${Head} title=${nameOf(job, 90)} about=${html`<${Badge} state=${job.state} /> ${job.hidden && html`<span>hidden · </span>`}<${Id} text=${job.id} /><${Copy} text=${job.id} what="the id" />`}>
       <${Actions} job=${job} refresh=${refresh} />
     <//>
-    <${Why} job=${job} />
+    ${job.progress && html`<${Done} job=${job} />`}
     ${group && html`<div class="notice"><p>This is a group of ${job.members ?? 'some'} jobs, one for each agent.</p>
       <a class="button" href=${href(['groups', job.id])}>Show its members</a></div>`}
-    <div class="grid top">
-      <${Timeline} job=${job} />
-      <div class="stack">
-        <${Overview} job=${job} />
-        <${Usage} job=${job} />
-        <${Links} job=${job} />
-      </div>
-    </div>
-    ${!group && html`<${Output} job=${job} ended=${ended} />`}
-    <${Files} job=${job} />
+    ${WRITES.includes(job.state) ? [output, why] : [why, output]}
     ${job.result !== null && html`<${Section} title="Result" actions=${html`<${Copy} text=${JSON.stringify(job.result, null, 2)} what="the result" />`}>
       <pre class="code" tabindex="0">${JSON.stringify(job.result, null, 2)}</pre><//>`}
+    <${Files} job=${job} />
+    <div class="columns">
+      <${Timeline} job=${job} />
+      <${Usage} job=${job} />
+      <${Overview} job=${job} />
+      <${Links} job=${job} />
+    </div>
     <${Specification} job=${job} />
-    <${Related} job=${job} />
     <${Audit} id=${job.id} state=${job.state} />`;
 }
 
@@ -75,7 +75,6 @@ function Why({ job }) {
     <p><${Sentence} text=${data?.summary ?? job.reason} /></p>
     ${rest.length > 0 && html`<ul>${rest.map((reason) => html`<li key=${reason.code + (reason.facts.fleet ?? '')}><${Sentence} text=${reason.text} /></li>`)}</ul>`}
     ${job.cancel_requested !== null && !data && html`<p>It was asked to stop: ${job.cancel_requested}</p>`}
-    ${job.progress && html`<${Done} job=${job} />`}
     ${commands.length > 0 && html`<details><summary>Commands</summary><ul class="commands">${commands.map((command) => html`<li><code>${command}</code></li>`)}</ul></details>`}
   </section>`;
 }
@@ -107,6 +106,7 @@ function Overview({ job }) {
       ['Ended', job.ended_at && html`<${Time} at=${job.ended_at} />`],
       ['Total time', html`<${Span} from=${job.created_at} to=${job.ended_at} />`],
       ['Submitted by', job.submitted_by?.name],
+      ...relatedTo(job),
     ]} />
   <//>`;
 }

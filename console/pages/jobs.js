@@ -3,9 +3,9 @@
 import { call } from '../api.js';
 import { Choice, setQuery, valueOf } from '../fields.js';
 import { chipsOf, filtersOf, sought, SPANS } from '../job-filters.js';
-import { nameOf, STATES } from '../job-actions.js';
+import { nameOf, STATES, whyOf } from '../job-actions.js';
 import { PAGE, useList } from '../lists.js';
-import { Badge, Empty, Failure, Head, Loading, Section, Span, Table, Time, dash } from '../parts.js';
+import { Badge, Empty, Failure, Head, Loading, Section, SlimBadge, Span, Table, Time, dash } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { go, href } from '../router.js';
 import { Sentence } from '../sentence.js';
@@ -34,11 +34,11 @@ function Ran({ job }) {
 
 /** @type {import('../parts.js').Column<Job>[]} */
 const COLUMNS = [
-  { name: 'Job', className: 'short', cell: (job) => nameOf(job, 48) },
-  { name: 'State', cell: (job) => html`<${Badge} state=${job.state} />` },
+  { name: 'Job', className: 'short', cell: (job) => html`${nameOf(job, 48)}<${SlimBadge} state=${job.state} />` },
+  { name: 'State', className: 'minor', cell: (job) => html`<${Badge} state=${job.state} />` },
   { name: 'Queue', className: 'minor', cell: (job) => html`${job.queue}${job.priority !== 'default' && html` <span class="about">${job.priority}</span>`}` },
   { name: 'Agent', className: 'minor', cell: (job) => job.agent ?? job.assigned ?? dash() },
-  { name: 'Why', className: 'wide', cell: (job) => html`<span class="clamp"><${Sentence} text=${job.reason} /></span>` },
+  { name: 'Why', className: 'wide', cell: (job) => html`<span class="clamp"><${Sentence} text=${whyOf(job)} /></span>` },
   { name: 'Created', className: 'number', cell: (job) => html`<${Time} at=${job.created_at} />` },
   { name: 'Ran', className: 'number minor', cell: (job) => html`<${Ran} job=${job} />` },
 ];

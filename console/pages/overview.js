@@ -1,7 +1,7 @@
 /** Overview: what runs, what waits, what needs a look, and whether there are agents for it. */
 
 import { call } from '../api.js';
-import { Badge, Empty, Failure, Figure, Head, Loading, Section, Table, Time } from '../parts.js';
+import { Badge, Empty, Failure, Figure, Head, Loading, Section, SlimBadge, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { attention, busiest, grouped } from '../queue-figures.js';
 import { href } from '../router.js';
@@ -92,8 +92,8 @@ function LatestTroubles() {
     ${jobs.length > 0 && html`<${Table} caption="Jobs that need a look" rows=${jobs} id=${(/** @type {Job} */ job) => job.id}
       to=${(/** @type {Job} */ job) => href(['jobs', job.id])}
       columns=${[
-        { name: 'Job', cell: (/** @type {Job} */ job) => job.name ?? job.type ?? job.command.join(' ').slice(0, 60) },
-        { name: 'State', cell: (/** @type {Job} */ job) => html`<${Badge} state=${job.state} />` },
+        { name: 'Job', className: 'short', cell: (/** @type {Job} */ job) => html`${job.name ?? job.type ?? job.command.join(' ').slice(0, 60)}<${SlimBadge} state=${job.state} />` },
+        { name: 'State', className: 'minor', cell: (/** @type {Job} */ job) => html`<${Badge} state=${job.state} />` },
         { name: 'Why', className: 'wide', cell: (/** @type {Job} */ job) => html`<span class="clamp"><${Sentence} text=${job.reason} /></span>` },
         { name: 'Since', cell: (/** @type {Job} */ job) => html`<${Time} at=${job.timeline.at(-1)?.at} />` },
       ]} />`}

@@ -3,7 +3,7 @@
 import { call } from '../api.js';
 import { Empty, Failure, Head, Loading, Section, Table } from '../parts.js';
 import { usePoll } from '../poll.js';
-import { activityOf, grouped, oldest, perMinute, retirement, total, troubles } from '../queue-figures.js';
+import { activityOf, grouped, oldest, open, perMinute, retirement, total, troubles } from '../queue-figures.js';
 import { href } from '../router.js';
 import { duration } from '../time.js';
 import { html } from '../view.js';
@@ -18,7 +18,7 @@ export function useQueues() {
 export default function Page() {
   const { data, error, refresh } = useQueues();
   return html`
-    <${Head} title="Queues" about="Lengths are SQS's estimates, of all tenants that use a queue; rates are of the last 5 minutes." />
+    <${Head} title="Queues" about="Waiting, in flight and delayed are SQS's estimates of messages, of all tenants; running are your jobs (items); rates are of the last 5 minutes." />
     <${Section} title=${data ? `${data.entries.length} ${data.entries.length === 1 ? 'queue' : 'queues'}` : 'Queues'}>
       ${!data && (error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`)}
       ${data && !data.entries.length && html`<${Empty}><p>This tenant may use no queue.</p><p>Queues are declared in <code>joblane.toml</code>: <code>[queues.NAME]</code>.</p><//>`}
@@ -32,6 +32,7 @@ export function QueueTable({ queues, brief = false }) {
   const columns = [
     { name: 'Queue', className: 'name', cell: (queue) => queue.name },
     { name: 'State', cell: (queue) => html`<${QueueState} queue=${queue} />` },
+    { name: 'Running', className: 'number', cell: (queue) => open(queue.jobs?.running) },
     { name: 'Waiting', className: 'number', cell: (queue) => count(total(queue, 'visible')) },
     { name: 'In flight', className: 'number', cell: (queue) => count(total(queue, 'in_flight')) },
     { name: 'Delayed', className: 'number minor', cell: (queue) => count(total(queue, 'delayed')) },

@@ -17,7 +17,7 @@ const SCOPES = {
   'jobs.submit': 'Submit and restart jobs',
   'jobs.cancel': 'Cancel, hide and delete jobs',
   'admin.read': 'Read conditions, dead jobs and the audit trail',
-  'admin.mutate': 'Change the tenant’s own queues and applications, replay dead jobs',
+  'admin.mutate': 'Change the tenant’s own queues and applications, retry dead jobs',
   'platform.read': 'Read agents, all queues, and the audit trail of the role platform',
   'platform.mutate': 'Change all queues, drain agents, declare applications for all tenants',
 };

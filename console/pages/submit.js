@@ -18,6 +18,54 @@ import { html, useEffect, useMemo, useRef, useState, useStore } from '../view.js
 
 /** @typedef {import('../fields.js').Editing<Form>} Editing */
 
+/** Controls with their labels and examples. @typedef {readonly (readonly [string, string, string?])[]} Controls */
+
+/** @type {Controls} */
+const LIMITS = [
+  ['cpus', 'CPUs', 'such as 0.5'], ['memory_mb', 'Memory in MiB', '512'], ['pids', 'Processes', '1024'], ['timeout_s', 'Time limit of an attempt in seconds', '600'],
+  ['max_attempts', 'Attempts', '3'], ['backoff_s', 'Longest waits between them in seconds', '5, 30, 120, 600, 1800'],
+];
+
+/** @type {Controls} */
+const AREAS = [
+  ['env', 'Environment, NAME=value, one a line'], ['labels', 'Labels, key=value, one a line'],
+  ['stdin', 'Standard input'], ['outputs', 'Files to keep, a path or glob a line', 'out/*.csv'],
+];
+
+/** @type {Controls} */
+const MORE = [
+  ['notify', 'Notify a URL, an SNS topic or EventBridge', 'URL, ARN or eventbridge'], ['notify_on', 'Of these events', 'started, completed'],
+  ['target', 'Target', '_any'], ['reply_timeout_s', 'Seconds for agents to reply'], ['max_concurrency', 'Members at once'], ['max_failures', 'Failed members before no more start'],
+  ['cores', 'Cores', '0-1'], ['io_bps', 'Disk I/O in bytes per second'], ['tmp_mb', '/tmp in MiB', '256'], ['disk_mb', 'Work directory in MiB'],
+  ['heartbeat_timeout_s', 'Longest silence in seconds'], ['items', 'Items of work', '1'],
+  ['permanent', 'Exit codes without another attempt', '65'], ['blocked', 'Exit codes that wait for a condition', '75'], ['skipped', 'Exit codes that skip the job'],
+];
+
+/** @type {Controls} */
+const FLAGS = [['restartable', 'May start again'], ['merge_stderr', 'Standard error with standard output'], ['mask_secrets', 'Secrets masked in output']];
+
+/** @type {Controls} */
+const MORE_AREAS = [
+  ['requires', 'Conditions, one a line', 'app:billing'], ['secret_env', 'Secrets, NAME=reference, one a line', 'TOKEN=secretsmanager:billing/token'],
+  ['concurrency', 'Limit by a key, as JSON', '{"key": ["customer", 7], "max_active": 1}'], ['other', 'Fields without a control, as JSON', '{"inputs": []}'],
+];
+
+/** Controls that are always in view. */
+const FIRST = new Set(['shell', 'arguments', 'type', 'params', 'name', 'priority', 'queue', 'run_at', 'network', ...[...LIMITS, ...AREAS].map(([field]) => field)]);
+
+/** @param {Editing & { of: Controls, children?: any }} props */
+function Texts({ of, children, ...editing }) {
+  return html`<div class="fields">${of.map(([field, label, hint]) => html`<${Text} ...${editing} field=${field} label=${label} hint=${hint} />`)}${children}</div>`;
+}
+
+/** @param {Editing & { of: Controls }} props */
+function Areas({ of, ...editing }) {
+  return html`<div class="fields wide-fields">${of.map(([field, label, hint]) => html`<${Area} ...${editing} field=${field} label=${label} hint=${hint} rows=${3} />`)}</div>`;
+}
+
+/** A control for a time. @param {any} props */
+const Moment = (props) => html`<${Text} ...${props} type="datetime-local" />`;
+
 /** @param {{ route: import('../router.js').Route }} props */
 export default function Page({ route }) {
   const from = route.query.get('from') ?? '';
@@ -54,6 +102,7 @@ async function begin(from, type, signal) {
 /** @param {{ first: Form, again: Job | null }} props  `again` is the job that is resubmitted with changes. */
 function Submit({ first, again }) {
   const inUtc = useStore(utc);
+  const { data: names } = usePoll(async (signal) => (await call('GET', 'v1/queues', { signal })).entries.map((/** @type {{ name: string }} */ queue) => queue.name), 0, []);
   const [form, setForm] = useState(first);
   const [refused, setRefused] = useState(/** @type {ApiError | null} */ (null));
   const [changed, setChanged] = useState(/** @type {Set<string>} */ (new Set()));
@@ -63,14 +112,13 @@ function Submit({ first, again }) {
   const request = again ? { changes: changesOf(specificationOf(again), fields) } : fields;
   const body = JSON.stringify(request, null, 2);
   const key = useRef({ body: '', id: '' });
-  const top = useRef(/** @type {HTMLDivElement | null} */ (null));
   useEffect(() => {
-    if (refused) top.current?.scrollIntoView({ block: 'nearest' });
+    if (refused) /** @type {HTMLElement | null} */ (document.querySelector('[aria-invalid], main .failure'))?.scrollIntoView({ block: 'center' });
   }, [refused]);
   const told = (refused?.errors ?? []).map((each) => ({ field: controlOf(each.field, form), problem: `${each.field} ${each.problem}` }));
   const wrong = [...unfit, ...told.filter((each) => !changed.has(each.field))];
   const set = (/** @type {Partial<Form>} */ change) => {
-    setForm((before) => ({ ...before, ...change }));
+    setForm((before) => /** @type {Form} */ ({ ...before, ...change }));
     setChanged((before) => new Set([...before, ...Object.keys(change)]));
   };
   /** @param {Event} event */
@@ -90,43 +138,34 @@ function Submit({ first, again }) {
     }
     setBusy(false);
   };
+  const queues = [...new Set(['', form.queue ?? '', ...(names ?? [])])];
   /** @type {Editing} */
   const editing = { form, set, wrong };
   return html`
-    <div ref=${top}>${refused && html`<${Failure} error=${refused} />`}</div>
+    ${refused && !told.length && html`<${Failure} error=${refused} />`}
     <form class="submit" onSubmit=${submit} novalidate>
       <div class="stack">
         <${Section} title="What runs"><${What} ...${editing} /><//>
         <${Section} title="Where and when"><div class="fields">
           <${Text} ...${editing} field="name" label="Name" hint="for people; several jobs may have the same" />
           <${Pick} ...${editing} field="priority" label="Priority" options=${['high', 'default', 'low']} />
-          <${Text} ...${editing} field="queue" label="Queue" hint="empty: the queues’ filters choose" />
-          <${Text} ...${editing} field="run_at" type="datetime-local" label=${`Earliest start (${zone(inUtc)})`} />
+          <${Pick} ...${editing} field="queue" label="Queue" hint="chosen by the queues’ filters" options=${queues} />
+          <${Moment} ...${editing} field="run_at" label=${`Earliest start (${zone(inUtc)})`} />
         </div><${Explain} body=${JSON.stringify(fields)} unfit=${unfit.length > 0} /><//>
-        <${Section} title="Limits and retries"><div class="fields">
-          <${Text} ...${editing} field="cpus" label="CPUs" hint="such as 0.5" />
-          <${Text} ...${editing} field="memory_mb" label="Memory in MiB" hint="512" />
-          <${Text} ...${editing} field="pids" label="Processes" hint="1024" />
-          <${Text} ...${editing} field="timeout_s" label="Time limit of an attempt in seconds" hint="600" />
-          <${Text} ...${editing} field="max_attempts" label="Attempts" hint="3" />
-          <${Text} ...${editing} field="backoff_s" label="Longest waits between them in seconds" hint="5, 30, 120, 600, 1800" />
-          <${Pick} ...${editing} field="network" label="Network" options=${['none', 'egress', 'host']} />
-        </div><//>
-        <${Section} title="Notifications"><div class="fields">
-          <${Text} ...${editing} field="notify" label="Notify a URL, an SNS topic or EventBridge" hint="URL, ARN or eventbridge" />
-          <${Text} ...${editing} field="notify_on" label="Of these events" hint="started, completed" />
-        </div><//>
-        <${Section} title="Environment and labels"><div class="fields wide-fields">
-          <${Area} ...${editing} field="env" label="Environment, NAME=value, one a line" rows=${3} />
-          <${Area} ...${editing} field="labels" label="Labels, key=value, one a line" rows=${3} />
-          <${Area} ...${editing} field="other" label="Other fields, as JSON" rows=${3} hint=${'{"requires": ["app:billing"]}'} />
-        </div><//>
+        <${Section} title="Limits and retries"><${Texts} ...${editing} of=${LIMITS}>
+          <${Pick} ...${editing} field="network" label="Network" options=${['none', 'egress', 'host']} /><//><//>
+        <${Section} title="Environment, files and labels"><${Areas} ...${editing} of=${AREAS} /><//>
+        <${Section} title="More"><details open=${wrong.some((each) => !FIRST.has(each.field))}><summary>All other fields</summary><div class="stack">
+          <${Texts} ...${editing} of=${MORE}>
+            <${Moment} ...${editing} field="deadline" label=${`Deadline (${zone(inUtc)})`} />
+            ${FLAGS.map(([field, label]) => html`<${Pick} ...${editing} field=${field} label=${label} options=${['yes', 'no']} />`)}<//>
+          <${Areas} ...${editing} of=${MORE_AREAS} /></div></details><//>
       </div>
       <div class="stack beside">
         <${Section} title="The request" actions=${html`<${Copy} text=${body} what="the request" />`}>
           <p class="about"><code>POST /${to}</code></p>
           <pre class="code" tabindex="0" aria-label="Body of the request">${body}</pre>
-          ${unfit.length > 0 && html`<p class="problem">Some fields are not right yet.</p>`}
+          ${wrong.length > 0 && html`<p class="problem" role="status">${wrong.length === 1 ? 'One field is' : `${wrong.length} fields are`} not right yet; it says why beside each.</p>`}
           <div class="actions"><button type="submit" class="primary" disabled=${busy || unfit.length > 0}>${busy ? 'Submitting…' : 'Submit'}</button></div>
         <//>
       </div>

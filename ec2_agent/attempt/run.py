@@ -27,6 +27,7 @@ from ec2_agent.outcomes.judge import (
     not_started,
     said_reason,
 )
+from ec2_agent.presence.usage import RunningProcesses
 from ec2_agent.retry import aws_backoff, retry
 from ec2_agent.sandbox.model import (
     DiskShort,
@@ -102,6 +103,15 @@ class Attempt:
         """What the job reported last; before its start and after its end, what is done for it."""
         reported = None if self.job is None else self.job.shim.progress
         return reported or self._doing
+
+    @property
+    def processes(self) -> RunningProcesses | None:
+        """The job's processes; None before its start."""
+        job = self.job
+        if job is None:
+            return None
+        leaf = None if job.sandbox is None else job.sandbox.leaf
+        return RunningProcesses(self.head.job_id, self.head.epoch, leaf, job.init_pid)
 
     def request_stop(self, reason: StopReason) -> None:
         """Stop the job: SIGTERM, later SIGKILL. The first request's reason counts.

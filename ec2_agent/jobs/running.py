@@ -9,7 +9,7 @@ from typing import Any
 from ec2_agent.calls import NoThread, in_thread
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.shim_connection import ShimConnection
-from ec2_agent.processes import kill_process
+from ec2_agent.processes import is_running, kill_process
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.model import Ending
 from ec2_agent.shim import files
@@ -49,6 +49,14 @@ class RunningJob:
             except (OSError, NoThread):
                 await asyncio.sleep(RETRY_S)
         return record
+
+    def init_pid(self) -> int | None:
+        """Look up the pid of the job's first process; None if it has ended."""
+        try:
+            shim = self.directory.read(files.SHIM)
+        except OSError:
+            return None
+        return shim["init"]["pid"] if shim is not None and is_running(shim["init"]) else None
 
     async def let_shim_end(self, timeout_s: float) -> None:
         """Let the shim end, and wait for that, `timeout_s` at most."""

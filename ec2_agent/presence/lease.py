@@ -13,13 +13,14 @@ cannot reach AWS must therefore have killed its jobs before that, by the boot cl
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.logging import events
 from ec2_agent.presence.roster import Roster
 from ec2_agent.presence.standing import Standing
+from ec2_agent.presence.usage import UsageReader
 from ec2_agent.settings import PACE, AgentSettings, LeaseTimes
 from joblane import __version__
 from joblane.aws.fleet.agents import AgentStore
@@ -79,6 +80,7 @@ class Lease:
         self._renewed = self.boottime()
         self._given_up = False
         self._writing = asyncio.Lock()
+        self._usage = UsageReader(self.boottime)
         self._ended = False
         self.surplus_ms: int | None = None
         """When the scaler named this agent surplus, as of the last heartbeat; None: it did not."""
@@ -184,7 +186,10 @@ class Lease:
             host=load.host,
             state_pool=load.state_pool,
         )
-        named_ms = await in_thread(lambda: self.store.beat(row), "heartbeat")
+        running = roster.processes()
+        named_ms = await in_thread(
+            lambda: self.store.beat(replace(row, stats=self._usage.read(running))), "heartbeat"
+        )
         self._renewed = sent
         events.heartbeat_written(len(jobs))
         # The row that a forgetting heartbeat replaces has the name that is forgotten.

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from ec2_agent.logging import events
 from ec2_agent.outcomes.judge import StopReason
+from ec2_agent.presence.usage import RunningProcesses
 from joblane.job.head import Head
 from joblane.state.lease import AttemptProgress, Progress
 
@@ -24,6 +25,10 @@ class RunningAttempt(Protocol):
     @property
     def progress(self) -> Progress | None:
         """What the job reported last."""
+
+    @property
+    def processes(self) -> RunningProcesses | None:
+        """Its processes; None while it has none."""
 
     def request_stop(self, reason: StopReason) -> None:
         """Stop the job."""
@@ -161,6 +166,10 @@ class Roster:
             for attempt in self.attempts
             if (said := attempt.progress) is not None
         ]
+
+    def processes(self) -> list[RunningProcesses]:
+        """The processes of the running jobs, to read what they use."""
+        return [found for attempt in self.attempts if (found := attempt.processes) is not None]
 
     def abandon_all(self) -> None:
         """Kill every job and report nothing: the lease is lost."""

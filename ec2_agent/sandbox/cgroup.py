@@ -268,6 +268,14 @@ def cpu_seconds(leaf: Path) -> float | None:
     return None if used is None else used / 1e6
 
 
+def memory_bytes(leaf: Path) -> int | None:
+    """Read the memory that a cgroup has now, without the page cache that the kernel can drop."""
+    now = _number(_read(leaf / "memory.current"))
+    if now is None:
+        return None
+    return max(0, now - _parse_keyed(_read(leaf / "memory.stat")).get("inactive_file", 0))
+
+
 def oom_killed(leaf: Path) -> bool:
     """Whether the OOM killer has killed the job of a cgroup; False if that has been removed."""
     return _parse_keyed(_read(leaf / "memory.events")).get("oom_kill", 0) > 0

@@ -35,6 +35,7 @@ def test_submit_a_job_watch_its_output_and_cancel_it(as_role: Open, api: Api):
     page.get_by_role("link", name="New job").click()
     page.get_by_label("Line for a shell").fill(TICKER)
     page.get_by_label("Name", exact=True).fill("ticker")
+    page.get_by_text("All other fields").click()
     page.get_by_label("Notify a URL").fill("eventbridge")
     page.get_by_label("Of these events").fill("started, completed")
     request = page.get_by_label("Body of the request")
@@ -116,8 +117,9 @@ def test_take_home_what_a_job_left(as_role: Open, api: Api):
     assert b"<b>1</b>\n" == arriving.value.path().read_bytes()
 
 
-def test_replay_a_dead_job(as_role: Open, api: Api):
-    fails = f"""printf '%s\\n' '{{"error": "{DEAD_REASON}"}}' >&3; read -r _ <&3; exit 3"""
+def test_retry_a_dead_job(as_role: Open, api: Api):
+    says = f"""printf '%s\\n' '{{"error": "{DEAD_REASON}"}}' >&3; read -r _ <&3"""
+    fails = f"echo PC LOAD LETTER >&2; {says}; exit 3"
     once = {"max_attempts": 1}
     job_id = api.submit("sh", "-c", fails, name="print-labels", retry=once)
     wait_for_state(api, job_id, "dead")
@@ -127,13 +129,16 @@ def test_replay_a_dead_job(as_role: Open, api: Api):
         "row", name=DEAD_REASON
     )
     expect(group).to_contain_text("1")
+    expect(group.locator("samp")).to_have_text("PC LOAD LETTER")
+    page.set_viewport_size({"width": 390, "height": 500})
     group.get_by_role("link").first.click()
+    expect(page.get_by_role("heading", name="Jobs with this reason (1)")).to_be_in_viewport()
     row = page.get_by_role("region", name="Dead jobs", exact=True).get_by_role(
         "row", name="print-labels"
     )
-    row.get_by_role("button", name="Replay").click()
-    confirm(page, "Replay print-labels?", "Replay", "paper was refilled")
-    expect(page.get_by_text("print-labels replayed")).to_be_visible()
+    row.get_by_role("button", name="Retry").click()
+    confirm(page, "Retry print-labels?", "Retry", "paper was refilled")
+    expect(page.get_by_text("print-labels retried")).to_be_visible()
     assert "paper was refilled" == reasons(api, job_id)["replay"]
     wait_for_state(api, job_id, "dead")  # the printer is still the same
     assert 2 == api("GET", f"/v1/jobs/{job_id}")["epoch"]

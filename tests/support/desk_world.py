@@ -273,6 +273,7 @@ class NotedAttempt:
     abandoned: bool = False
     until: float = 0.0
     progress: Progress | None = None
+    processes: None = None
 
     def request_stop(self, reason: StopReason) -> None:
         """Note it."""

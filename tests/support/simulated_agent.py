@@ -87,6 +87,7 @@ class SimAttempt:
         self.started = False
         self.ended = False
         self.progress: Progress | None = None
+        self.processes = None
         self._agent = agent
         self._delivery = delivery
         self._reason: StopReason | None = None

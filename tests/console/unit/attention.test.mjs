@@ -31,7 +31,7 @@ test('full slots, trouble, dead and blocked jobs are told with where to go', () 
   const agents = { ...summary().agents, free: 0, troubled: 2 };
   const jobs = { counted_at: '', by_state: { dead: 1, blocked: 1200 } };
   assert.deepEqual(texts(summary({ agents, jobs }), [queue('a', { visible: 2, in_flight: 4 })]), [
-    ['bad', '1 job is dead: replay or dismiss.', '#/jobs?state=dead'],
+    ['bad', '1 job is dead: retry or dismiss.', '#/jobs?state=dead'],
     ['warn', 'No slot is free (0 of 4 in use), and 2 messages wait.', null],
     ['warn', '2 agents are in trouble.', null],
     ['warn', '1,200 jobs wait for a condition.', '#/jobs?state=blocked'],

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { dollars, estimate } from '../../../console/cost.js';
-import { actionsOf, ENDED, STATES } from '../../../console/job-actions.js';
+import { actionsOf, ENDED, placed, STATES } from '../../../console/job-actions.js';
 import { fill, isSafe } from '../../../console/links.js';
 import { limitsOf, specificationOf } from '../../../console/submission.js';
 import { rows, totals } from '../../../console/timeline.js';
@@ -15,6 +15,11 @@ test('each attempt has a row: its wait, its run, and the wait after it', () => {
   const all = rows([step(0, 'pending'), step(3, 'active', 1), step(5, 'retry', 1), step(9, 'active', 2), step(10, 'completed', 2)], 99_000);
   assert.deepEqual(shapes(all), [[1, ['queue 3', 'run 2', 'backoff 4']], [2, ['run 1']]]);
   assert.deepEqual(totals(all), { queue: 3, run: 3, backoff: 4, wait: 0 });
+});
+
+test('an attempt that was handed back or restarted has its number again, in a row of its own', () => {
+  const steps = [step(0, 'pending'), step(1, 'active', 1), step(2, 'pending', 0), step(4, 'active', 1), step(5, 'dead', 1), step(8, 'pending', 0), step(9, 'active', 1)];
+  assert.deepEqual(shapes(rows(steps, 10_000)), [[1, ['queue 1', 'run 1']], [1, ['queue 2', 'run 1']], [1, ['queue 1', 'run 1']]]);
 });
 
 test('a job that has not ended goes on until now', () => {
@@ -32,7 +37,7 @@ test('only what the state allows is offered', () => {
   assert.deepEqual(actionsOf(job('blocked', { group: 'g' }), all), ['cancel', 'again']);
   assert.deepEqual(actionsOf(job('active'), all), ['cancel', 'again']);
   assert.deepEqual(actionsOf(job('active', { cancel_requested: 'x' }), all), ['again']);
-  assert.deepEqual(actionsOf(job('dead'), all), ['retry', 'replay', 'dismiss', 'resubmit', 'again', 'hide', 'delete']);
+  assert.deepEqual(actionsOf(job('dead'), all), ['retry', 'dismiss', 'resubmit', 'again', 'hide', 'delete']);
   assert.deepEqual(actionsOf(job('failed', { group: 'g' }), all), ['retry', 'again']);
   assert.deepEqual(actionsOf(job('completed', { hidden: true }), all), ['resubmit', 'again', 'unhide', 'delete']);
   assert.deepEqual(actionsOf(job('completed', { deadline: '2020-01-01T00:00:00Z' }), all), ['again', 'hide', 'delete']);
@@ -46,7 +51,16 @@ test('only what the scopes allow is offered', () => {
   assert.deepEqual(actionsOf(job('dead'), (scope) => scope === 'jobs.read'), []);
   assert.deepEqual(actionsOf(job('pending'), (scope) => scope === 'jobs.cancel'), ['cancel']);
   assert.deepEqual(actionsOf(job('dead'), (scope) => scope === 'jobs.submit'), ['retry', 'resubmit', 'again']);
-  assert.deepEqual(actionsOf(job('dead'), (scope) => scope === 'admin.mutate'), ['replay', 'dismiss']);
+  assert.deepEqual(actionsOf(job('dead'), (scope) => scope === 'admin.mutate'), ['retry', 'dismiss']);
+});
+
+test('what is done most in a state has a button, and the rest stands in a menu', () => {
+  const places = (one) => placed(actionsOf(one, all), one);
+  assert.deepEqual(places(job('pending')), [['edit', 'cancel'], ['again']]);
+  assert.deepEqual(places(job('active')), [['cancel'], ['again']]);
+  assert.deepEqual(places(job('dead')), [['retry', 'again'], ['dismiss', 'resubmit', 'hide', 'delete']]);
+  assert.deepEqual(places(job('completed')), [['resubmit', 'again'], ['hide', 'delete']]);
+  assert.deepEqual(placed([], job('dead')), [[], []]);
 });
 
 test('a cost is a range of plain figures', () => {

@@ -49,6 +49,8 @@ test('a job fills in the form, and the form makes the same job', () => {
     { command: ['prog', 'a b', ''], queue: 'q', concurrency: { key: ['a', 1], max_active: 1 } },
     { command: ['x'], notify: { url: 'https://example.com/hook', on: ['started', 'dead'] } },
     { command: ['x'], notify: { eventbridge: true } },
+    { command: ['x'], stdin: 'a\nb\n', outputs: ['out', 'a b/*'], secret_env: { T: 'secretsmanager:x' }, resources: { cores: '0-1', io_bps: 4096 }, exit_codes: { permanent: [65, 66] }, restartable: false, mask_secrets: false },
+    { command: ['x'], target: 'group:web', reply_timeout_s: 5, max_failures: 0, items: 3, heartbeat_timeout_s: 9, concurrency: { key: ['a', 1], max_active: 1 }, inputs: [{ path: 'a' }] },
     { command: ['prog', 'two\nlines'], env: { A: 'two\nlines' } },
     { type: 't', params: { a: [1] }, queue: 'q', requires: ['app:x'], deadline: '2027-01-01T00:00:00Z' },
   ]) {
@@ -63,8 +65,9 @@ test('a wrong field of the request is shown at its place in the form', () => {
   assert.equal(controlOf('resources.cpus', EMPTY), 'cpus');
   assert.equal(controlOf('retry.backoff_s.1', EMPTY), 'backoff_s');
   assert.equal(controlOf('env.PATH', EMPTY), 'env');
-  assert.equal(controlOf('resources.cores', EMPTY), 'other');
-  assert.equal(controlOf('concurrency', EMPTY), 'other');
+  assert.equal(controlOf('resources.cores', EMPTY), 'cores');
+  assert.equal(controlOf('concurrency.key.0', EMPTY), 'concurrency');
+  assert.equal(controlOf('inputs.0.sha256', EMPTY), 'other');
   assert.equal(controlOf('notify.url', EMPTY), 'notify');
   assert.equal(controlOf('notify.on.0', EMPTY), 'notify_on');
 });

@@ -43,7 +43,7 @@ def open_jobs(waiting: int, oldest_s: int | None) -> dict[str, Any]:
     submitted = {"job_id": None, "submitted_at": "2026-11-21T03:00:00.000Z"}
     oldest = {**submitted, "age_s": oldest_s, "within_s": 60}
     counts = {
-        kind: {"jobs": jobs, "items": jobs} for kind, jobs in (("waiting", waiting), ("running", 2))
+        kind: {"jobs": jobs, "items": jobs} for kind, jobs in (("waiting", waiting), ("running", 3))
     }
     return {**counts, "oldest": None if oldest_s is None else oldest}
 

@@ -13,11 +13,13 @@ from ec2_agent.sandbox.launcher import Launcher
 from functions.submission.handler import Settings, build
 from joblane.aws.job.jobs import Refused
 from joblane.aws.job.result_store import ResultStore
+from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.job.moves import AttemptFacts
 from joblane.state.lease import PROGRESS_BYTES, AttemptProgress, Heartbeat, Progress, bound_progress
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.result import MAX_RESULT_BYTES
+from joblane.state.stats import JobStats
 from joblane.state.timeline import Step
 from tests.support.attempts import begin, finish, run, wait_for_output
 from tests.support.aws import DESCRIPTOR, Cloud, configure
@@ -199,6 +201,23 @@ def test_progress_is_shown_from_the_holders_heartbeat_with_one_read(
     assert 0 == meter.write_units
     heartbeat(aws, replace(said, epoch=head.epoch + 1), name=agent)  # of another attempt
     assert None is show_job(api)["progress"]
+
+
+def test_what_a_job_uses_is_shown_from_the_holders_heartbeat_since_its_claim(
+    aws: Cloud, launcher: Launcher, api: Api
+):
+    _, attempt = begin(aws, launcher, command=["true"])
+    agent, claimed_ms = attempt.head.agent, attempt.head.timeline[-1].at_ms
+    assert agent is not None
+    row = Heartbeat(agent, 0, claimed_ms, 1, 1, ("default",), "full", "1", jobs=(JOB,))
+    aws.agents.beat(row)
+    assert None is show_job(api)["stats"]
+    row = replace(row, stats={JOB: JobStats(0.93, 411)})
+    aws.agents.beat(row)
+    shown = {"cpus": 0.93, "memory_mb": 411, "at": rfc3339(claimed_ms)}
+    assert shown == show_job(api)["stats"]
+    aws.agents.beat(replace(row, beat_ms=claimed_ms - 1))  # of an attempt before
+    assert None is show_job(api)["stats"]
 
 
 def test_a_job_that_does_not_run_costs_no_read_of_an_agent(

@@ -71,7 +71,7 @@ QUEUE: dict[str, Any] = {
     "lanes": [lane("high", 1), lane("default", 20, 185), lane("low", 0)],
     "settings": SETTINGS,
     "deadline_s": 5400.0,
-    "jobs": {"waiting": count(21, 500), "running": count(6), "oldest": OLDEST},
+    "jobs": {"waiting": count(21, 500), "running": count(5), "oldest": OLDEST},
     "activity": [window(1, 4), window(5, 6), window(60, 9)],
 }
 ALL = {"entries": [QUEUE, {"name": "bare"}], "limit": 2, "next": None}
@@ -84,9 +84,9 @@ def answer(body: object) -> Fault:
 def test_queues_are_a_row_each(api: FakeApi, joblane: Joblane) -> None:
     api.answers["/v1/queues"] = answer(ALL)
     heading, row, bare, *_ = joblane("queues").stdout.decode().splitlines()
-    assert heading.split()[:5] == ["QUEUE", "STATE", "WAITING", "RUNNING", "OLDEST"]
+    assert heading.split()[2:6] == ["WAITING", "RUNNING", "IN-FLIGHT", "OLDEST"]
     assert row.split() == [
-        *("default", "paused", "1/20/0", "6", "2m05s"),
+        *("default", "paused", "1/20/0", "5", "6", "2m05s"),
         *("6", "6", "0", "3", "1.5s"),
     ]
     assert bare.split()[:3] == ["bare", "running", "-"]
@@ -106,9 +106,9 @@ def test_one_queue_is_shown_in_full(api: FakeApi, joblane: Joblane) -> None:
     assert json.loads(joblane("queues", "default", "--json").stdout) == QUEUE
     lines = [line.split() for line in text.splitlines()]
     assert ["waiting", "21", "(500)"] in lines
-    assert ["running", "6"] in lines
+    assert ["running", "5"] in lines
     assert "oldest       2m05s, job 01KAJ5RJ00V3XW8TQZ9M4C2N7D\n" in text
-    assert ["LANE", "WAITING", "RUNNING", "DELAYED", "OLDEST", "MESSAGE"] in lines
+    assert ["LANE", "WAITING", "IN-FLIGHT", "DELAYED", "OLDEST", "MESSAGE"] in lines
 
 
 def test_the_oldest_job_of_a_queue_may_not_be_known(api: FakeApi, joblane: Joblane) -> None:

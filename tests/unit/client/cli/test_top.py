@@ -47,8 +47,8 @@ def test_a_reader_gets_jobs_and_queues_and_asks_for_nothing_else(api: FakeApi, j
         "",
     ] == ran.stdout.decode().splitlines()[:10]
     heading, row = ran.stdout.decode().splitlines()[10:]
-    assert heading.split()[3:8] == ["RUNNING", "IN/MIN", "START/MIN", "DONE/MIN", "FAIL/MIN"]
-    assert row.split()[:9] == ["default", "running", "7", "2", "4.0", "2.0", "2.0", "0", "250ms"]
+    assert heading.split()[2:6] == ["WAITING", "RUNNING", "IN-FLIGHT", "IN/MIN"]
+    assert row.split()[2:10] == ["7", "3", "2", "4.0", "2.0", "2.0", "0", "250ms"]
     assert {"/v1/summary", "/v1/queues"} == {request.path for request in api.requests}
 
 

@@ -51,6 +51,17 @@ class Progress(Answer):
     """When it was reported."""
 
 
+class Stats(Answer):
+    """What a running attempt uses, as of its agent's last heartbeat."""
+
+    cpus: float
+    """CPUs in use on average since the heartbeat before, about 10 s."""
+    memory_mb: int
+    """Memory in MiB, rounded up; without a cgroup, the sum of what its processes have resident."""
+    at: str
+    """When its agent read it."""
+
+
 class SkippedFile(Answer):
     """A path that a glob of `outputs` matched and that was not collected."""
 
@@ -220,6 +231,9 @@ class Submitted(Answer):
     """Agent of the present or last attempt; null after a retry or replay."""
     progress: Progress | None
     """What the running attempt reported last, up to 10 s ago. Only `GET /v1/jobs/{id}` shows it."""
+    stats: Stats | None
+    """What the running attempt uses, up to 10 s ago; null while its agent has not said it. Only
+    `GET /v1/jobs/{id}` shows it."""
     result: Any
     """The result of a completed job, any JSON. Only `GET /v1/jobs/{id}` shows it."""
     output_files: dict[str, Any] | None
@@ -394,6 +408,9 @@ class Job(Answer):
     """Agent of the present or last attempt; null after a retry or replay."""
     progress: Progress | None
     """What the running attempt reported last, up to 10 s ago. Only `GET /v1/jobs/{id}` shows it."""
+    stats: Stats | None
+    """What the running attempt uses, up to 10 s ago; null while its agent has not said it. Only
+    `GET /v1/jobs/{id}` shows it."""
     result: Any
     """The result of a completed job, any JSON. Only `GET /v1/jobs/{id}` shows it."""
     output_files: dict[str, Any] | None
@@ -691,6 +708,9 @@ class Edited(Answer):
     """Agent of the present or last attempt; null after a retry or replay."""
     progress: Progress | None
     """What the running attempt reported last, up to 10 s ago. Only `GET /v1/jobs/{id}` shows it."""
+    stats: Stats | None
+    """What the running attempt uses, up to 10 s ago; null while its agent has not said it. Only
+    `GET /v1/jobs/{id}` shows it."""
     result: Any
     """The result of a completed job, any JSON. Only `GET /v1/jobs/{id}` shows it."""
     output_files: dict[str, Any] | None
@@ -911,6 +931,9 @@ class Cancelled(Answer):
     """Agent of the present or last attempt; null after a retry or replay."""
     progress: Progress | None
     """What the running attempt reported last, up to 10 s ago. Only `GET /v1/jobs/{id}` shows it."""
+    stats: Stats | None
+    """What the running attempt uses, up to 10 s ago; null while its agent has not said it. Only
+    `GET /v1/jobs/{id}` shows it."""
     result: Any
     """The result of a completed job, any JSON. Only `GET /v1/jobs/{id}` shows it."""
     output_files: dict[str, Any] | None

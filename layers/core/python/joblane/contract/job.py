@@ -62,6 +62,17 @@ class KeyOfJob(View):
     """32 hexadecimal digits, which stand for its segments."""
 
 
+class Stats(View):
+    """What a running attempt uses, as of its agent's last heartbeat."""
+
+    cpus: float
+    """CPUs in use on average since the heartbeat before, about 10 s."""
+    memory_mb: int
+    """Memory in MiB, rounded up; without a cgroup, the sum of what its processes have resident."""
+    at: str
+    """When its agent read it."""
+
+
 class Limits(View):
     """The limits of each attempt: what was asked for, the type's, or the default."""
 
@@ -115,6 +126,9 @@ class JobProgress(View):
     """Agent of the present or last attempt; null after a retry or replay."""
     progress: Progress | None
     """What the running attempt reported last, up to 10 s ago. Only `GET /v1/jobs/{id}` shows it."""
+    stats: Stats | None
+    """What the running attempt uses, up to 10 s ago; null while its agent has not said it. Only
+    `GET /v1/jobs/{id}` shows it."""
     result: Any
     """The result of a completed job, any JSON. Only `GET /v1/jobs/{id}` shows it."""
     output_files: OutputFiles | None
@@ -212,6 +226,7 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
         usage=json.loads(head.usage_json) if head.usage_json else None,
         agent=head.agent,
         progress=None,
+        stats=None,
         result=None,
         output_files=head.output_files,
         condition=None if head.condition is None else unscope_name(head.condition),

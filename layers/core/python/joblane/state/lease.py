@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from joblane.state.stats import JobStats
+
 HEARTBEAT_S = 10
 """Seconds between two heartbeats."""
 
@@ -203,6 +205,9 @@ class Heartbeat:
     """How busy its host is; None: it is not known."""
     state_pool: StatePool | None = None
     """Its connections to its state service; None: an instance without an agent."""
+    stats: Mapping[str, JobStats] = field(default_factory=dict)
+    """What running jobs use, by job. A stored heartbeat has as many as cost no write unit, in turn
+    (`encode_stats`)."""
 
     def disk_asks(self, own_mb: int, work_mb: int) -> tuple[DiskAsk, ...]:
         """What a job asks of each of these, with `work_mb` for its work directory."""

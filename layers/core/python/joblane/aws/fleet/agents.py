@@ -7,8 +7,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
 
+from joblane.aws.item_size import left_in_unit
 from joblane.aws.table import ConditionFailed, Row, Store
-from joblane.state.lease import AttemptProgress, Heartbeat, HostDisk, HostLoad, StatePool
+from joblane.state.lease import (
+    HEARTBEAT_S,
+    AttemptProgress,
+    Heartbeat,
+    HostDisk,
+    HostLoad,
+    StatePool,
+)
+from joblane.state.stats import NAME, decode_stats, encode_stats
 
 SHARDS = 16
 """Partitions that the agents spread over: listing them reads 16 partitions, a page at a time,
@@ -193,7 +202,7 @@ class AgentStore(Store):
 
 def _row(row: Heartbeat, gone_s: int) -> Row:
     """The item of an agent, which expires `gone_s` seconds after its heartbeat."""
-    return {
+    item: Row = {
         **_key(row.name),
         "since": row.since_ms,
         "beat": row.beat_ms,
@@ -222,6 +231,8 @@ def _row(row: Heartbeat, gone_s: int) -> Row:
         "state_pool": row.state_pool,
         "expires_at": row.beat_ms // 1000 + gone_s,
     }
+    turn = row.beat_ms // (HEARTBEAT_S * 1000)
+    return item | {NAME: encode_stats(row.stats, row.jobs, left_in_unit(item), turn)}
 
 
 def _shard(name: str) -> str:
@@ -272,6 +283,7 @@ def _heartbeat(row: Row) -> Heartbeat:
         work_disk=HostDisk(*row["work_disk"]) if "work_disk" in row else None,
         host=_host_load(*row["host"]) if "host" in row else None,
         state_pool=StatePool(*row["state_pool"]) if "state_pool" in row else None,
+        stats=decode_stats(row[NAME], row["jobs"]) if NAME in row else {},
     )
 
 

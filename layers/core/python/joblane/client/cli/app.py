@@ -22,7 +22,7 @@ from joblane.client.cli import (
 )
 from joblane.client.cli.files import files
 from joblane.client.cli.group import groups
-from joblane.client.cli.job import change, edit, read, submit, wait, why
+from joblane.client.cli.job import change, edit, read, stats, submit, wait, why
 from joblane.client.cli.options import CliSettings
 from joblane.client.cli.queue import queues
 from joblane.client.cli.signals import exit_code
@@ -67,7 +67,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 for part in (
-    *(submit, files, read, groups, why, wait, top, edit, change),
+    *(submit, files, read, groups, why, stats, wait, top, edit, change),
     *(console, login, completion, host),
 ):
     app.add_typer(part.commands)

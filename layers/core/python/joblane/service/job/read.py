@@ -10,12 +10,14 @@ from joblane.aws.job.jobs import JobStore
 from joblane.aws.job.payload_store import PayloadLost, PayloadStore
 from joblane.aws.job.result_store import ResultStore
 from joblane.aws.queue.settings import SettingsStore
-from joblane.contract.job import Job, Progress, job_view
+from joblane.contract.job import Job, Progress, Stats, job_view
+from joblane.contract.models import View
 from joblane.contract.queue_of_job import explain, explain_gone
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.job.message import is_id
 from joblane.queue.settings import UNSET
+from joblane.state.lease import Progress as ReportedProgress
 from joblane.state.lifecycle import State
 
 
@@ -64,31 +66,28 @@ class JobViews:
             with suppress(PayloadLost):
                 head = self.payloads.read_whole(head)
         (view,) = self.show_many([head], whole=True)
-        return view.model_copy(
-            update={"result": self._result(head), "progress": self._progress(head)}
-        )
+        return view.model_copy(update={"result": self._result(head), **self._running(head)})
 
     def _result(self, head: Head) -> object:
         """The result of a completed job; None also if it has expired before its job."""
         result = head.result if head.result_object is None else self.results.read(head)
         return None if result is None else json.loads(result)
 
-    def _progress(self, head: Head) -> Progress | None:
-        """What the holder of a running job has in its heartbeat, with one read."""
+    def _running(self, head: Head) -> dict[str, View]:
+        """What the holder of a running job has of it in its heartbeat, with one read."""
         if head.state is not State.ACTIVE or head.agent is None:
-            return None
+            return {}
         row = self.agents.get(head.agent)
-        said = None if row is None else row.progress_of(head.job_id, head.epoch)
-        if said is None:
-            return None
-        return Progress(
-            percent=said.percent,
-            message=said.message,
-            step=said.step,
-            current=said.current,
-            total=said.total,
-            at=rfc3339(said.at_ms),
-        )
+        if row is None:
+            return {}
+        found: dict[str, View] = {}
+        if (said := row.progress_of(head.job_id, head.epoch)) is not None:
+            found["progress"] = _progress(said)
+        used = row.stats.get(head.job_id)
+        if used is not None and row.beat_ms >= head.timeline[-1].at_ms:  # not of a claim before
+            at = rfc3339(row.beat_ms)
+            found["stats"] = Stats(cpus=used.cpus, memory_mb=used.memory_mb, at=at)
+        return found
 
     def show_many(self, heads: Sequence[Head], *, whole: bool = False) -> list[Job]:
         """Show jobs, with abridged submissions unless `whole`.
@@ -116,3 +115,14 @@ def _overdue(head: Head, now_ms: int) -> str | None:
     from joblane.job.assigned import overdue  # most jobs are for any agent
 
     return overdue(head, now_ms)
+
+
+def _progress(said: ReportedProgress) -> Progress:
+    return Progress(
+        percent=said.percent,
+        message=said.message,
+        step=said.step,
+        current=said.current,
+        total=said.total,
+        at=rfc3339(said.at_ms),
+    )

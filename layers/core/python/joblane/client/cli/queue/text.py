@@ -24,12 +24,13 @@ def queues_table(entries: Sequence[Fields], screen: Screen) -> str:
     if not entries:
         return "no queues"
     wide = screen.width is None or screen.width >= WIDE
-    headings = ["QUEUE", "STATE", "WAITING", "RUNNING", "OLDEST"]
+    headings = ["QUEUE", "STATE", "WAITING", "RUNNING", "IN-FLIGHT", "OLDEST"]
     headings += ["IN/MIN", "DONE/MIN", "FAIL/MIN", *(("DELAYED", "MEAN WAIT") if wide else ())]
     rows = [_row(queue, wide=wide) for queue in entries]
     legend = (
-        "WAITING: high/default/low; OLDEST: your oldest waiting job, since its submission; rates: "
-        f"your jobs, last {WINDOW} minutes"
+        "RUNNING: your jobs; WAITING (high/default/low) and IN-FLIGHT: messages of all tenants; "
+        "OLDEST: your oldest waiting job, since its submission; "
+        f"rates: your jobs, last {WINDOW} minutes"
     )
     return f"{table(headings, rows, screen)}\n\n{legend}"
 
@@ -58,7 +59,7 @@ def queue_details(entry: Fields, now: datetime, screen: Screen) -> str:
         ]
         for lane in entry.get("lanes", [])
     ]
-    lane_headings = ["LANE", "WAITING", "RUNNING", "DELAYED", "OLDEST MESSAGE"]
+    lane_headings = ["LANE", "WAITING", "IN-FLIGHT", "DELAYED", "OLDEST MESSAGE"]
     windows = [
         [
             f"{window.get('minutes')} min",
@@ -103,6 +104,13 @@ def window(queue: Fields, minutes: int) -> Fields:
     return next(found, {})
 
 
+def running(queue: Fields) -> object:
+    """The caller's jobs that run in a queue; None if they are not counted."""
+    found = queue.get("jobs")
+    counted = found.get("running") if isinstance(found, Mapping) else None
+    return counted.get("jobs") if isinstance(counted, Mapping) else None
+
+
 def total(queue: Fields, figure: str) -> int:
     """The sum of a figure of all lanes of a queue, such as `visible`: jobs that wait."""
     return sum(lane.get(figure) or 0 for lane in queue.get("lanes", ()))
@@ -131,6 +139,7 @@ def _row(queue: Fields, *, wide: bool) -> list[object]:
         queue.get("name"),
         state(queue),
         "/".join(printable(lane.get("visible")) for lane in queue.get("lanes", ())) or None,
+        running(queue),
         total(queue, "in_flight"),
         seconds(oldest(queue)),
         *(_rate(last, kind) for kind in ("submitted", "completed", "failed")),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Any, NamedTuple
 
-from joblane.client.cli.queue.text import oldest, seconds, state, total, window
+from joblane.client.cli.queue.text import oldest, running, seconds, state, total, window
 from joblane.client.cli.text.formats import age, parse_time, printable
 from joblane.client.cli.text.tables import GAP, Screen, table
 from joblane.client.cli.top.attention import Point, entries, obstacle, shortage
@@ -175,7 +175,8 @@ QUEUES = (
     Column("QUEUE", lambda queue: queue.get("name"), 0),
     Column("STATE", state, 6),
     Column("WAITING", _waiting, 0),
-    Column("RUNNING", lambda queue: total(queue, "in_flight"), 3),
+    Column("RUNNING", running, 3),
+    Column("IN-FLIGHT", lambda queue: total(queue, "in_flight"), 9),
     Column("IN/MIN", lambda queue: _show_rate(_rate(queue, "submitted")), 5),
     Column("START/MIN", lambda queue: _show_rate(_rate(queue, "started")), 2),
     Column("DONE/MIN", lambda queue: _show_rate(_rate(queue, "completed")), 4),
