@@ -39,7 +39,16 @@ def test_the_command_prints_what_the_page_shows(api: FakeApi, joblane: Joblane) 
     settings = {"run_jobs": True, "threads": None, "threads_declared": 4, "cluster_threads": None}
     move = {"moved": 212, "kept": 3, "ended_at": "2025-11-21T02:05:00.000Z", "next_at": "x"}
     retired = {"moves_to": "new", "move": move}
-    answer = {"name": "old", "lanes": [], "activity": [], "settings": settings, "retired": retired}
+    waiting, running = {"jobs": 15, "items": 15}, {"jobs": 2, "items": 2}
+    oldest = {"job_id": "01KAJ5RJ00V3XW8TQZ9M4C2N7D", "age_s": 7510, "within_s": 0}
+    answer = {
+        "name": "old",
+        "lanes": [],
+        "activity": [],
+        "settings": settings,
+        "retired": retired,
+        "jobs": {"waiting": waiting, "running": running, "oldest": oldest},
+    }
     api.answers["/v1/queues/old"] = 200, {}, json.dumps(answer).encode()
     printed = joblane("queues", "show", "old").stdout.decode()
     shown = blocks("text")[0].splitlines()

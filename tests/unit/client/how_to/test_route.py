@@ -128,7 +128,7 @@ def test_an_error_is_no_matter_where_the_rest_decides() -> None:
 
 
 def test_tenants_have_queues_as_the_page_says(aws: Cloud, tmp_path: Path) -> None:
-    found = config(tmp_path, block("toml", 1))
+    found = config(tmp_path, block("toml", 2))
     acme, other = api_of(aws, found), api_of(aws, found, "client-other")
     big = {"resources": {"memory_mb": 8000}}
     assert "acme-urgent" == queue_of(acme, priority="high", **big)
