@@ -39,7 +39,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("dead", "dead-letters", "failed"), "joblane dlq ls"),
     **dict.fromkeys(("pause", "unpause"), "joblane queues pause QUEUE"),
     **dict.fromkeys(("drain", "cordon", "uncordon"), "joblane agents drain|cordon|uncordon AGENT"),
-    **dict.fromkeys(("stats", "monitor", "watch", "dashboard"), "joblane top"),
+    **dict.fromkeys(("monitor", "watch", "dashboard"), "joblane top"),
     **dict.fromkeys(("ui", "web", "open"), "joblane console"),
     **dict.fromkeys(("auth", "signin", "configure", "init"), "joblane --url URL login"),
     **dict.fromkeys(("explain", "reason"), "joblane why ID"),
