@@ -47,8 +47,12 @@ AGENT_PYTHON = "3.12"
 
 AGENT_PACKAGES = ("layers/core/python/joblane", "ec2_agent")
 
-AGENT_LIBRARIES = tuple(f"ec2_agent/sandbox/slot-{machine}.so" for machine in ("x86_64", "aarch64"))
-"""What `scripts/native` compiles; each bundle has both, 10 KB each."""
+AGENT_LIBRARIES: Mapping[Architecture, str] = {
+    "arm64": "ec2_agent/sandbox/slot-aarch64.so",
+    "x86_64": "ec2_agent/sandbox/slot-x86_64.so",
+}
+"""What `scripts/native` compiles, by the architecture of fleets that need it; a bundle has what is
+there, 10 KB each."""
 
 THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -93,7 +97,8 @@ def build_assets(root: Path, config: Config, setups: Mapping[str, Path]) -> Asse
             raise AssetError(
                 [f"functions/{name}/handler.py: missing; the function {name} cannot be deployed"]
             )
-    for library in AGENT_LIBRARIES:
+    architectures = sorted({fleet.architecture for fleet in config.fleets.values()})
+    for library in (AGENT_LIBRARIES[architecture] for architecture in architectures):
         if not (root / library).is_file():
             raise AssetError([f"{library}: not compiled; run scripts/setup"])
     python = config.functions.runtime.removeprefix("python")
@@ -116,7 +121,7 @@ def build_assets(root: Path, config: Config, setups: Mapping[str, Path]) -> Asse
             folder="lib",
             bytecode=False,  # install.sh writes it with the instance's Python
         )
-        for architecture in sorted({fleet.architecture for fleet in config.fleets.values()})
+        for architecture in architectures
     }
     console = root / "console"
     return Assets(functions, console, layer, agents, setups)

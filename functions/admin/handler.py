@@ -173,7 +173,7 @@ def build(
     dead_letter_routes(app, reader, operations, limits)
     search = JobSearch(jobs, agents, clock, pool)
     selected_dead_routes(app, limits, lambda: _make_selected_dead(search, operations, pool))
-    bulk_routes(app, BulkOperations(jobs, lanes, operations, limits, settings.queues))
+    bulk_routes(app, BulkOperations(jobs, lanes, operations, limits, settings.queues, type_store))
     names = [lanes.name(queue, lane) for queue in settings.queues for lane in LANES]
     counters = CounterStore(dynamodb, settings.counters_table)
     ages = MessageAges(lambda: clients.make("cloudwatch"), names, clock)

@@ -16,6 +16,8 @@ from statistics import mean, median
 from typing import Any
 
 from joblane import Client, ConfigError, Submission
+from scripts.local.keeping import load_cloud
+from scripts.local.weight import weigh
 
 BATCH = 100
 GIVE_UP_S = 3600
@@ -47,6 +49,8 @@ def main() -> int:
     print(f"all ended after {ended:.1f} s ({count / ended:.0f} a second)")
     print(f"states: {dict(states)}; lost: {count - len(jobs)}; started more than once: {twice}")
     _print_parts(jobs, submitted / count)
+    if (cloud := load_cloud()) is not None:
+        print(f"the local AWS has {weigh(cloud.ministack.process.pid).rss_mb:.0f} MB of memory")
     return 0 if states == {"completed": count} and not twice else 1
 
 

@@ -13,7 +13,7 @@ from scripts.console.seeds import Seeds, seed
 from scripts.console.stores import Stores, activity
 from scripts.local import keeping
 from scripts.local.cloud import Cloud, running_cloud
-from scripts.local.command import port_from, run
+from scripts.local.command import listen_on, port_from, run
 from scripts.local.emulator import ROOT
 from scripts.local.people import Person, add_people
 from scripts.local.progress import say, shown_step
@@ -71,7 +71,7 @@ PICTURES = (
 def main() -> int:
     """Start everything, make the seeds, and take all pictures."""
     port = port_from(sys.argv[1:], "scripts/screenshots", __doc__ or "")
-    with running_cloud(keeping.run_folder("screenshots"), port, shown_step) as cloud:
+    with running_cloud(keeping.run_folder("screenshots"), listen_on(port), shown_step) as cloud:
         with shown_step("making jobs"):
             seeds = seed(cloud)
             activity(Stores(cloud), DAY_MINUTES)

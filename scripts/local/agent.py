@@ -6,6 +6,7 @@ import os
 import subprocess
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 
@@ -15,6 +16,8 @@ from scripts.local.errors import LocalError
 from scripts.local.processes import STATE, Process, wait_until
 
 AGENT = (BIN / "joblane", "agent")
+KEPT_AGENT = (BIN / "python", Path(__file__).with_name("supervisor.py"), *AGENT)
+"""One that is started again when it ends."""
 START_TIMEOUT_S = 30.0
 READY = '"event": "agent_ready"'
 LISTED_POLL_S = 0.1
@@ -62,20 +65,40 @@ def role_environment(ministack: MiniStack, role: str, profile: Path) -> dict[str
     return {**kept, **env, "AWS_CONFIG_FILE": str(profile), "AWS_PROFILE": "role"}
 
 
-@functools.cache
+class Host(NamedTuple):
+    """What `joblane doctor` says of this host."""
+
+    isolation: str
+    """`full` or `namespaces`."""
+    lacks: tuple[str, ...]
+    """What it lacks, each with the reason: not limited, or jobs that ask for it are refused."""
+
+
 def best_isolation() -> str:
-    """Return "full" or "namespaces": the result of `joblane doctor`, cached."""
+    """Return "full" or "namespaces"."""
+    return examine_host().isolation
+
+
+@functools.cache
+def examine_host() -> Host:
+    """Ask `joblane doctor`, once. Raises LocalError when it fails, or no job could be isolated."""
     done = subprocess.run(
         [str(BIN / "joblane"), "doctor", "--json"], capture_output=True, text=True, check=False
     )
     try:
-        isolation = json.loads(done.stdout)["isolation"]
+        report = json.loads(done.stdout)
+        isolation = report["isolation"]
+        lacks = [
+            f"{each['feature']}: {each['detail']}"
+            for each in report["features"]
+            if not each["available"]
+        ]
     except (ValueError, KeyError, TypeError):
         words = " ".join((done.stderr or done.stdout).split())
         raise LocalError(f"joblane doctor failed: {words}") from None
     if isolation not in ("full", "namespaces"):
         raise LocalError(f"this host cannot isolate jobs ({isolation}); `joblane doctor` says why")
-    return str(isolation)
+    return Host(str(isolation), tuple(lacks))
 
 
 def wait_until_listed(agent: Process, name: str, url: str, token: str) -> None:

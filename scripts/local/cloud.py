@@ -7,11 +7,12 @@ of the block, however it is left, every process that it started has ended and it
 import os
 import shutil
 import signal
+import socket
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,14 @@ from scripts.local.agent import (
 from scripts.local.deploy import Deploy, api_url, deploy
 from scripts.local.emulator import LONGEST_POLL_S, NO_TLS, MiniStack, bind, start_ministack
 from scripts.local.errors import LocalError
-from scripts.local.processes import KILL_TIMEOUT_S, Process, Spawn, end_leftovers, spawn
+from scripts.local.processes import (
+    KILL_TIMEOUT_S,
+    RUN_MARK,
+    Process,
+    Spawn,
+    end_leftovers,
+    spawn,
+)
 from scripts.local.progress import Step, quiet_step
 
 if TYPE_CHECKING:
@@ -44,6 +52,8 @@ if TYPE_CHECKING:
 
 DEPLOYMENT = "joblane"
 TENANT = "demo"
+Listen = Callable[[], socket.socket]
+"""Binds the socket that MiniStack serves on. Raises LocalError when a port cannot be had."""
 ANSWER_S = 0.2
 """MiniStack has answered all polls by then when it is told to."""
 
@@ -159,12 +169,11 @@ class Cloud:
         """
         if not Path(program[0]).exists():
             raise LocalError(f"{program[0]}: is not installed; run scripts/setup")
-        env = environment(self.ministack, self.run_dir)
+        command, env = self.agent_command(
+            name, ("--threads", str(threads), *options), isolation=isolation, program=program
+        )
         if endpoint is not None:
             env["AWS_ENDPOINT_URL"] = endpoint
-        command = [*program, "--deployment", DEPLOYMENT, "--name", name]
-        command += ["--threads", str(threads), "--isolation", isolation or best_isolation()]
-        command += ["--drain-s", str(DRAIN_S), *options]
         agent = Process.start(
             f"agent-{name}", command, run_dir=self.run_dir, env=env, spawn=self.spawn
         )
@@ -172,6 +181,25 @@ class Cloud:
         if wait:
             self.wait_for_agent(name)
         return agent
+
+    def agent_command(
+        self,
+        name: str,
+        options: Sequence[str],
+        *,
+        isolation: str | None = None,
+        program: Sequence[str | Path] = AGENT,
+    ) -> tuple[list[str], dict[str, str]]:
+        """Return the command of an agent, and all of its environment."""
+        fixed = ["--deployment", DEPLOYMENT, "--name", name]
+        fixed += ["--isolation", isolation or best_isolation(), "--drain-s", str(DRAIN_S)]
+        env = environment(self.ministack, self.run_dir) | {RUN_MARK: str(self.run_dir)}
+        return [*map(str, program), *fixed, *options], env
+
+    def restart_agent(self, name: str) -> None:
+        """Restart an agent that a supervisor keeps; its jobs go on. `wait_for_agent` then."""
+        self.agents[name] = replace(self.agents[name], not_before=time.time())
+        os.kill(self.agents[name].pid, signal.SIGHUP)
 
     def wait_for_agent(self, name: str) -> None:
         """Return when the API lists an agent as alive, and the polls of killed agents are over."""
@@ -232,17 +260,17 @@ class Cloud:
 
 def start_cloud(
     run_dir: Path,
-    port: int | None = None,
+    listen: Listen = bind,
     step: Step = quiet_step,
     longest_poll_s: int = LONGEST_POLL_S,
     make: Deploy = deploy,
 ) -> Cloud:
-    """Start MiniStack and deploy Joblane to it; without a port, any free one is taken.
+    """Start MiniStack on the socket that `listen` makes, and deploy Joblane to it.
 
     `run_dir` must not exist; it is made for this run. When something fails, LocalError says what
     in one line and nothing is left running; the folder stays, for its logs.
     """
-    with bind(port or 0) as server:  # first: a port in use is reported before the folder is made
+    with listen() as server:  # first: a port in use is reported before the folder is made
         try:
             run_dir.mkdir(mode=0o700, parents=True)
         except FileExistsError:
@@ -257,7 +285,7 @@ def start_cloud(
 @contextmanager
 def running_cloud(
     run_dir: Path,
-    port: int | None = None,
+    listen: Listen = bind,
     step: Step = quiet_step,
     longest_poll_s: int = LONGEST_POLL_S,
     make: Deploy = deploy,
@@ -266,7 +294,7 @@ def running_cloud(
 
     When the block fails the folder stays, for its logs.
     """
-    cloud = start_cloud(run_dir, port, step, longest_poll_s, make)
+    cloud = start_cloud(run_dir, listen, step, longest_poll_s, make)
     with _nothing_left_on_failure(run_dir):
         try:
             yield cloud

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from scripts.local import keeping
 from scripts.local.agent import best_isolation
 from scripts.local.cloud import Cloud, running_cloud
-from scripts.local.command import port_from, run
+from scripts.local.command import listen_on, port_from, run
 from scripts.local.deploy import BIN
 from scripts.local.errors import LocalError
 from scripts.local.progress import say, shown_step
@@ -56,7 +56,7 @@ def main() -> int:
     """Start everything, run the jobs, print the results, and remove everything."""
     port = port_from(sys.argv[1:], "scripts/demo", __doc__ or "")
     say("Joblane on this machine: a local AWS, the real stacks, a real agent")
-    with running_cloud(keeping.run_folder("demo"), port, shown_step) as cloud:
+    with running_cloud(keeping.run_folder("demo"), listen_on(port), shown_step) as cloud:
         isolation = best_isolation()
         with shown_step(f"starting an agent ({isolation} isolation)"):
             cloud.start_agent(isolation=isolation)

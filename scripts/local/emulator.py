@@ -6,6 +6,7 @@ import secrets
 import signal
 import socket
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,9 +21,13 @@ ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".local" / "ministack-venv" / "bin" / "python"
 HOST = "127.0.0.1"
 DEFAULT_PORT = 4566
+USUAL_PORTS = 20
+"""How many ports from the default one on are tried before any that is free."""
 REGION = "us-east-1"
 ACCOUNT = "000000000000"
 START_TIMEOUT_S = 30.0
+CALLS = "calls.jsonl"
+"""In a run's folder: the calls made with roles."""
 
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For HTTP clients: without it each reads the certificates of all authorities, in 30 ms of CPU."""
@@ -154,7 +159,7 @@ def start_ministack(
         # Functions get the keys of their roles instead.
         **key.environment(),
     }
-    launcher, calls = Path(__file__).with_name("launcher.py"), run_dir / "calls.jsonl"
+    launcher, calls = Path(__file__).with_name("launcher.py"), run_dir / CALLS
     command: list[str | Path] = [
         *(PYTHON, "-P", launcher, calls),
         *(str(server.fileno()), str(longest_poll_s)),
@@ -193,6 +198,22 @@ def bind(port: int = 0) -> socket.socket:
             f"port {port} on {HOST} cannot be had ({error.strerror}); "
             "choose another one with --port N"
         ) from None
+    return server
+
+
+def bind_usual(tell: Callable[[str], None]) -> socket.socket:
+    """Bind DEFAULT_PORT, or when that is taken one of the next ones; says which.
+
+    LocalStack has the same port, and so has a deployment of another checkout.
+    """
+    for port in range(DEFAULT_PORT, DEFAULT_PORT + USUAL_PORTS):
+        with contextlib.suppress(LocalError):
+            server = bind(port)
+            if port != DEFAULT_PORT:
+                tell(f"Port {DEFAULT_PORT} is taken by another program; using port {port}")
+            return server
+    server = bind()
+    tell(f"Port {DEFAULT_PORT} is taken by another program; using port {server.getsockname()[1]}")
     return server
 
 

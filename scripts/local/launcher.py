@@ -6,7 +6,7 @@ changes that only save CPU time are in `shortcuts.py`.
 
     launcher.py FILE FD SECONDS
         FILE     gets each different call that a role made, a JSON list a line: role, action,
-                 resource, whether it was allowed
+                 resource (of an object its bucket and folders), whether it was allowed
         FD       the bound socket to serve on, whose port GATEWAY_PORT names
         SECONDS  longest duration of a long poll
 
@@ -47,6 +47,10 @@ _OPEN_PATHS = ("/_ministack/health", "/_ministack/cfn-response/")
 LONGEST_WINDOW_S = 1.0
 """Of batches of streams, where the deployment on AWS may wait longer: rates are seen soon."""
 
+STREAMS_KEPT_S = 300
+"""How long records of tables' streams stay in memory: 24 hours on AWS, of 30 KB a job here.
+What a function fails on for longer is lost to it."""
+
 LOOK_EVERY_S = 0.05
 """For work of event source mappings, at most."""
 
@@ -67,12 +71,13 @@ def tune() -> None:
     if len(drain.__defaults__ or ()) != len((first_line_s, idle_s, most_s)):
         raise RuntimeError("MiniStack changed Worker._drain_stderr_bounded; see scripts/local")
     drain.__defaults__ = (first_line_s, idle_s, most_s)
-    for module, constant in (
-        ("services.scheduler", "_SCHEDULE_TICK_INTERVAL"),
-        ("services.eventbridge", "_SCHEDULER_TICK_INTERVAL"),
+    for module, constant, seconds in (
+        ("services.scheduler", "_SCHEDULE_TICK_INTERVAL", 1),  # 10 by default
+        ("services.eventbridge", "_SCHEDULER_TICK_INTERVAL", 1),
+        ("services.dynamodb", "_STREAM_RETENTION_SECONDS", STREAMS_KEPT_S),
     ):
         getattr(_module(module), constant)  # AttributeError when it was removed
-        setattr(_module(module), constant, 1)  # seconds; 10 by default
+        setattr(_module(module), constant, seconds)
 
 
 class Polls:
@@ -229,6 +234,7 @@ def watch_permissions(record: Path) -> None:
         if action.startswith("sqs:"):
             action = action.removesuffix("Batch")
         denied = enforce(access_key, action, *where, resource_arn=resource_arn, **more)
+        resource_arn = without_object(resource_arn)
         call = (access_key, action, resource_arn, denied is None)
         if call not in recorded:
             recorded.add(call)
@@ -239,6 +245,17 @@ def watch_permissions(record: Path) -> None:
         return denied
 
     evaluator.enforce = enforce_as_aws
+
+
+def without_object(resource: str) -> str:
+    """Return an ARN as it is recorded: that of an object has no name, and at most two folders.
+
+    Else there would be a line for each job.
+    """
+    if not resource.startswith("arn:aws:s3:::") or resource.count("/") < 2:
+        return resource
+    bucket, *folders, _name = resource.split("/")
+    return "/".join([bucket, *folders[:2], "*"])
 
 
 def check_root_key(root: str) -> None:

@@ -1,6 +1,7 @@
 """The local AWS: what web pages, other programs and old tokens get from it."""
 
 import json
+import re
 import subprocess
 from contextlib import suppress
 from dataclasses import replace
@@ -15,8 +16,9 @@ import httpx
 import pytest
 from botocore.exceptions import ClientError
 
+from scripts.local import keeping
 from scripts.local.cloud import Cloud
-from scripts.local.emulator import NO_TLS, REGION, RootKey
+from scripts.local.emulator import NO_TLS, REGION, ROOT, RootKey
 from scripts.local.keeping import shell_environment
 
 if TYPE_CHECKING:
@@ -160,3 +162,68 @@ def test_a_shell_that_sourced_the_environment_outlives_its_token(cloud: Cloud, t
     again = ask()
     assert (0, "") == (again.returncode, again.stderr)
     assert "expired" != json.loads(stored.read_text())["access"]
+
+
+@pytest.fixture(name="kept")
+def _kept(cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout's `.local` in which a deployment is kept, as scripts/up leaves it."""
+    local = tmp_path / ".local"
+    local.mkdir()
+    for name in ("PROCESSES", "DEPLOYED"):
+        monkeypatch.setattr(keeping, name, local / getattr(keeping, name).name)
+    files = {local / file.name: whose for file, whose in keeping.ENV_FILES.items()}
+    monkeypatch.setattr(keeping, "ENV_FILES", files)
+    keeping.keep(cloud)
+    return local
+
+
+def test_what_is_kept_is_found_again_and_read_by_its_user_alone(cloud: Cloud, kept: Path):
+    found = keeping.load_cloud()
+    assert found is not None
+    assert found.ministack.root() == cloud.ministack.root()
+    bearer = {"Authorization": f"Bearer {found.token(machine='operator')}"}
+    assert request("GET", f"{found.url}/v1/dlq", headers=bearer).is_success
+    secret = [file for file in kept.iterdir() if file.name != "processes.json"]
+    assert len(secret) == 6
+    assert {0o600} == {file.stat().st_mode & 0o777 for file in secret}
+
+
+NOT_RUN = {
+    "scripts/up": "this deployment is here; tests/e2e/test_deploy.py deploys another one again",
+    "scripts/down": "other tests need this deployment",
+    "scripts/agent second --queue bulk --label group=web": "it runs until Ctrl-C",
+}
+"""Commands of the tutorial that are not run, each with the reason."""
+
+
+@pytest.mark.usefixtures("agent")
+def test_each_command_of_the_tutorial_does_what_the_page_says(
+    kept: Path, environment: dict[str, str]
+):
+    page = (ROOT / "docs/tutorial/first-job.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (kept.parent / "batch.py").write_text(program, encoding="utf-8")
+    lines, shown = [], []
+    for kind, block in re.findall(r"^```(sh|console)\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        for line in block.splitlines():
+            if kind == "sh":
+                lines += [] if line in NOT_RUN else [line, "test $? = 0 || exit 9"]
+            elif line.startswith("$ "):
+                lines.append(line.removeprefix("$ "))
+            elif not re.search(r"[0-9A-Z]{26}", line):
+                shown.append(line)
+    assert {"hello from job", "3"} <= set(shown)
+
+    done = subprocess.run(
+        ["sh", "-c", "\n".join(lines)],
+        cwd=kept.parent,
+        env={"PATH": environment["PATH"], "HOME": str(kept.parent), "LANG": "C.UTF-8"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert 0 == done.returncode, done.stderr
+    printed = done.stdout + done.stderr
+    assert [] == [line for line in shown if line not in printed.splitlines()]
+    assert 20 == len(re.findall(r"^\w{26} completed", done.stdout, re.MULTILINE))

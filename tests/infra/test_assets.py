@@ -356,7 +356,7 @@ def test_a_function_without_a_handler_cannot_be_shipped(checkout: Path) -> None:
 def test_an_agent_without_its_compiled_part_cannot_be_shipped(checkout: Path) -> None:
     (checkout / "functions").symlink_to(ROOT / "functions")
     config = load_config(ROOT / "joblane.toml")
-    with pytest.raises(AssetError, match=r"slot-x86_64\.so: not compiled; run scripts/setup"):
+    with pytest.raises(AssetError, match=r"slot-aarch64\.so: not compiled; run scripts/setup"):
         build_assets(checkout, config, {})
 
 

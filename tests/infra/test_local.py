@@ -1,5 +1,8 @@
 """Processes and ports of the local cloud: they end with the run, and errors are one line."""
 
+import os
+import re
+import signal
 import socket
 import subprocess
 import sys
@@ -12,10 +15,12 @@ from pathlib import Path
 import pytest
 
 from joblane.config import Config
-from scripts.local import deploy, emulator, processes
+from scripts.local import alone, deploy, emulator, keeping, processes, up
+from scripts.local.agent import Host
 from scripts.local.emulator import bind, start_ministack
 from scripts.local.errors import LocalError
-from scripts.local.processes import Process, end_leftovers
+from scripts.local.processes import Process, end_leftovers, wait_until
+from scripts.local.supervisor import RESTART_S
 from tests.infra.synthesis import ROOT
 
 STUBBORN = """
@@ -138,6 +143,99 @@ def test_a_port_in_use_is_named_with_the_way_out() -> None:
         port = server.getsockname()[1]
         with pytest.raises(LocalError, match=f"port {port} .* --port N"):
             bind(port)
+
+
+def test_the_usual_port_gives_way_to_the_next_free_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    with listening() as taken:
+        monkeypatch.setattr(emulator, "DEFAULT_PORT", taken)
+        monkeypatch.setattr(emulator, "USUAL_PORTS", 1)
+        with emulator.bind_usual(said.append) as server:
+            port = server.getsockname()[1]
+    assert [f"Port {taken} is taken by another program; using port {port}"] == said
+    monkeypatch.setattr(emulator, "DEFAULT_PORT", port)
+    with emulator.bind_usual(said.append) as server:
+        assert port == server.getsockname()[1]
+    assert 1 == len(said), "the usual port needs no words"
+
+
+FAILS_TWICE = """
+import os, pathlib, signal, sys, time
+runs = pathlib.Path(sys.argv[1])
+runs.write_text(runs.read_text() + "run ")
+signal.signal(signal.SIGHUP, lambda *_: os._exit(75))
+print("up", flush=True)
+if len(runs.read_text().split()) < 3:
+    sys.exit(1)
+time.sleep(600)
+"""
+
+
+def test_an_agent_that_fails_is_started_again_until_it_is_stopped(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.write_text("")
+    code = (
+        "import sys; from scripts.local.supervisor import Supervisor; "
+        f"sys.exit(Supervisor([sys.executable, '-c', {FAILS_TWICE!r}, {str(runs)!r}], 0.01).run())"
+    )
+    env = {"PYTHONPATH": str(ROOT)}
+    process = Process.start("kept", [sys.executable, "-c", code], run_dir=tmp_path, env=env)
+
+    def log() -> str:
+        return Path(process.log).read_text(encoding="utf-8")
+
+    def ran(times: int) -> bool:
+        return log().count("up\n") == times
+
+    try:
+        assert wait_until(lambda: ran(3), 30)
+        os.kill(process.pid, signal.SIGHUP)  # a restart, as of the unit
+        assert wait_until(lambda: ran(4), 30)
+    finally:
+        process.stop(10)
+    assert -signal.SIGTERM % 256 == process.wait(10)
+    assert ["1", "1", "75"] == re.findall(r"ended with (\d+); starts again", log())
+
+
+def test_an_agent_that_has_drained_is_not_started_again() -> None:
+    supervisor = [sys.executable, str(ROOT / "scripts/local/supervisor.py"), "true"]
+    assert 0 == subprocess.run(supervisor, timeout=60, check=False).returncode
+
+
+def test_the_pause_before_a_start_is_that_of_the_unit() -> None:
+    unit = (ROOT / "infra/agent/joblane-agent.service").read_text(encoding="utf-8")
+    assert f"\nRestartSec={RESTART_S:.0f}\n" in unit
+
+
+@pytest.mark.parametrize(
+    ("isolation", "lacks", "expected"),
+    [
+        ("full", (), ""),
+        (
+            "namespaces",
+            ("cgroup v2: not mounted",),
+            """
+What this host cannot limit or give (joblane doctor says how to change it):
+
+  memory, CPU, processes and disk rates of a job: they are not limited
+  cgroup v2: not mounted
+""",
+        ),
+    ],
+    ids=["everything", "no cgroup v2"],
+)
+def test_what_a_host_cannot_limit_is_said_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, isolation: str, lacks: tuple[str, ...], expected: str
+) -> None:
+    monkeypatch.setattr(up, "examine_host", lambda: Host(isolation, lacks))
+    assert expected == up.describe_host()
+
+
+def test_a_second_agent_needs_a_deployment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(keeping, "PROCESSES", tmp_path / "processes.json")
+    monkeypatch.setattr(sys, "argv", ["alone"])
+    with pytest.raises(LocalError, match="scripts/up starts one"):
+        alone.main()
 
 
 @pytest.mark.parametrize("script", ["up", "demo"])

@@ -1,11 +1,16 @@
 """scripts/setup installs what its lock files name, and nothing that pretends to be it."""
 
+import ctypes
+import os
+import platform
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +49,7 @@ def forge_uv(folder: Path, ran: Path) -> None:
 
 ON_MACOS = (
     *("bash", "cat", "cksum", "dirname", "env", "grep", "id", "ln", "mkdir", "mktemp", "mv"),
-    *("python3", "rm", "sed", "tail", "touch"),
+    *("python3", "rm", "sed", "tail", "touch", "uname"),
 )
 """Programs that scripts/setup deploy may use before it has installed any: those of macOS, which has
 neither flock nor sha256sum."""
@@ -105,9 +110,57 @@ def test_what_is_deleted_is_there() -> None:
         assert folder.is_dir(), folder
 
 
+def _names(group: list[Any], groups: dict[str, Any]) -> set[str]:
+    """The packages of a dependency group, with those of the groups that it includes."""
+    found = {re.split(r"[^\w.-]", each)[0] for each in group if isinstance(each, str)}
+    included = (each["include-group"] for each in group if isinstance(each, dict))
+    return found.union(*(_names(groups[name], groups) for name in included))
+
+
+def test_the_lock_file_has_the_groups_of_the_project() -> None:
+    """What is locked is installed, whatever the groups say: 411 MB of compiler once."""
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    packages = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
+    (ours,) = [each for each in packages if each["name"] == "joblane"]
+    locked = {
+        name: {each["name"] for each in group} for name, group in ours["dev-dependencies"].items()
+    }
+    declared = {
+        name: {each.lower() for each in _names(group, groups)} for name, group in groups.items()
+    }
+    assert declared == locked
+
+
+def test_a_compiler_that_is_there_makes_this_machines_part(tmp_path: Path) -> None:
+    for name in ("scripts/native", "ec2_agent/sandbox/slot.c", "ec2_agent/sandbox/program.h"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, tmp_path / name)
+    asked = tmp_path / ".local/tools/bin/uv"
+    asked.parent.mkdir(parents=True)
+    asked.write_text("#!/bin/sh\necho uv was asked for Zig >&2\nexit 9\n")
+    asked.chmod(0o755)
+
+    def compile_here(path: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [tmp_path / "scripts/native", "here"],
+            env={"PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    none = compile_here(of_macos(tmp_path / "programs"))
+    assert (9, True) == (none.returncode, "uv was asked for Zig" in none.stderr)
+    if shutil.which("cc") is not None:
+        done = compile_here(os.defpath)
+        assert 0 == done.returncode, done.stderr
+        made = ctypes.CDLL(str(tmp_path / f"ec2_agent/sandbox/slot-{platform.machine()}.so"))
+        assert made.slot_fork is not None
+
+
 def test_an_unknown_argument_is_named() -> None:
     done = subprocess.run(
         [ROOT / "scripts/setup", "deploi"], capture_output=True, text=True, check=False
     )
-    said = "scripts/setup: unknown argument deploi; allowed is deploy, or none\n"
+    said = "scripts/setup: unknown argument deploi; allowed are local, deploy, or none\n"
     assert (1, said) == (done.returncode, done.stderr)

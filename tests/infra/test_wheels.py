@@ -172,7 +172,8 @@ def test_the_client_says_how_to_install_the_agent(client: Wheel, bin_: Path, tmp
     )
 
     expected = (
-        "joblane: the agent is not installed; install it with: pip install 'joblane[agent]'\n"
+        "joblane: the agent is not installed beside this command; its wheel is built in a checkout "
+        "by: scripts/wheel agent (docs/how-to/install.md)\n"
     )
     assert (78, "", expected) == (done.returncode, done.stdout, done.stderr)
     extra = [line for line in client.metadata.get_all("Requires-Dist", []) if "extra ==" in line]
@@ -184,7 +185,7 @@ def test_the_client_says_how_to_install_the_agent(client: Wheel, bin_: Path, tmp
 
 
 def test_the_agent_brings_its_compiled_part_for_both_architectures(agent: Wheel) -> None:
-    assert set(AGENT_LIBRARIES) <= agent.files
+    assert set(AGENT_LIBRARIES.values()) <= agent.files
 
 
 def test_the_agent_brings_its_own_files_beside_the_client_of_its_version(
@@ -202,3 +203,28 @@ def test_the_agent_brings_its_own_files_beside_the_client_of_its_version(
     of_the_extra = {("joblane/http/json_schema.py", "jsonschema_rs")}
     assert of_the_extra == find_undeclared(agent, bin_, agent.requires, {"joblane", "ec2_agent"})
     assert "--deployment" in run(bin_ / "joblane", "agent", "--help", cwd=tmp_path)
+
+
+OF_THE_PAGE = {
+    "scripts/wheel": "its uv build, as the fixture `client`",
+    "scripts/wheel agent": "its uv build, as the fixture `agent`; scripts/native by scripts/setup",
+    "pip install dist/joblane-*.whl": "by uv, without an index, as in `environment`",
+    "joblane --version": "test_the_client_installs_one_name_and_imports_what_it_declares",
+    'pip install dist/joblane-*.whl dist/joblane_agent-*.whl "jsonschema-rs>=0.60,<1"': (
+        "by uv, without an index, as in `environment`"
+    ),
+    "scp dist/joblane-*.whl laptop:": "not run: it needs another machine",
+    "aws s3 cp dist/ s3://BUCKET/joblane/ --recursive --exclude '*' --include '*.whl'": (
+        "not run: AWS's command line is its own"
+    ),
+    "aws s3 cp s3://BUCKET/joblane/ . --recursive": "not run: AWS's command line is its own",
+    "pip install ./joblane-*.whl": "by uv, without an index, as in `environment`",
+}
+"""Commands of docs/how-to/install.md: what runs each here, or why nothing does."""
+
+
+def test_each_command_of_the_page_is_run_here_or_has_a_reason() -> None:
+    page = (ROOT / "docs/how-to/install.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    shown = [line.partition("  #")[0].strip() for block in blocks for line in block.splitlines()]
+    assert set(OF_THE_PAGE) == set(shown)

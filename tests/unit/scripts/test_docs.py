@@ -191,6 +191,14 @@ def options_of(command: Any) -> set[str]:
     return own | {"--help", "-h"} | (options_of(default) if default else set())
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_nothing_is_installed_by_a_name_that_is_not_ours(page: str):
+    """Nobody has registered `joblane` on PyPI: whoever does would have his code installed."""
+    asks = r"(?:pip3? install|pipx install|uv add|uv tool install)"
+    installs = asks + r"""[^\n`]*?[ '"](joblane(?:\[\w+\])?)(?=['"\s`]|$)"""
+    assert [] == re.findall(installs, prose(page))
+
+
 def test_scripts_exist():
     for page in PAGES:
         for script in re.findall(r"^(?:\$ )?(scripts/[\w-]+)", prose(page), flags=re.MULTILINE):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scripts.local.launcher import Windows
+from scripts.local.launcher import Windows, without_object
 
 
 @pytest.fixture
@@ -44,3 +44,21 @@ def test_mappings_have_windows_of_their_own(windows: Windows):
     due(windows, 0, 1, 0.0)
     assert not due(windows, 0, 1, 1.5, mapping="other")
     assert due(windows, 0, 1, 1.5)
+
+
+@pytest.mark.parametrize(
+    ("resource", "recorded"),
+    [
+        ("arn:aws:s3:::b/files/demo/0123", "arn:aws:s3:::b/files/demo/*"),
+        ("arn:aws:s3:::b/outputs/demo/01K/3/a/b.csv", "arn:aws:s3:::b/outputs/demo/*"),
+        ("arn:aws:s3:::b/payloads/01K", "arn:aws:s3:::b/payloads/*"),
+        ("arn:aws:s3:::b/cdk-0123.zip", "arn:aws:s3:::b/cdk-0123.zip"),
+        ("arn:aws:s3:::b", "arn:aws:s3:::b"),
+        (
+            "arn:aws:dynamodb:us-east-1:0:table/t/index/i",
+            "arn:aws:dynamodb:us-east-1:0:table/t/index/i",
+        ),
+    ],
+)
+def test_the_witness_of_calls_has_no_line_for_each_object(resource: str, recorded: str):
+    assert recorded == without_object(resource)

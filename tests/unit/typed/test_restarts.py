@@ -468,3 +468,25 @@ def test_a_push_during_a_restart_comes_before_or_after_it(aws: Cloud, api: Api):
     dynamodb.meta.events.unregister("after-call.dynamodb.GetItem", push)
     assert 202 == status
     assert job["timeout_s"] == {1: 60, 2: 70}[job["type_version"]]
+
+
+# --- types that a bulk names
+
+
+@pytest.mark.parametrize("verb", ["restart-failed", "requeue"])
+@pytest.mark.parametrize("queue", ["_all", "default"])
+def test_a_bulk_names_a_type_that_there_is(aws: Cloud, operator: Api, verb: str, queue: str):
+    """Or nothing would be found, as if all was well."""
+    store_type(aws)
+    path = f"/v1/queues/{queue}/{verb}"
+    code, answer = operator("POST", path, query={"type": "typo"})
+    assert (404, "there is no such type typo; GET /v1/types lists them") == (code, answer["detail"])
+    for known in ("sync-tickets", "sleep"):
+        assert 200 == operator("POST", path, query={"type": known})[0]
+
+
+def test_a_bulk_names_a_type_that_was_removed(aws: Cloud, operator: Api):
+    store_type(aws)
+    assert 204 == operator.raw("DELETE", "/v1/types/sync-tickets")["statusCode"]
+    path = "/v1/queues/_all/restart-failed"
+    assert 200 == operator("POST", path, query={"type": "sync-tickets"})[0]

@@ -16,7 +16,7 @@ class AwsSignature(httpx.Auth):
 
     Credentials and, for another host than that of API Gateway, the region are found where those
     look for them: the environment, a profile, the role of an instance, function or container. It
-    needs botocore: `pip install 'joblane[iam]'`. Raises ConfigError if one of them is missing.
+    needs botocore, the extra `iam`. Raises ConfigError if one of them is missing.
     """
 
     requires_request_body = True
@@ -26,7 +26,7 @@ class AwsSignature(httpx.Auth):
         try:
             import botocore.session  # an extra, and it takes 100 ms
         except ImportError:
-            raise ConfigError("auth iam needs botocore: pip install 'joblane[iam]'") from None
+            raise ConfigError("auth iam needs botocore: pip install botocore") from None
         self._session = botocore.session.Session()
         found = _HOST.fullmatch(httpx.URL(url).host)
         self.region = found[1] if found else self._session.get_config_variable("region")

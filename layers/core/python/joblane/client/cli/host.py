@@ -39,7 +39,7 @@ def doctor(ctx: typer.Context) -> None:
 def _replace_process(command: str, args: list[str]) -> None:
     found = find_spec("ec2_agent")
     if found is None or found.origin is None:
-        terminal.note("the agent is not installed; install it with: pip install 'joblane[agent]'")
+        terminal.note(terminal.NO_AGENT)
         raise typer.Exit(exit_codes.NOT_CONFIGURED)
     # -P: the current directory is not searched for modules; -X no_debug_ranges: 0.4 MB of columns
     # in stack traces; -OO: 2 MB of docstrings, where bytecode without them was installed: otherwise

@@ -10,6 +10,7 @@ from functools import partial
 
 from joblane.aws.job.jobs import JobStore, Refused
 from joblane.aws.queue.lanes import Lanes
+from joblane.aws.typed.types import TypeStore
 from joblane.contract.problems import LimitReached, NotFound, TryAgain
 from joblane.errors import Unavailable
 from joblane.job.head import Head
@@ -21,6 +22,7 @@ from joblane.service.deployment.limit_check import LimitCheck
 from joblane.service.job.operations import Gone, Operations
 from joblane.service.job.wake_up import renewal_delay_s, send_wake_ups
 from joblane.state.lifecycle import Event, State
+from joblane.typed.built_in import built_in_types
 
 ALL_QUEUES = "_all"
 """Names every queue where an operator names one; it is not a valid queue name."""
@@ -117,11 +119,19 @@ class BulkOperations:
     limits: LimitCheck
     queues: Mapping[str, tuple[str, ...]]
     """Tenants that may use each queue; none means all."""
+    types: TypeStore
 
     def selection(self, tenant: str, queue: str, job_type: str | None) -> Selection:
-        """Select a tenant's jobs. Raises NotFound for a queue that it may not use."""
+        """Select a tenant's jobs.
+
+        Raises NotFound for a queue that it may not use, and for a type that it never had; one that
+        was removed still has jobs.
+        """
         if queue != ALL_QUEUES and queue not in open_queues(self.queues, tenant):
             raise NotFound(f"there is no such queue; {ALL_QUEUES} names all")
+        known = job_type is None or job_type in built_in_types()
+        if not known and not self.types.latest(tenant, str(job_type)).version:
+            raise NotFound(f"there is no such type {job_type}; GET /v1/types lists them")
         return Selection(tenant, queue, job_type)
 
     def requeue(

@@ -10,11 +10,16 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
-from typing import BinaryIO, TextIO
+from typing import BinaryIO, Final, TextIO
 
 from joblane.client.cli.text.escapes import UNSAFE
 from joblane.client.cli.text.formats import printable
 from joblane.client.errors import ApiError, JoblaneError
+
+NO_AGENT: Final = (
+    "the agent is not installed beside this command; its wheel is built in a checkout by: "
+    "scripts/wheel agent (docs/how-to/install.md)"
+)
 
 
 def write(data: bytes, *, stderr: bool = False) -> None:

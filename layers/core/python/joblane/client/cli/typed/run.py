@@ -49,7 +49,7 @@ def run(
     from joblane.client.bundles.errors import BundleError
 
     if find_spec("ec2_agent") is None:
-        terminal.note("the agent is not installed; install it with: pip install 'joblane[agent]'")
+        terminal.note(terminal.NO_AGENT)
         raise typer.Exit(exit_codes.NOT_CONFIGURED)
     module, _, function = entry.partition(":")
     if not module or not function:
