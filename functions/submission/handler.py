@@ -100,9 +100,9 @@ class Settings(Environment):
     """Queues that have fleets, none of which allows the network `host`."""
     default_queue: str
     default_queues: Json[dict[str, str]]
+    """Those of tenants that have one of their own."""
     deadlines: Json[dict[str, float]]
     """Default deadlines of queues, in seconds."""
-    """Those of tenants that have one of their own."""
     filters: Json[tuple[tuple[str, int, str], ...]]
     """Those of queues, by falling order: the members of `QueueFilter`."""
     settings_table: str

@@ -79,9 +79,10 @@ def test_a_job_that_waits_for_its_turn_runs_with_what_it_was_given_last(
     quiet.start_agent("single", threads=1)
     first = submit(http, "sleep", "2")
     wait_for(http, first, "active")
-    job_id = submit(http, "sleep", "60", labels={"team": "web", "a": "b"})
+    once = {"max_attempts": 1}
+    job_id = submit(http, "sleep", "60", labels={"team": "web", "a": "b"}, retry=once)
     ran = joblane("edit", job_id, "--timeout", "1s", "--no-label", "a", "--json")
     assert 0 == ran.returncode, ran.stderr
     assert {"team": "web"} == json.loads(ran.stdout)["labels"]
-    job = wait_for(http, job_id, "retry", "dead")
+    job = wait_for(http, job_id, "dead")
     assert ("timed_out", 1, ["single"]) == (job["outcome"], job["edit"], starts(job))

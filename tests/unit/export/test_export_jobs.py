@@ -367,12 +367,12 @@ def test_the_how_tos_table_has_the_fields_of_a_line_as_columns():
 
 def line(job_id: str, record: str, ended_at: str, sequence: int = 1) -> tuple[str, ...]:
     """A line of the table, as far as the view looks at it."""
-    return job_id, record, f"2026-11-{ended_at}:00.000Z", f"{sequence:040}"
+    return "acme", job_id, record, f"2026-11-{ended_at}:00.000Z", f"{sequence:040}"
 
 
 def test_the_how_tos_view_has_the_last_end_of_each_job_that_is_not_deleted():
     with closing(sqlite3.connect(":memory:")) as database:
-        database.execute("CREATE TABLE joblane_records (id, record, ended_at, sequence)")
+        database.execute("CREATE TABLE joblane_records (tenant, id, record, ended_at, sequence)")
         lines = [
             line("once", "ended", "01T10:00"),
             line("once", "ended", "01T10:00"),  # written twice
@@ -385,7 +385,7 @@ def test_the_how_tos_view_has_the_last_end_of_each_job_that_is_not_deleted():
             line("deleted", "ended", "01T10:00"),
             line("deleted", "deleted", "01T10:00", 2),
         ]
-        database.executemany("INSERT INTO joblane_records VALUES (?, ?, ?, ?)", lines)
+        database.executemany("INSERT INTO joblane_records VALUES (?, ?, ?, ?, ?)", lines)
         database.execute(sql("view").replace("CREATE OR REPLACE", "CREATE"))
         shown = database.execute("SELECT id, record, ended_at FROM joblane_jobs ORDER BY id")
         assert [
@@ -394,6 +394,17 @@ def test_the_how_tos_view_has_the_last_end_of_each_job_that_is_not_deleted():
             ("once", "ended", "2026-11-01T10:00:00.000Z"),
             ("retried", "ended", "2026-11-02T10:00:00.000Z"),
         ] == shown.fetchall()
+
+
+def test_a_question_about_a_tenant_looks_at_no_line_of_another():
+    """What a window is divided by is the only condition that goes below it, also in Athena."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE TABLE joblane_records (tenant, id, record, ended_at, sequence)")
+        database.execute("CREATE INDEX by_tenant ON joblane_records (tenant)")
+        database.execute(sql("view").replace("CREATE OR REPLACE", "CREATE"))
+        asked = "EXPLAIN QUERY PLAN SELECT id FROM joblane_jobs WHERE tenant = 'acme'"
+        plan = " ".join(row[-1] for row in database.execute(asked))
+        assert "by_tenant (tenant=?)" in plan
 
 
 def test_a_line_takes_no_more_than_the_costs_page_says():

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import BaseModel, ConfigDict
 
 from joblane.aws.export.stream import Exported
+from joblane.aws.sqs_text import sqs_text
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -39,14 +40,14 @@ class ExportQueue:
 
 def encode_batch(found: Iterable[Exported]) -> str:
     """The body of one message."""
-    return ExportBatch(exported=tuple(found)).model_dump_json()
+    return sqs_text(ExportBatch(exported=tuple(found)).model_dump_json())
 
 
 def _bodies(found: Iterable[Exported]) -> Iterator[str]:
     batch: list[Exported] = []
     size = 0
     for each in found:
-        length = len(each.model_dump_json().encode()) + 1
+        length = len(sqs_text(each.model_dump_json()).encode()) + 1
         if batch and size + length > MESSAGE_BYTES:
             yield encode_batch(batch)
             batch, size = [], 0

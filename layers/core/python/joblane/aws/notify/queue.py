@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from joblane.aws.notify.delivery_queue import DeliveryQueue
 from joblane.aws.queue.batch import BATCH
+from joblane.aws.sqs_text import sqs_text
 from joblane.errors import Failure
 
 
@@ -17,7 +18,7 @@ class NotifyQueue(DeliveryQueue):
     """Sends notifications, and puts off those that could not be delivered."""
 
     def send(self, messages: Sequence[tuple[str, str]]) -> None:
-        """Send messages, each after its message group, ten per request.
+        """Send JSON messages, each after its message group, ten per request.
 
         SQS fair queues serve groups in turn: what one has too much of does not delay the others.
 
@@ -27,7 +28,7 @@ class NotifyQueue(DeliveryQueue):
             answer = self._client.send_message_batch(
                 QueueUrl=self._url,
                 Entries=[
-                    {"Id": str(n), "MessageBody": body, "MessageGroupId": group}
+                    {"Id": str(n), "MessageBody": sqs_text(body), "MessageGroupId": group}
                     for n, (group, body) in enumerate(messages[start : start + BATCH])
                 ],
             )

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from pydantic import BaseModel, ConfigDict
 
 from joblane.aws.notify.delivery_queue import DeliveryQueue
+from joblane.aws.sqs_text import sqs_text
 from joblane.job.spans import Ended
 
 MESSAGE_BYTES = 200_000
@@ -38,7 +39,7 @@ def _bodies(found: Iterable[Ended]) -> Iterator[str]:
     texts: list[str] = []
     size = len(_body(texts))
     for ended in found:
-        text = ended.model_dump_json(exclude_defaults=True)
+        text = sqs_text(ended.model_dump_json(exclude_defaults=True))
         length = len(text.encode()) + 1  # with the comma
         if texts and size + length > MESSAGE_BYTES:
             yield _body(texts)
