@@ -2,6 +2,7 @@
 
 app.py              global options, errors to exit codes
 options.py          options, and a kind of group, that several commands have
+command_table.py    the commands by name, each with its module
 agents.py, conditions.py, keys.py   one command each
 login.py            login, logout
 console.py          console

@@ -1,6 +1,5 @@
-"""The commands that change jobs: `cancel`, `retry`, `delete`, `dlq`, `requeue`, and the like."""
+"""The commands that change jobs: `cancel`, `retry`, `delete`, `requeue`, and the like."""
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,10 +7,8 @@ import typer
 from joblane.client.answers import is_group
 from joblane.client.cli import completion
 from joblane.client.cli.group import groups
-from joblane.client.cli.job import text as job_text
 from joblane.client.cli.job.filter_options import (
     BulkOptions,
-    DeadOptions,
     ResubmitOptions,
     change_selected,
 )
@@ -20,15 +17,12 @@ from joblane.client.cli.options import (
     IdempotencyKey,
     JobId,
     Json,
-    Next,
     Reason,
-    Verbs,
     connect,
-    limit_of,
     with_fields,
 )
 from joblane.client.cli.short_ids import full_id
-from joblane.client.cli.text import tables, terminal
+from joblane.client.cli.text import terminal
 from joblane.client.cli.text.formats import printable
 
 if TYPE_CHECKING:
@@ -54,11 +48,6 @@ JobType = Annotated[
 ]
 
 commands = typer.Typer()
-dead_letters = typer.Typer(
-    cls=Verbs,
-    help="List, restart or dismiss dead jobs, whose attempts are exhausted.",
-    no_args_is_help=True,
-)
 
 
 @commands.command()
@@ -83,7 +72,7 @@ def cancel(
         groups.run_pages(pages, "cancelled", as_json=json)
         return
     job = client.cancel(job_id, reason=reason)
-    _print_job(job, str(job.data.get("note") or ""), as_json=json)
+    print_job(job, str(job.data.get("note") or ""), as_json=json)
 
 
 @commands.command()
@@ -113,7 +102,7 @@ def retry(
         groups.run_pages(pages, "retried", as_json=json)
         return
     job = client.retry(job_id, same_version=same_version, reason=reason)
-    _print_job(job, as_json=json)
+    print_job(job, as_json=json)
 
 
 @commands.command()
@@ -150,14 +139,14 @@ def resubmit(
 def hide(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False) -> None:
     """Hide an ended job from `ls`; see `ls --hidden`."""
     client = connect(ctx)
-    _print_job(client.hide(full_id(client, job_id), reason=reason), "hidden", as_json=json)
+    print_job(client.hide(full_id(client, job_id), reason=reason), "hidden", as_json=json)
 
 
 @commands.command()
 def unhide(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False) -> None:
     """List a hidden job in `ls` again."""
     client = connect(ctx)
-    _print_job(client.unhide(full_id(client, job_id), reason=reason), "listed again", as_json=json)
+    print_job(client.unhide(full_id(client, job_id), reason=reason), "listed again", as_json=json)
 
 
 @commands.command()
@@ -215,63 +204,7 @@ def restart_failed(
     groups.run_pages(pages, "restarted", as_json=json)
 
 
-@dead_letters.command("ls")
-def dlq_ls(
-    ctx: typer.Context,
-    *,
-    limit: Annotated[int, limit_of("jobs")] = 20,
-    after: Next = None,
-    json: Json = False,
-) -> None:
-    """List dead jobs, newest first."""
-    page = connect(ctx).dead_letters(limit=limit, cursor=after)
-    terminal.show(
-        page,
-        lambda: job_text.jobs_table(page["entries"], datetime.now(UTC), tables.screen()),
-        as_json=json,
-    )
-
-
-@dead_letters.command("replay")
-@with_fields(DeadOptions)
-def dlq_replay(
-    ctx: typer.Context,
-    options: DeadOptions,
-    *,
-    same_version: SameVersion = False,
-    reason: Reason = None,
-    json: Json = False,
-) -> None:
-    """Restart a dead job, or all that filters select: same ids, attempts reset.
-
-    Jobs of a type run with its present version; those that it does not take are listed, and stay as
-    they are. With filters, of which all must match, the command counts the jobs and asks.
-    """
-    job_id, client = options.one, connect(ctx)
-    if job_id is None:
-        change_selected(client, "replay", options, reason, as_json=json, same_version=same_version)
-        return
-    job_id = full_id(client, job_id, "dead")
-    job = client.replay(job_id, same_version=same_version, reason=reason)
-    _print_job(job, as_json=json)
-
-
-@dead_letters.command("dismiss")
-@with_fields(DeadOptions)
-def dlq_dismiss(
-    ctx: typer.Context, options: DeadOptions, *, reason: Reason = None, json: Json = False
-) -> None:
-    """Remove a dead job, or all that filters select, from the list of dead jobs.
-
-    With filters, of which all must match, the command counts the jobs and asks.
-    """
-    job_id, client = options.one, connect(ctx)
-    if job_id is None:
-        change_selected(client, "dismiss", options, reason, as_json=json)
-        return
-    _print_job(client.dismiss(full_id(client, job_id, "dead"), reason=reason), as_json=json)
-
-
-def _print_job(job: "JobRef", message: str | None = None, *, as_json: bool) -> None:
+def print_job(job: "JobRef", message: str | None = None, *, as_json: bool) -> None:
+    """Print a job that was changed, with a message, or its reason."""
     said = job.reason if message is None else message
     terminal.show(job.data, lambda: printable(f"{job.id} {job.state}: {said}"), as_json=as_json)
