@@ -22,7 +22,7 @@ COMMANDS: Final = {
     **dict.fromkeys(("cancel", "retry", "resubmit", "hide", "unhide", "delete"), "job.change"),
     **dict.fromkeys(("requeue", "restart-failed"), "job.change"),
     "console": "console",
-    **dict.fromkeys(("login", "logout"), "login"),
+    **dict.fromkeys(("login", "logout", "token"), "login"),
     "completion": "completion",
     **dict.fromkeys(("agent", "doctor"), "host"),
 }

@@ -8,8 +8,9 @@ import typer
 from joblane.client.cli.job import text as job_text
 from joblane.client.cli.job.change import SameVersion, print_job
 from joblane.client.cli.job.filter_options import DeadOptions, change_selected
+from joblane.client.cli.job.several import do_each
 from joblane.client.cli.options import Json, Next, Reason, Verbs, connect, limit_of, with_fields
-from joblane.client.cli.short_ids import full_id
+from joblane.client.cli.short_ids import full_ids
 from joblane.client.cli.text import tables, terminal
 
 commands = typer.Typer(
@@ -34,6 +35,9 @@ def dlq_ls(
         lambda: job_text.jobs_table(page["entries"], datetime.now(UTC), tables.screen()),
         as_json=json,
     )
+    if page.get("next") and not json:
+        count = len(page["entries"])
+        terminal.note(f"{count:,} shown; more: --next {page['next']}, or -n for a longer list")
 
 
 @commands.command("replay")
@@ -46,18 +50,21 @@ def dlq_replay(
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Restart a dead job, or all that filters select: same ids, attempts reset.
+    """Restart dead jobs, or all that filters select: same ids, attempts reset.
 
     Jobs of a type run with its present version; those that it does not take are listed, and stay as
     they are. With filters, of which all must match, the command counts the jobs and asks.
     """
-    job_id, client = options.one, connect(ctx)
-    if job_id is None:
+    named, client = options.ids, connect(ctx)
+    if not named:
         change_selected(client, "replay", options, reason, as_json=json, same_version=same_version)
         return
-    job_id = full_id(client, job_id, "dead")
-    job = client.replay(job_id, same_version=same_version, reason=reason)
-    print_job(job, as_json=json)
+
+    def replay_one(job_id: str) -> None:
+        job = client.replay(job_id, same_version=same_version, reason=reason)
+        print_job(job, as_json=json, several=len(named) > 1)
+
+    do_each(full_ids(client, named, "dead"), replay_one)
 
 
 @commands.command("dismiss")
@@ -65,12 +72,17 @@ def dlq_replay(
 def dlq_dismiss(
     ctx: typer.Context, options: DeadOptions, *, reason: Reason = None, json: Json = False
 ) -> None:
-    """Remove a dead job, or all that filters select, from the list of dead jobs.
+    """Remove dead jobs, or all that filters select, from the list of dead jobs.
 
     With filters, of which all must match, the command counts the jobs and asks.
     """
-    job_id, client = options.one, connect(ctx)
-    if job_id is None:
+    named, client = options.ids, connect(ctx)
+    if not named:
         change_selected(client, "dismiss", options, reason, as_json=json)
         return
-    print_job(client.dismiss(full_id(client, job_id, "dead"), reason=reason), as_json=json)
+
+    def dismiss_one(job_id: str) -> None:
+        job = client.dismiss(job_id, reason=reason)
+        print_job(job, as_json=json, several=len(named) > 1)
+
+    do_each(full_ids(client, named, "dead"), dismiss_one)

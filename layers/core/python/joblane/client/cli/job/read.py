@@ -11,9 +11,11 @@ from joblane.client.cli import exit_codes, times
 from joblane.client.cli.group import groups
 from joblane.client.cli.job import text as job_text
 from joblane.client.cli.job.filter_options import FilterOptions
+from joblane.client.cli.job.several import do_each
 from joblane.client.cli.options import (
     GiveUp,
     JobId,
+    JobIds,
     Json,
     Next,
     Raw,
@@ -21,7 +23,7 @@ from joblane.client.cli.options import (
     limit_of,
     with_fields,
 )
-from joblane.client.cli.short_ids import full_id
+from joblane.client.cli.short_ids import full_id, full_ids
 from joblane.client.cli.text import formats, tables, terminal
 from joblane.client.errors import RequestError
 
@@ -60,12 +62,14 @@ def ls(
         lambda: job_text.jobs_table(entries, datetime.now(UTC), tables.screen()),
         as_json=json,
     )
+    if after and not json:
+        terminal.note(f"{len(entries):,} shown; more: --next {after}, or -n for a longer list")
 
 
 @commands.command()
 def get(
     ctx: typer.Context,
-    job_id: JobId,
+    job_ids: JobIds,
     *,
     failed: Annotated[
         bool,
@@ -74,18 +78,26 @@ def get(
     raw: Raw = False,
     json: Json = False,
 ) -> None:
-    """Show a job and its timeline; of a group also its jobs, one for each agent, and their results.
+    """Show jobs and their timelines; of a group also its jobs, one for each agent, and results.
 
-    --json prints the job, or {"group": job, "changed": bool, "members": [...]}.
+    --json prints the job, or {"group": job, "changed": bool, "members": [...]}; of several ids,
+    each on a line. Jobs that are not found are named on stderr, and the exit code is 66.
     """
-    client = connect(ctx)
-    data = client.get(full_id(client, job_id)).data
+    client, several = connect(ctx), len(job_ids) > 1
     shown = formats.plain if raw else formats.printable
-    text = job_text.job_details(data, datetime.now(UTC), shown)
-    if is_group(data):
-        groups.show(client, data, text, failed=failed, as_json=json)
-    else:
-        terminal.show(data, lambda: text, as_json=json)
+    gap = ""
+
+    def show_one(job_id: str) -> None:
+        nonlocal gap
+        data = client.get(job_id).data
+        text = gap + job_text.job_details(data, datetime.now(UTC), shown)
+        if is_group(data):
+            groups.show(client, data, text, failed=failed, as_json=json, several=several)
+        else:
+            terminal.show(data, lambda: text, as_json=json, several=several)
+        gap = "\n"
+
+    do_each(full_ids(client, job_ids), show_one)
 
 
 @commands.command()
