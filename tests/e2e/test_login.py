@@ -102,7 +102,7 @@ def read_examples() -> list[tuple[str, str]]:
     """All commands of the pages that begin with curl, with the page of each."""
     found = []
     for page in sorted((ROOT / "docs").rglob("*.md")):
-        blocks = re.findall(r"^```sh\n(.*?)^```", page.read_text(), flags=re.M | re.S)
+        blocks = re.findall(r"^```sh\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
         for block in blocks:
             joined = block.replace("\\\n", " ")
             found += [(page.stem, line) for line in joined.splitlines() if line.startswith("curl")]
@@ -117,7 +117,9 @@ def test_examples_with_curl_work_as_they_stand(cloud: Cloud, at_home: dict[str, 
     dead = deployed.submit(http, "false", retry={"max_attempts": 1})
     wait_for(http, dead, "dead")
     late = deployed.submit(http, "true", run_at="2100-01-01T00:00:00Z")
-    http("PUT", "/v1/types/sync-tickets", json={"command": ["true"]}).raise_for_status()
+    http(
+        "PUT", "/v1/types/sync-tickets", json=described(bundles={"arm64": upload_bundle(http)})
+    ).raise_for_status()
     ids = {"edit-a-job": late, "retry-and-dead-letters": dead, "read-output-as-events": dead}
     examples = read_examples()
     assert {*ids, "run-a-script", "write-a-typed-job", "log-in"} == {page for page, _ in examples}

@@ -369,8 +369,8 @@ def test_the_agent_runs_without_docstrings_where_bytecode_without_them_is_instal
 
 
 MODULES = 430
-"""Modules that a command imports at most, of which Python's own, typer and httpx are 310. Each 10 take 3 ms
-of CPU: with pydantic and all commands there were 600."""
+"""Modules that a command imports at most, of which Python's own, typer and httpx are 310. Each 10
+take 3 ms of CPU: with pydantic and all commands there were 600."""
 
 
 def test_the_command_line_starts_without_what_it_does_not_need() -> None:

@@ -230,7 +230,11 @@ def test_without_a_token_that_is_said_and_nothing_is_printed(
     over = joblane("--profile", "default", "token")
     assert (exit_codes.NOT_ALLOWED, b"") == (over.code, over.stdout)
     assert "the login has expired; run `joblane login`" in over.said
-    for name, value in (("ACCESS_KEY_ID", "A"), ("SECRET_ACCESS_KEY", "s"), ("DEFAULT_REGION", "r")):
+    for name, value in (
+        ("ACCESS_KEY_ID", "A"),
+        ("SECRET_ACCESS_KEY", "s"),
+        ("DEFAULT_REGION", "r"),
+    ):
         monkeypatch.setenv(f"AWS_{name}", value)
     monkeypatch.setenv("JOBLANE_AUTH", "iam")
     signed = joblane("token")

@@ -57,6 +57,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
+
 def _version(*, wanted: bool) -> None:
     if wanted:
         terminal.text(f"joblane {__version__}")

@@ -232,9 +232,7 @@ def restart_failed(
     groups.run_pages(pages, "restarted", as_json=json)
 
 
-def print_job(
-    job: "JobRef", message: str | None = None, *, as_json: bool, several: bool
-) -> None:
+def print_job(job: "JobRef", message: str | None = None, *, as_json: bool, several: bool) -> None:
     """Print a job that was changed, with a message, or its reason."""
     said = job.reason if message is None else message
     shown = printable(f"{job.id} {job.state}: {said}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -25,7 +25,7 @@ from joblane.client.cli.options import (
 )
 from joblane.client.cli.short_ids import full_id, full_ids
 from joblane.client.cli.text import formats, tables, terminal
-from joblane.client.errors import RequestError
+from joblane.client.errors import InputError, RequestError
 
 commands = typer.Typer()
 
@@ -121,6 +121,21 @@ def logs(
         str | None,
         typer.Option(metavar="AGENT", help="Of a group: only the output of this agent's job."),
     ] = None,
+    timestamps: Annotated[
+        bool,
+        typer.Option("--timestamps", help="Begin each line with its time: RFC 3339, UTC."),
+    ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help=f"Only output of this time or later; {_TIME}"),
+    ] = None,
+    attempt: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Only the output of this attempt.")
+    ] = None,
+    stream: Annotated[
+        Literal["stdout", "stderr", "joblane"] | None,
+        typer.Option(help="Only this stream; joblane: messages of the agent."),
+    ] = None,
     give_up_s: GiveUp = 300,
     raw: Raw = False,
     json: Json = False,
@@ -135,26 +150,40 @@ def logs(
     Each line of a group's output begins with the name of the agent; the jobs follow one another in
     the order of these names. With -f each job's output follows when the job has ended, at most
     64 KB of each.
+
+    A line on stderr stands between two attempts. --since, --attempt and --stream leave out output
+    after it was read; they and --timestamps are for one job, of a group with --host.
     """
     from joblane.client.cli.group.follower import GroupFollower
     from joblane.client.cli.job.log_follower import LogFollower, LogWriter, as_json
+    from joblane.client.cli.job.log_selection import LogSelection
 
+    selection = LogSelection(
+        formats.parse_time(times.utc_time("--since", since, "back")), attempt, stream
+    )
     client = connect(ctx)
     job_id = full_id(client, job_id)
     if host is not None:
         job_id = groups.job_of(client, job_id, host)
-    writer = LogWriter(raw=raw)
-    show = as_json if json else writer
+    writer = LogWriter(raw=raw, timestamps=timestamps)
+    show = selection.of(as_json if json else writer)
     try:
         if follow:
             LogFollower(client, give_up_s, show, writer.end_lines).follow(job_id, tail)
         else:
             for record in client.logs(job_id, tail=tail):
                 show([record])
+        if selection.is_limited and not selection.any:
+            terminal.note("no output is of this time, attempt and stream")
     except RequestError:
         group = client.get(job_id).data
         if host is not None or not is_group(group):
             raise
+        if selection.is_limited or timestamps:
+            raise InputError(
+                "--timestamps, --since, --attempt and --stream are for one job; choose one of the "
+                "group with --host"
+            ) from None
         follower = GroupFollower(client, give_up_s, raw=raw, as_json=json, tail=tail)
         follower.follow(job_id) if follow else follower.show_all(job_id)
     finally:

@@ -36,9 +36,7 @@ def document(value: object) -> None:
     text(_harmless(json.dumps(value, ensure_ascii=False, indent=2)))
 
 
-def show(
-    answer: object, shown: Callable[[], str], *, as_json: bool, several: bool = False
-) -> None:
+def show(answer: object, shown: Callable[[], str], *, as_json: bool, several: bool = False) -> None:
     """Write an answer of the API: as JSON, or as the text that `shown` makes of it.
 
     One of `several` documents is a line.
