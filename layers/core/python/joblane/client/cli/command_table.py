@@ -12,7 +12,8 @@ import typer.main
 
 COMMANDS: Final = {
     **dict.fromkeys(("run", "submit"), "job.submit"),
-    **dict.fromkeys(("files", "outputs", "download"), "files.files"),
+    **dict.fromkeys(("files", "outputs"), "files.files"),
+    "download": "files.download",
     **dict.fromkeys(("ls", "get", "logs", "health", "audit"), "job.read"),
     "results": "group.groups",
     "why": "job.why",
