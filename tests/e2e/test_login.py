@@ -149,6 +149,6 @@ def test_examples_with_curl_work_as_they_stand(cloud: Cloud, at_home: dict[str, 
         assert ran.stdout
         if '"params"' in line:  # no agent here runs this bundle
             made = json.loads(ran.stdout)["id"]
-            assert 200 == http("POST", f"/v1/jobs/{made}/cancel").status_code
-    assert 200 == http("POST", f"/v1/jobs/{late}/cancel").status_code
+            assert 202 == http("POST", f"/v1/jobs/{made}/cancel").status_code
+    assert 202 == http("POST", f"/v1/jobs/{late}/cancel").status_code
     assert 204 == http("DELETE", "/v1/types/sync-tickets").status_code

@@ -60,8 +60,8 @@ class ConditionPage(Page):
     entries: tuple[ConditionView, ...]
     """The entries of this page."""
     down: tuple[OutageView, ...]
-    """Applications that are declared down, also if no job waits for them: on the first page, at most
-    a hundred of the tenant and a hundred of all tenants."""
+    """Applications that are declared down, also if no job waits for them: on the first page, at
+    most a hundred of the tenant and a hundred of all tenants."""
 
 
 class AppView(View):

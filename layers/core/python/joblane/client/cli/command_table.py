@@ -1,6 +1,7 @@
 """The commands by name, each with its module, which is imported when the command is used.
 
-All modules together take 0.1 s of CPU to import, one takes 0.01 s. docs/decisions/1658 has the reasons.
+All modules together take 0.1 s of CPU to import, one takes 0.01 s. docs/decisions/1658 has the
+reasons.
 """
 
 from collections.abc import Iterator, Mapping

@@ -101,9 +101,9 @@ def logout(ctx: typer.Context) -> None:
 def token(ctx: typer.Context) -> None:
     """Print the bearer token that requests are sent with, for other programs such as curl.
 
-    It is the token of the login, of the machine's client or of JOBLANE_TOKEN, renewed when it has
-    less than a minute left: `curl -H "Authorization: Bearer $(joblane token)" "$JOBLANE_URL/v1/jobs"`.
-    Whoever has it may do what you may, until it expires.
+    Such as `curl -H "Authorization: Bearer $(joblane token)" "$JOBLANE_URL/v1/jobs"`. It is the
+    token of the login, of the machine's client or of JOBLANE_TOKEN, renewed when it has less than a
+    minute left. Whoever has it may do what you may, until it expires.
     """
     settings: CliSettings = ctx.obj
     endpoint = settings.endpoint()

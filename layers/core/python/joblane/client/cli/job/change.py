@@ -95,8 +95,8 @@ def retry(
 
     Of a group, the jobs that failed. Jobs of a type run with its present version; those that it
     does not take are listed, and stay as they are. Each job has a line, with --json too; those that
-    are refused are named on stderr, and the exit code is that of the first refusal. With filters, of which all must match, the
-    command counts the jobs and asks.
+    are refused are named on stderr, and the exit code is that of the first refusal. With filters,
+    of which all must match, the command counts the jobs and asks.
     """
     named, client = options.ids, connect(ctx)
     if not named:
@@ -184,10 +184,10 @@ def delete(
     """Delete jobs that are not running, or all jobs that filters select, and their output.
 
     Of a group, all its jobs. Those that are refused are named on stderr, the others are deleted,
-    and the exit code is that of the first refusal. With filters, of which all must match, jobs that have not ended are
-    left out unless --state names their state. The command counts the jobs and asks; jobs that are
-    submitted after that are not deleted. --json is for filters: named jobs are deleted
-    silently.
+    and the exit code is that of the first refusal. With filters, of which all must match, jobs that
+    have not ended are left out unless --state names their state. The command counts the jobs and
+    asks; jobs that are submitted after that are not deleted. --json is for filters: named jobs are
+    deleted silently.
     """
     named, client = options.ids, connect(ctx)
     if named:
