@@ -148,7 +148,7 @@ def test_run_replaces_what_it_brought_and_nothing_else_of_the_users_own(
 def test_a_job_that_never_ran_has_no_files_to_take_home(api: FakeApi, joblane: Joblane) -> None:
     api.on_submit = lambda job: job.end("expired", exit_code=None, reason="because")
     ran = joblane("run", "-o", "a", "--", "true")
-    assert (70, "joblane: job 01J0 expired: because\n") == (ran.code, ran.said)
+    assert (124, "joblane: job 01J0 expired: because\n") == (ran.code, ran.said)
     assert 0 == api.count("GET", "/v1/jobs/01J0/outputs")
 
 
