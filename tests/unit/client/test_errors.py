@@ -218,7 +218,7 @@ def test_a_token_that_is_none_is_not_repeated(joblane: Joblane, token: str) -> N
         ["ls", "-n", "0"],
         ["ls", "-n", "x"],
         ["get"],
-        ["get", "a", "b"],
+        ["why", "a", "b"],
         ["logs"],
     ],
 )
