@@ -14,7 +14,7 @@ import typer.main
 COMMANDS: Final = {
     **dict.fromkeys(("run", "submit"), "job.submit"),
     **dict.fromkeys(("files", "outputs"), "files.files"),
-    "download": "files.download",
+    "download": "job.download",
     **dict.fromkeys(("ls", "get", "logs", "health", "audit"), "job.read"),
     "results": "group.groups",
     "why": "job.why",
