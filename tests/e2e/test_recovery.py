@@ -259,6 +259,10 @@ def test_an_application_that_is_declared_down_holds_a_real_job(cloud: Cloud, htt
     path = "/v1/conditions/app:ledger"
     declared = http("PUT", path, json={"state": "down", "reason": "migration"})
     assert (200, "down") == (declared.status_code, declared.json()["state"])
+    listed = http("GET", "/v1/conditions").json()
+    (down,) = [app for app in listed["down"] if app["name"] == "app:ledger"]
+    assert "app:ledger" not in {entry["name"] for entry in listed["entries"]}
+    assert ("migration", False) == (down["reason"].partition(" (")[0], down["all_tenants"])
     cloud.start_agent("declared")
     job_id = submit(http, "true", requires=["app:ledger"])
     job = wait_for(http, job_id, "blocked")

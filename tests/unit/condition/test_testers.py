@@ -337,3 +337,18 @@ def test_an_application_is_held_back_while_declared_down(aws: Cloud):
     apps.declare_down("billing", "again", 9000)
     apps.declare_up("billing")
     assert BATCH == tester.test("billing").allow
+
+
+def test_declarations_are_listed_by_tenant_also_if_no_job_waits(aws: Cloud):
+    apps = AppStore(aws.clients.make("dynamodb"), recovery.TABLE)
+    apps.declare_down("acme/mail", "m", 3000)
+    apps.declare_down("acme/billing", "b", 2000)
+    apps.declare_down("acme-2/other", "o", 3000)
+    apps.declare_down("ledger", "l", 3000)
+    assert [("billing", "b", 2000), ("mail", "m", 3000)] == [
+        (down.app, down.why, down.until_s) for down in apps.outages("acme", 1999)
+    ]
+    assert ["mail"] == [down.app for down in apps.outages("acme", 2000)]  # TTL deletes late
+    assert ["ledger"] == [down.app for down in apps.outages("", 1000)]
+    apps.declare_up("acme/mail")
+    assert [] == apps.outages("acme", 2000)

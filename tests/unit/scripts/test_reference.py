@@ -57,3 +57,10 @@ def test_every_field_of_the_api_says_what_it_means():
     rows = [row for row in f"{api.operations()}\n{api.objects()}".splitlines() if row[:3] == "| `"]
     assert len(rows) > 200
     assert [] == [row for row in rows if row.endswith("|  |")]
+
+
+def test_no_line_of_a_list_of_commands_is_cut():
+    page = (PAGES / "cli.md").read_text(encoding="utf-8")
+    listed = [line for line in page.splitlines() if line.startswith("* `")]
+    assert not [line for line in listed if line.endswith("...")]
+    assert "* `submit`: Submit a job and print its id; with --json, the job." in listed

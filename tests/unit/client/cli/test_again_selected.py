@@ -135,8 +135,8 @@ def test_dead_jobs_that_match_are_changed(
 @pytest.mark.parametrize("verb", ["replay", "dismiss"])
 def test_it_is_one_dead_job_or_a_selection(api: FakeApi, joblane: Joblane, verb: str) -> None:
     for args, said in [
-        ((), "give the id of a job, or filters such as --queue, --label or --since"),
-        (("01J", "--yes"), "give the id of a job or filters, not both"),
+        ((), "give the ids of jobs, or filters such as --queue, --label or --since"),
+        (("01J", "--dry-run"), "give the ids of jobs or filters, not both"),
         (("--queue", "bulk"), f"add --yes to {verb} without a terminal"),
     ]:
         ran = joblane("dlq", verb, *args)

@@ -22,6 +22,8 @@ VERBS = [
     (("dlq", "dismiss", "01J"), "/v1/dlq/01J/dismiss", b"01J cancelled: because\n"),
 ]
 
+HIDE = ("hide", "unhide")
+
 
 @pytest.mark.parametrize(("verb", "path", "said"), VERBS)
 def test_a_move_is_sent_once_and_told(
@@ -33,6 +35,62 @@ def test_a_move_is_sent_once_and_told(
     assert (0, said, "") == (ran.code, ran.stdout, ran.said)
     assert 1 == api.count("POST", path)
     assert JOB == json.loads(joblane(*verb, "--json").stdout)
+
+
+@pytest.mark.parametrize(("verb", "path", "said"), VERBS)
+def test_several_jobs_are_changed_and_a_refused_one_holds_up_none(
+    api: FakeApi, joblane: Joblane, verb: tuple[str, ...], path: str, said: bytes
+) -> None:
+    """In the order given, each once; the exit code is that of the first refusal."""
+    for name in ("01J", "02J", "03J"):
+        api.add(name)
+        api.answers[path.replace("01J", name)] = ok({**JOB, "id": name}, 202)
+    api.answers[path.replace("01J", "02J")] = CONFLICT
+    several = (*verb, "04J", "02J", "03J", "01J", *(["--yes"] if verb[0] not in HIDE else []))
+    ran = joblane(*several)
+    assert 66 == ran.code
+    assert said + said.replace(b"01J", b"03J") == ran.stdout
+    assert "joblane: 04J: 404 " in ran.said.splitlines()[0]
+    refusal = "02J: 409 Conflict: a job that is completed cannot be cancelled"
+    assert [f"joblane: {refusal}"] == ran.said.splitlines()[1:]
+    lines = joblane(*several, "--json").stdout.splitlines()
+    assert ["01J", "03J"] == [json.loads(line)["id"] for line in lines]
+    assert 2 == api.count("POST", path)
+
+
+def test_an_api_that_is_away_ends_a_command_with_several_jobs(
+    api: FakeApi, joblane: Joblane
+) -> None:
+    for name in ("01J", "02J"):
+        api.add(name)
+        api.answers[f"/v1/jobs/{name}/cancel"] = problem(500, "Internal")
+    ran = joblane("cancel", "01J", "02J")
+    assert (exit_codes.UNAVAILABLE, b"") == (ran.code, ran.stdout)
+    assert 0 == api.count("POST", "/v1/jobs/02J/cancel")
+
+
+def test_several_are_deleted_and_shown(api: FakeApi, joblane: Joblane) -> None:
+    for name in ("01J", "02J"):
+        api.add(name)
+    shown = joblane("get", "01J", "03J", "02J")
+    assert 66 == shown.code
+    assert ["id           01J", "id           02J"] == [
+        line for line in shown.stdout.decode().splitlines() if line.startswith("id ")
+    ]
+    assert b"\n\nid           02J\n" in shown.stdout
+    lines = joblane("get", "01J", "02J", "--json").stdout.splitlines()
+    assert ["01J", "02J"] == [json.loads(line)["id"] for line in lines]
+    for name in ("01J", "02J"):
+        api.answers[f"/v1/jobs/{name}"] = (204, {}, b"")
+    deleted = joblane("delete", "01J", "02J", "-y")
+    assert (0, b"", b"") == (deleted.code, deleted.stdout, deleted.stderr)
+    assert 1 == api.count("DELETE", "/v1/jobs/01J") == api.count("DELETE", "/v1/jobs/02J")
+
+
+def test_one_key_is_not_for_several_jobs(api: FakeApi, joblane: Joblane) -> None:
+    ran = joblane("resubmit", "01J", "02J", "--idempotency-key", "k")
+    assert (2, True) == (ran.code, "--idempotency-key is for one job" in ran.said)
+    assert not api.requests
 
 
 @pytest.mark.parametrize(("verb", "path", "said"), VERBS)

@@ -158,11 +158,11 @@ def test_a_person_is_asked_with_the_number(api: FakeApi, fork: Spawn, answer: st
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ((), "give the id of a job, or filters"),
-        (("--until", "2026-01-01T00:00:00Z", "--yes"), "give the id of a job, or filters"),
-        (("--hidden", "--dry-run"), "give the id of a job, or filters"),
-        (("01J", "--state", "pending"), "give the id of a job or filters, not both"),
-        (("01J", "--yes"), "give the id of a job or filters, not both"),
+        ((), "give the ids of jobs, or filters"),
+        (("--until", "2026-01-01T00:00:00Z", "--yes"), "give the ids of jobs, or filters"),
+        (("--hidden", "--dry-run"), "give the ids of jobs, or filters"),
+        (("01J", "--state", "pending"), "give the ids of jobs or filters, not both"),
+        (("01J", "02J", "--dry-run"), "give the ids of jobs or filters, not both"),
     ],
 )
 @pytest.mark.parametrize("verb", ["cancel", "retry", "delete"])

@@ -34,6 +34,22 @@ def test_conditions_are_listed_with_or_without_the_verb(api: FakeApi, joblane: J
     assert PAGE == json.loads(joblane("conditions", "ls", "--json").stdout)
 
 
+def test_what_is_declared_down_is_listed_also_if_no_job_waits(
+    api: FakeApi, joblane: Joblane
+) -> None:
+    down = {"name": "app:mail", "reason": "moves (ada)", "until_at": "2999-11-23T02:00:00Z"}
+    entries = [{**down, "all_tenants": everywhere} for everywhere in (False, True)]
+    page = {"entries": [], "down": entries, "limit": 20, "next": None}
+    api.answers["/v1/conditions"] = ok(page)
+    ran = joblane("conditions")
+    nothing, gap, title, heading, *rows = ran.stdout.decode().splitlines()
+    assert ("no condition blocks a job", "", "declared down") == (nothing, gap, title)
+    assert ["NAME", "FOR", "UNTIL", "REASON"] == heading.split()
+    assert ["the tenant", "all tenants"] == [row.split("  ")[1].strip() for row in rows]
+    assert all("app:mail" in row and "moves (ada)" in row for row in rows)
+    assert page == json.loads(joblane("conditions", "ls", "--json").stdout)
+
+
 def test_nothing_that_blocks_is_said_so(api: FakeApi, joblane: Joblane) -> None:
     api.answers["/v1/conditions"] = ok({"entries": [], "limit": 20, "next": None})
     assert b"no condition blocks a job\n" == joblane("conditions").stdout

@@ -12,7 +12,7 @@ import pytest
 
 from joblane.formats.levels import LEVELS
 from tests.support.client.command import Joblane, Spawn, wait_until
-from tests.support.client.fake_api import CUT, FakeApi, Request, gateway
+from tests.support.client.fake_api import CUT, FakeApi, FakeJob, Request, gateway
 
 
 def test_logs_writes_what_is_there_and_ends(api: FakeApi, joblane: Joblane) -> None:
@@ -300,3 +300,103 @@ def test_records_are_shown_while_the_job_runs(api: FakeApi, joblane: Joblane) ->
     ran = joblane("logs", "-f", "01J")
     writer.join()
     assert ran.stdout == b"".join(b"%d\n" % number for number in range(40))
+
+
+def say_two_attempts(api: FakeApi) -> FakeJob:
+    """Two attempts, the second started twice; each record has a time of its own."""
+    job = api.add()
+    job.say("a1\na2", attempt=1)
+    job.say("e1\n", "stderr", attempt=1)
+    job.say("a3\n", attempt=1)
+    job.say("cut", attempt=1)
+    job.say("b1\n\nb2\n", attempt=2)
+    job.say("lost\n", "joblane", attempt=2)
+    job.say("c1\n", attempt=2)
+    job.records[-1]["epoch"] = 3
+    for minute, record in enumerate(job.records):
+        record["time"] = f"2026-11-21T02:{minute:02}:00.000Z"
+    job.end()
+    return job
+
+
+@pytest.mark.parametrize("follow", [(), ("-f",)])
+def test_a_line_stands_between_two_starts_and_stdout_stays_as_it_was(
+    api: FakeApi, joblane: Joblane, follow: tuple[str, ...]
+) -> None:
+    say_two_attempts(api)
+    ran = joblane("logs", *follow, "01J")
+    assert (0, b"a1\na2a3\ncutb1\n\nb2\nc1\n") == (ran.code, ran.stdout)
+    lines = ["--- attempt 2 ---", "--- attempt 2, started again ---"]
+    assert f"e1\njoblane: {lines[0]}\nlost\njoblane: {lines[1]}\n" == ran.said
+    assert b"---" not in joblane("logs", "--json", "01J").stderr
+
+
+def test_each_line_has_the_time_of_its_first_byte(api: FakeApi, joblane: Joblane) -> None:
+    say_two_attempts(api)
+    ran = joblane("logs", "--timestamps", "01J")
+    assert [
+        "2026-11-21T02:00:00.000Z a1",
+        "2026-11-21T02:00:00.000Z a2a3",
+        "2026-11-21T02:03:00.000Z cut2026-11-21T02:04:00.000Z b1",
+        "2026-11-21T02:04:00.000Z ",
+        "2026-11-21T02:04:00.000Z b2",
+        "2026-11-21T02:06:00.000Z c1",
+    ] == ran.stdout.decode().splitlines()
+    assert ran.said.startswith("2026-11-21T02:01:00.000Z e1\njoblane: --- attempt 2")
+
+
+@pytest.mark.parametrize("follow", [(), ("-f",)])
+@pytest.mark.parametrize(
+    ("given", "stdout"),
+    [
+        (("--attempt", "1"), b"a1\na2a3\ncut"),
+        (("--attempt", "2"), b"b1\n\nb2\nc1\n"),
+        (("--since", "2026-11-21T02:03:00Z"), b"cutb1\n\nb2\nc1\n"),
+        (("--stream", "stdout", "--attempt", "1", "--since", "2026-11-21T02:03:00Z"), b"cut"),
+        (("--stream", "stderr"), b""),
+    ],
+)
+def test_output_is_chosen_by_attempt_time_and_stream(
+    api: FakeApi, joblane: Joblane, follow: tuple[str, ...], given: tuple[str, ...], stdout: bytes
+) -> None:
+    say_two_attempts(api)
+    ran = joblane("logs", *follow, *given, "01J")
+    assert (0, stdout) == (ran.code, ran.stdout)
+    assert ("e1\n" in ran.said) == ("stderr" in given or given == ("--attempt", "1"))
+
+
+def test_json_is_chosen_as_well_and_nothing_at_all_is_said(api: FakeApi, joblane: Joblane) -> None:
+    say_two_attempts(api)
+    lines = joblane("logs", "--json", "--stream", "joblane", "01J").stdout.splitlines()
+    assert ["lost\n"] == [json.loads(line)["text"] for line in lines]
+    ran = joblane("logs", "--attempt", "7", "01J")
+    assert (0, b"") == (ran.code, ran.stdout)
+    assert "joblane: no output is of this time, attempt and stream\n" == ran.said
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--attempt", "0"), "--attempt"),
+        (("--attempt", "x"), "--attempt"),
+        (("--stream", "stdin"), "--stream"),
+        (("--since", "soon"), "--since 'soon'"),
+    ],
+)
+def test_what_cannot_choose_output_is_refused(
+    api: FakeApi, joblane: Joblane, given: tuple[str, ...], said: str
+) -> None:
+    ran = joblane("logs", *given, "01J")
+    assert (2, []) == (ran.code, api.requests)
+    assert said in ran.said
+
+
+@pytest.mark.parametrize("given", [("--timestamps",), ("--since", "1h"), ("--stream", "stdout")])
+def test_of_a_group_output_is_chosen_for_one_host(
+    api: FakeApi, joblane: Joblane, given: tuple[str, ...]
+) -> None:
+    api.add().data["members"] = 2
+    api.answers["/v1/jobs/01J/logs"] = gateway(400, "a group has no output of its own")
+    ran = joblane("logs", *given, "01J")
+    assert (64, b"") == (ran.code, ran.stdout)
+    assert "are for one job; choose one of the group with --host" in ran.said

@@ -36,6 +36,57 @@ def test_output_comes_out_byte_for_byte(api: FakeApi, joblane: Joblane) -> None:
 
 
 @pytest.mark.parametrize(
+    ("result", "stdout"),
+    [({"synced": 2}, b'{\n  "synced": 2\n}\n'), ("text", b'"text"\n'), (0, b"0\n"), (None, b"")],
+)
+def test_the_result_of_a_typed_job_is_stdout_and_its_output_stderr(
+    api: FakeApi, joblane: Joblane, result: object, stdout: bytes
+) -> None:
+    def script(job: FakeJob) -> None:
+        job.say("printed\n")
+        job.say("logged\n", stream="stderr")
+        job.data["type"] = "sync"
+        job.end(result=result)
+
+    api.on_submit = script
+    ran = joblane("run", "--type", "sync")
+    assert (0, stdout, b"printed\nlogged\n") == (ran.code, ran.stdout, ran.stderr)
+    ended = json.loads(joblane("run", "--type", "sync", "--json").stdout.splitlines()[-1])
+    assert result == ended["ended"]["result"]
+
+
+def test_a_typed_job_that_fails_has_no_result(api: FakeApi, joblane: Joblane) -> None:
+    def script(job: FakeJob) -> None:
+        job.data["type"] = "sync"
+        job.end("failed", exit_code=65, reason="no such origin")
+
+    api.on_submit = script
+    ran = joblane("run", "--type", "sync")
+    assert (65, b"", "joblane: job 01J0 failed: no such origin\n") == (
+        ran.code,
+        ran.stdout,
+        ran.said,
+    )
+
+
+@pytest.mark.parametrize("verb", ["run", "submit"])
+def test_conditions_that_must_hold_are_sent(api: FakeApi, joblane: Joblane, verb: str) -> None:
+    api.on_submit = lambda job: job.end()
+    given = ("--requires", "app:billing", "--requires", "tcp:db.example.com:5432")
+    assert 0 == joblane(verb, *given, "--", "cmd").code
+    sent = next(request.body for request in api.requests if request.method == "POST")
+    assert ["app:billing", "tcp:db.example.com:5432"] == sent["requires"]
+
+
+def test_a_condition_that_the_api_refuses_is_named(api: FakeApi, joblane: Joblane) -> None:
+    errors = [{"field": "requires.0", "problem": "unknown kind of condition"}]
+    api.answers["/v1/jobs"] = problem(400, "Bad Request", errors=errors)
+    ran = joblane("submit", "--requires", "moon:full", "--", "cmd")
+    assert 64 == ran.code
+    assert "joblane:   requires.0: unknown kind of condition\n" in ran.said
+
+
+@pytest.mark.parametrize(
     ("end", "code"),
     [
         ({"state": "completed", "exit_code": 0}, 0),
@@ -47,7 +98,8 @@ def test_output_comes_out_byte_for_byte(api: FakeApi, joblane: Joblane) -> None:
         ({"state": "dead", "signal": 9, "outcome": "timed_out"}, 124),
         ({"state": "dead", "exit_code": 0, "outcome": "timed_out"}, 124),
         ({"state": "dead", "signal": 9, "outcome": "failed"}, 137),
-        ({"state": "expired", "exit_code": None}, 70),
+        ({"state": "expired", "exit_code": None}, 124),
+        ({"state": "expired", "exit_code": None, "signal": 15}, 124),
         ({"state": "failed", "exit_code": None}, 70),
         ({"state": "stale", "exit_code": 0}, 70),
         ({"state": "dead", "exit_code": "odd", "signal": "odd", "usage": "odd"}, 70),

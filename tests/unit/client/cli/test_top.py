@@ -286,7 +286,7 @@ def test_agents_fleets_and_conditions_are_read_less_often(api: FakeApi):
 def test_an_interval_of_less_than_two_seconds_is_refused(joblane: Joblane):
     ran = joblane("top", "--interval", "1")
     assert 2 == ran.code
-    assert "greater than or equal to 2" in ran.said
+    assert "is not in the range x>=2.0" in ran.said
 
 
 def test_without_a_terminal_it_prints_one_page_after_the_other(

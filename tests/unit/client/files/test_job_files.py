@@ -148,7 +148,7 @@ def test_run_replaces_what_it_brought_and_nothing_else_of_the_users_own(
 def test_a_job_that_never_ran_has_no_files_to_take_home(api: FakeApi, joblane: Joblane) -> None:
     api.on_submit = lambda job: job.end("expired", exit_code=None, reason="because")
     ran = joblane("run", "-o", "a", "--", "true")
-    assert (70, "joblane: job 01J0 expired: because\n") == (ran.code, ran.said)
+    assert (124, "joblane: job 01J0 expired: because\n") == (ran.code, ran.said)
     assert 0 == api.count("GET", "/v1/jobs/01J0/outputs")
 
 
@@ -402,6 +402,76 @@ def test_download_writes(files: FakeFiles, here: Path, joblane: Joblane) -> None
     assert ran.said == (
         "joblane: the job has left no file none; see what it has: joblane outputs ID\n"
     )
+
+
+def test_files_of_many_jobs_go_to_a_directory_each(
+    api: FakeApi, files: FakeFiles, here: Path, joblane: Joblane
+) -> None:
+    files.leave("out/a", b"abc")
+    for name, left in (("01J", 1), ("02J", 1), ("03J", None)):
+        api.add(name, output_files=left)
+    ran = joblane("download", "--label", "batch=7", "--to", "all", "out")
+    lines = [f"{name}: 1 file, 3 B, in all/{name}" for name in ("02J", "01J")]
+    assert (0, lines) == (ran.code, ran.stdout.decode().splitlines())
+    assert "joblane: 1 of 3 jobs have no output files\n" == ran.said
+    found = sorted(path.relative_to(here).as_posix() for path in here.rglob("a"))
+    assert ["all/01J/out/a", "all/02J/out/a"] == found
+    asked = api.requests[0].query
+    assert "batch=7" == asked["label"]
+    assert {"completed", "dead"} <= set(asked["state"].split(","))
+    again = joblane("download", "--label", "batch=7", "--to", "all", "--json")
+    entries = [json.loads(line) for line in again.stdout.splitlines()]
+    assert [("02J", []), ("01J", [])] == [(entry["id"], entry["kept"]) for entry in entries]
+    (here / "all" / "01J" / "out" / "a").write_text("mine")
+    kept = joblane("download", "--label", "batch=7", "--to", "all")
+    assert "joblane: 01J: out/a was not written: it is here already" in kept.said
+    missing = joblane("download", "--state", "dead", "--to", "x", "none")
+    assert 64 == missing.code
+    assert "joblane: 02J: the job has left no file none" in missing.said
+
+
+def test_what_cannot_be_written_of_one_of_many_jobs_is_said(
+    api: FakeApi, files: FakeFiles, here: Path, joblane: Joblane
+) -> None:
+    files.leave("a", b"abc")
+    for name in ("01J", "02J"):
+        api.add(name, output_files=1)
+    (here / "01J").mkdir()
+    (here / "01J" / "a").mkdir()
+    ran = joblane("download", "--label", "batch=7", "--replace")
+    assert 74 == ran.code
+    assert "joblane: 01J: cannot write 01J/a: Is a directory" in ran.said
+    assert b"abc" == (here / "02J" / "a").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((), "give the id of a job, or filters such as --state, --label or --since"),
+        (("--hidden", "--until", "1h"), "give the id of a job, or filters"),
+        (("01J8Z3V7Q2M6N4P5R7T9W1X3Y5", "--state", "dead"), "the id of a job or filters, not both"),
+        (("--since", "soon"), "--since 'soon'"),
+    ],
+)
+def test_a_download_of_nothing_in_particular_is_refused(
+    api: FakeApi, joblane: Joblane, given: tuple[str, ...], said: str
+) -> None:
+    ran = joblane("download", *given)
+    assert (2, [], True) == (ran.code, api.requests, said in ran.said)
+
+
+def test_jobs_without_files_are_counted(
+    api: FakeApi, files: FakeFiles, here: Path, joblane: Joblane
+) -> None:
+    api.add("01J", output_files=None)
+    ran = joblane("download", "--label", "batch=7")
+    assert (0, b"", "joblane: none of 1 jobs has output files\n") == (
+        ran.code,
+        ran.stdout,
+        ran.said,
+    )
+    assert not list(here.iterdir())
+    assert not files.stored
 
 
 def test_names_of_a_job_are_escaped(files: FakeFiles, joblane: Joblane) -> None:

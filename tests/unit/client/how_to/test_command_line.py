@@ -17,6 +17,7 @@ FILES = {
     "params.jsonl": '{"origin": "a"}\n',
     "a.csv": "",
     "job.env": "# one\nA=1\nHOME\n",
+    "words.json": '{"text": "one two"}',
     "ids.txt": "01MCC5RM002VP5C98RFS3H2QM0\n",
 }
 

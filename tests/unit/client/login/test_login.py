@@ -207,6 +207,41 @@ def test_all_ports_taken_is_said(joblane: Joblane) -> None:
     assert "none of the ports 8456, 18456, 28456" in ran.said
 
 
+def test_the_token_of_requests_is_printed_for_other_programs(
+    api: FakeApi, joblane: Joblane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = joblane("token")
+    assert (0, b"secret\n", b"") == (given.code, given.stdout, given.stderr)
+    monkeypatch.delenv("JOBLANE_TOKEN")
+    monkeypatch.delenv("JOBLANE_URL")
+    keep(api, access="access-7")
+    assert b"access-7\n" == joblane("token").stdout
+    assert not api.requests
+
+
+def test_without_a_token_that_is_said_and_nothing_is_printed(
+    api: FakeApi, joblane: Joblane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JOBLANE_TOKEN")
+    nobody = joblane("token")
+    assert (exit_codes.NOT_ALLOWED, b"") == (nobody.code, nobody.stdout)
+    assert f"joblane: there is no token for {api.url}; run `joblane login`\n" == nobody.said
+    keep(api, access="access-0", expires_at=0.0, refresh=None)
+    over = joblane("--profile", "default", "token")
+    assert (exit_codes.NOT_ALLOWED, b"") == (over.code, over.stdout)
+    assert "the login has expired; run `joblane login`" in over.said
+    for name, value in (
+        ("ACCESS_KEY_ID", "A"),
+        ("SECRET_ACCESS_KEY", "s"),
+        ("DEFAULT_REGION", "r"),
+    ):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("JOBLANE_AUTH", "iam")
+    signed = joblane("token")
+    assert (exit_codes.NOT_CONFIGURED, b"") == (signed.code, signed.stdout)
+    assert "are signed for an IAM role and have no token" in signed.said
+
+
 def test_help_imports_no_http() -> None:
     probe = (
         "import sys\nfrom joblane.client.cli import app\n"

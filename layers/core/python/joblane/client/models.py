@@ -1426,6 +1426,19 @@ class ConditionView(Answer):
     """When the longest-waiting job fails if the condition still blocks."""
 
 
+class OutageView(Answer):
+    """An application that is declared down."""
+
+    name: str
+    """The application, such as `app:billing`."""
+    reason: str
+    """The reason that was given, who declared it, and when."""
+    until_at: str
+    """When the declaration expires."""
+    all_tenants: bool
+    """Whether the role platform has declared it, for the jobs of all tenants."""
+
+
 class ConditionPage(Answer):
     """A page of conditions."""
 
@@ -1435,6 +1448,9 @@ class ConditionPage(Answer):
     """Cursor of the next page; null at the end. A page may be shorter than `limit` and have one."""
     entries: list[ConditionView]
     """The entries of this page."""
+    down: list[OutageView]
+    """Applications that are declared down, also if no job waits for them: on the first page, at
+    most a hundred of the tenant and a hundred of all tenants."""
 
 
 class AppView(Answer):

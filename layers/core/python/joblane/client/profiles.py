@@ -68,6 +68,14 @@ class Endpoint:
         if isinstance(self.credential, AwsSignature):
             raise ConfigError(f"{self.url} is for IAM roles and has neither login nor console")
 
+    def require_token(self) -> None:
+        """Raise ConfigError if requests are signed, each with a signature of its own."""
+        if isinstance(self.credential, AwsSignature):
+            raise ConfigError(
+                f"requests to {self.url} are signed for an IAM role and have no token; curl signs "
+                "them too, with --aws-sigv4"
+            )
+
 
 def _nothing(_message: str) -> None:
     """Show nothing: the caller is a program."""

@@ -41,11 +41,27 @@ class ConditionView(View):
     """When the longest-waiting job fails if the condition still blocks."""
 
 
+class OutageView(View):
+    """An application that is declared down."""
+
+    name: str
+    """The application, such as `app:billing`."""
+    reason: str
+    """The reason that was given, who declared it, and when."""
+    until_at: str
+    """When the declaration expires."""
+    all_tenants: bool
+    """Whether the role platform has declared it, for the jobs of all tenants."""
+
+
 class ConditionPage(Page):
     """A page of conditions."""
 
     entries: tuple[ConditionView, ...]
     """The entries of this page."""
+    down: tuple[OutageView, ...]
+    """Applications that are declared down, also if no job waits for them: on the first page, at
+    most a hundred of the tenant and a hundred of all tenants."""
 
 
 class AppView(View):

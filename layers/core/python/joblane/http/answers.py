@@ -34,11 +34,20 @@ def success(
     return Response(int(status), JSON, text, headers=dict(headers or {}))
 
 
-def listing(entries: Iterable[BaseModel], query: PageQuery, following: str | None) -> Response[str]:
-    """Make the answer of a list, `{entries, limit, next}`; `following` starts the next page."""
+def listing(
+    entries: Iterable[BaseModel],
+    query: PageQuery,
+    following: str | None,
+    **more: Iterable[BaseModel],
+) -> Response[str]:
+    """Make the answer of a list, `{entries, limit, next}`; `following` starts the next page.
+
+    `more` are further lists of it.
+    """
+    lists = {"entries": entries, **more}
     return success(
         {
-            "entries": [entry.model_dump(mode="json") for entry in entries],
+            **{name: [entry.model_dump(mode="json") for entry in lists[name]] for name in lists},
             "limit": query.limit,
             "next": next_cursor(query, following),
         }

@@ -20,7 +20,8 @@ def condition_routes(app: Application, conditions: Conditions) -> None:
         query = app.parameters(PageQuery)
         after = page_start(query, is_condition)
         found, following = conditions.page(app.tenant(), query.limit, after)
-        return listing(found, query, following)
+        down = conditions.outages(app.tenant()) if after is None else ()
+        return listing(found, query, following, down=down)
 
     @app.route("PUT /v1/conditions/{condition}")
     def declare(condition: str) -> Response[str]:

@@ -79,24 +79,41 @@ class Directory(Store):
         )
 
 
+OUTAGES = 100
+"""Most declarations of a tenant that are listed."""
+
+
 @dataclass(frozen=True, slots=True)
 class DownDeclaration:
     """An operator's declaration that an application is down."""
 
+    app: str
+    """The application, without its tenant."""
     why: str
     until_s: int
     """Unix seconds."""
 
 
 class AppStore(Store):
-    """Declarations of operators about `app` conditions, in the same table."""
+    """Declarations of operators about `app` conditions, in the same table.
+
+    A row (`DOWN#<tenant>`, application) is one; those of the role platform have no tenant. So one
+    query lists them, also if no job waits.
+    """
 
     def down(self, app: str, now_s: int) -> DownDeclaration | None:
         """Read the declaration that an application is down; None if none is valid now."""
         row = self._table.get(_app_key(app))
-        if row is None or row["expires_at"] <= now_s:  # TTL deletes late
-            return None
-        return DownDeclaration(row["why"], row["expires_at"])
+        return None if row is None else _declaration(row, now_s)
+
+    def outages(self, tenant: str, now_s: int) -> list[DownDeclaration]:
+        """Read what is declared down by the operators of a tenant, by name, at most `OUTAGES`.
+
+        For the tenant "" those of the role platform.
+        """
+        values = {"owner": _app_key(f"{tenant}/")["condition"]}
+        rows, _ = self._table.query("#condition = :owner", values, Limit=OUTAGES)
+        return [found for row in rows if (found := _declaration(row, now_s)) is not None]
 
     def declare_down(self, app: str, why: str, until_s: int) -> None:
         """Hold back all jobs that wait for an application, until Unix time `until_s` at most."""
@@ -107,5 +124,13 @@ class AppStore(Store):
         self._table.delete(_app_key(app))
 
 
+def _declaration(row: Row, now_s: int) -> DownDeclaration | None:
+    if row["expires_at"] <= now_s:  # TTL deletes late
+        return None
+    return DownDeclaration(row["sk"], row["why"], row["expires_at"])
+
+
 def _app_key(app: str) -> Row:
-    return row_key(f"app:{app}", "APP")
+    """Key of an application, with its tenant. No kind of condition begins with a capital."""
+    tenant, _, name = app.rpartition("/")
+    return row_key(f"DOWN#{tenant}", name)

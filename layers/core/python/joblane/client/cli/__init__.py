@@ -2,16 +2,17 @@
 
 app.py              global options, errors to exit codes
 options.py          options, and a kind of group, that several commands have
+command_table.py    the commands by name, each with its module
 agents.py, conditions.py, keys.py   one command each
-login.py            login, logout
+login.py            login, logout, token
 console.py          console
 host.py             agent, doctor
 completion.py       completion, and what shells ask for
 times.py, foreign.py   what people type
 exit_codes.py       exit codes
 signals.py          SIGTERM and SIGHUP
-job/                run, submit, ls, get, logs, wait, why, cancel, retry and the like
-files/              files, outputs, download
+job/                run, submit, ls, get, logs, wait, why, cancel, retry, download and the like
+files/              files, outputs
 queue/, typed/      queues; types
 top/                top: the live view, and what needs attention
 group/              what the commands do with groups

@@ -2,38 +2,28 @@
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import MutableMapping, Sequence
+from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
 
 from joblane import __version__
-from joblane.client.cli import (
-    agents,
-    completion,
-    conditions,
-    console,
-    exit_codes,
-    foreign,
-    host,
-    keys,
-    login,
-)
-from joblane.client.cli.files import files
-from joblane.client.cli.group import groups
-from joblane.client.cli.job import change, edit, read, stats, submit, wait, why
+from joblane.client.cli import exit_codes, foreign
+from joblane.client.cli.command_table import LoadedCommands
 from joblane.client.cli.options import CliSettings
-from joblane.client.cli.queue import queues
 from joblane.client.cli.signals import exit_code
 from joblane.client.cli.text import terminal
-from joblane.client.cli.top import top
-from joblane.client.cli.typed import types
 from joblane.client.errors import JoblaneError
 
 
 class Commands(TyperGroup):
     """Runs a command; its errors become one line on stderr and an exit code."""
+
+    def __init__(self, **given: Any) -> None:
+        """Take all commands of the table."""
+        super().__init__(**given)
+        self.commands = cast("MutableMapping[str, Any]", LoadedCommands())
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command. Raises `InputError` for the word of another tool."""
@@ -66,17 +56,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for part in (
-    *(submit, files, read, groups, why, stats, wait, top, edit, change),
-    *(console, login, completion, host),
-):
-    app.add_typer(part.commands)
-app.add_typer(queues.commands, name="queues")
-app.add_typer(agents.commands, name="agents")
-app.add_typer(change.dead_letters, name="dlq")
-app.add_typer(conditions.commands, name="conditions")
-app.add_typer(types.commands, name="types")
-app.add_typer(keys.commands, name="keys")
 
 
 def _version(*, wanted: bool) -> None:

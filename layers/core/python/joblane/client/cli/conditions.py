@@ -1,12 +1,13 @@
 """The command `conditions`: list conditions, declare applications up or down."""
 
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 import typer
 
 from joblane.client.cli.job.read import show_page
 from joblane.client.cli.options import Json, Next, Verbs, connect, limit_of
-from joblane.client.cli.text import terminal
+from joblane.client.cli.text import tables, terminal
 from joblane.client.cli.text.formats import printable
 
 App = Annotated[str, typer.Argument(metavar="APP", help="Application, such as app:billing.")]
@@ -32,9 +33,16 @@ def ls(
     after: Next = None,
     json: Json = False,
 ) -> None:
-    """List conditions that block jobs, with the number of waiting jobs and the next test."""
+    """List conditions that block jobs, with the number of waiting jobs and the next test.
+
+    Applications that are declared down follow, whether a job waits for them or not.
+    """
     page = connect(ctx).conditions(limit=limit, cursor=after).model_dump()
     show_page(page, _row, "conditions", "no condition blocks a job", as_json=json)
+    down = [_outage(entry) for entry in page.get("down") or ()]
+    if down and not json:
+        table = tables.records_table(down, datetime.now(UTC), tables.screen(), "")
+        terminal.text(f"\ndeclared down\n{table}")
 
 
 @commands.command("down")
@@ -60,6 +68,12 @@ def _declare(
     until = f" until {answer.until_at}" if answer.until_at else ""
     said = f"{answer.name} {answer.state}{until}"
     terminal.show(answer.model_dump(), lambda: printable(said), as_json=as_json)
+
+
+def _outage(entry: dict[str, Any]) -> dict[str, Any]:
+    of = "all tenants" if entry.get("all_tenants") else "the tenant"
+    kept = {name: entry.get(name) for name in ("name", "until_at", "reason")}
+    return {"name": kept.pop("name"), "for": of, **kept}
 
 
 def _row(entry: dict[str, Any]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ Exit codes
 RUN_EPILOG: Final = """\b
 Exit codes
   The exit code of the job. If it has none, a line on stderr begins with "joblane:" and
-  124  the job timed out
+  124  the job timed out, or its deadline passed
   128+N  signal N ended the job (137: killed, for example by its memory limit)
    70  the job ended without an exit code: it never ran, or its agent was lost
   130  interrupted (Ctrl-C); a line on stderr says whether the job is still running
@@ -62,7 +62,7 @@ Exit codes
 WAIT_EPILOG: Final = """\b
 Exit codes
     0  all jobs completed
-  124  a job did not end in time, or timed out
+  124  a job did not end in time, timed out, or its deadline passed
   that of the first job that did not complete, as `joblane run` gives it; 1 for a group
   64, 66, 69, 74, 76, 77, 78  as in `joblane --help`"""
 
@@ -91,7 +91,7 @@ def of_job(job: JobJson) -> int:
     if job.get("state") == "completed":
         return _number(job.get("exit_code")) or 0
     signal = _number(job.get("signal"))
-    if job.get("outcome") == "timed_out":
+    if job.get("outcome") == "timed_out" or job.get("state") == "expired":
         return TIMED_OUT
     if signal:
         return (SIGNAL + signal) & 0xFF

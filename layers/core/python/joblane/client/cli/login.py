@@ -1,4 +1,4 @@
-"""The commands `login` and `logout`."""
+"""The commands `login`, `logout` and `token`."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from joblane.client.cli.text import terminal
-from joblane.client.errors import ConfigError, JoblaneError
+from joblane.client.errors import ConfigError, JoblaneError, LoginError
 
 if TYPE_CHECKING:
     from joblane.client.cli.options import CliSettings
@@ -95,6 +95,23 @@ def logout(ctx: typer.Context) -> None:
         except JoblaneError as error:
             terminal.note(f"{error}; it will expire")
     terminal.note(f"logged out of {endpoint.url}" if there else f"not logged in to {endpoint.url}")
+
+
+@commands.command()
+def token(ctx: typer.Context) -> None:
+    """Print the bearer token that requests are sent with, for other programs such as curl.
+
+    Such as `curl -H "Authorization: Bearer $(joblane token)" "$JOBLANE_URL/v1/jobs"`. It is the
+    token of the login, of the machine's client or of JOBLANE_TOKEN, renewed when it has less than a
+    minute left. Whoever has it may do what you may, until it expires.
+    """
+    settings: CliSettings = ctx.obj
+    endpoint = settings.endpoint()
+    endpoint.require_token()
+    found = endpoint.credential.token()
+    if found is None:
+        raise LoginError(f"there is no token for {endpoint.url}; run `joblane login`")
+    terminal.write(f"{found}\n".encode())
 
 
 def _code(loopback: "Loopback", attempt: "LoginAttempt", *, no_browser: bool) -> str:

@@ -42,6 +42,15 @@ JobId = Annotated[
     ),
 ]
 
+JobIds = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="ID...",
+        help="Ids of jobs, or their last 6 characters or more.",
+        autocompletion=completion.job_ids,
+    ),
+]
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 Raw = Annotated[

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from joblane.aws.condition.directory import AppStore, Directory, Listed
 from joblane.condition.names import MOST_S, parse, scope_name, unscope_name
-from joblane.contract.conditions import AppView, ConditionView, Declaration
+from joblane.contract.conditions import AppView, ConditionView, Declaration, OutageView
 from joblane.contract.problems import wrong
 from joblane.deployment.names import PLATFORM
 from joblane.formats.times import rfc3339
@@ -31,6 +31,20 @@ class Conditions:
         """Read a page of the conditions that a tenant's jobs wait for."""
         listed, following = self.directory.page(tenant, limit=limit, after=after)
         return [self._view(entry) for entry in listed], following
+
+    def outages(self, tenant: str) -> tuple[OutageView, ...]:
+        """Read what is declared down for a tenant, whether jobs wait for it or not."""
+        now_s = int(self.clock())
+        return tuple(
+            OutageView(
+                name=f"app:{down.app}",
+                reason=down.why,
+                until_at=rfc3339(down.until_s * 1000),
+                all_tenants=not owner,
+            )
+            for owner in (tenant, "")
+            for down in self.apps.outages(owner, now_s)
+        )
 
     def declare(self, tenant: str, name: str, declared: Declaration, by: str) -> AppView:
         """Declare an application of a tenant up or down; `by` says who did it, and when.

@@ -1,4 +1,4 @@
-"""The commands `files`, `outputs` and `download`, and what `run` does with output files."""
+"""The commands `files` and `outputs`, and what `run` and `download` do with output files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from joblane.client.refs import JobRef
 
 commands = typer.Typer()
-
-To = Annotated[Path, typer.Option("--to", metavar="DIR", help="Directory to write to.")]
-Replace = Annotated[bool, typer.Option("--replace", help="Replace existing files.")]
 
 MOST_KEPT = 20
 """Files that were not written, of which each has a line."""
@@ -79,39 +76,7 @@ def outputs(ctx: typer.Context, job_id: JobId, *, json: Json = False) -> None:
         return
     for file in found.files:
         terminal.text(f"{file.mode} {file.size:>12} {formats.printable(file.path)}")
-    _note_missing(found)
-
-
-@commands.command("download")
-def download(
-    ctx: typer.Context,
-    job_id: JobId,
-    paths: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[PATH...]", help="Paths or globs of output files (default: all)."),
-    ] = None,
-    *,
-    to: To = Path(),
-    replace: Replace = False,
-    json: Json = False,
-) -> None:
-    """Download output files of a job into a directory.
-
-    Each appears when its content has arrived and its SHA-256 is right. Nothing is written outside
-    of the directory, and links in it are not followed. An existing file is replaced only with
-    --replace. A name that begins with a dot is written only if a PATH gives it. Nothing is written
-    below .git. A line on stderr lists what was not written. If a file cannot be written, the others
-    are, and the exit code is 74.
-    """
-    client = connect(ctx)
-    found = _download(client, full_id(client, job_id), to, paths or (), replace=replace)
-    if json:
-        terminal.document(_document_written(found))
-    else:
-        terminal.text(_summary(found, to))
-        _note_missing(found)
-    if found.failed:
-        raise typer.Exit(exit_codes.IO_ERROR)
+    note_missing(found)
 
 
 def take_home(
@@ -136,14 +101,14 @@ def take_home(
         return 0
     if job.data.output_files is None:
         return 0  # no attempt came so far
-    found = _download(client, job.id, to, (), submitted, replace=replace)
+    found = fetch(client, job.id, to, (), submitted, replace=replace)
     if as_json:
-        terminal.json_line(_document_written(found))
-    _note_missing(found)
+        terminal.json_line(document_of_written(found))
+    note_missing(found)
     return exit_codes.IO_ERROR if found.failed else 0
 
 
-def _download(
+def fetch(
     client: "Client",
     job_id: str,
     to: Path,
@@ -152,6 +117,7 @@ def _download(
     *,
     replace: bool,
 ) -> "Outputs":
+    """Download output files of a job, with a progress bar; `failed` has those that could not be."""
     from joblane.client.cli.text.progress_bar import ProgressBar
 
     try:
@@ -171,34 +137,37 @@ def _document(found: "Outputs") -> dict[str, Any]:
     }
 
 
-def _document_written(found: "Outputs") -> dict[str, Any]:
+def document_of_written(found: "Outputs") -> dict[str, Any]:
+    """What was written and what was not, for --json."""
     kept = [{"path": path, "why": why} for path, why in found.kept]
     failed = [{"path": path, "why": why} for path, why in found.failed]
     return {**_document(found), "kept": kept, "failed": failed}
 
 
-def _summary(found: "Outputs", to: Path) -> str:
+def summary(found: "Outputs", to: Path) -> str:
+    """How many files were written where."""
     count = len(found.files)
     what = "file" if count == 1 else "files"
     return formats.printable(f"{count} {what}, {formats.size(found.size)}, in {to}")
 
 
-def _note_missing(found: "Outputs") -> None:
+def note_missing(found: "Outputs", job: str = "") -> None:
+    """Say on stderr what is not there; each line begins with `job`."""
     for glob in found.unmatched:
-        terminal.note(f"no file matched {glob}")
+        terminal.note(f"{job}no file matched {glob}")
     for path, why in found.skipped:
-        terminal.note(f"{path} was not collected: {why}")
+        terminal.note(f"{job}{path} was not collected: {why}")
     if more := found.skipped_count - len(found.skipped):
-        terminal.note(f"{more} more files were not collected")
+        terminal.note(f"{job}{more} more files were not collected")
     for _, why in found.failed[:MOST_KEPT]:
-        terminal.note(why)
+        terminal.note(f"{job}{why}")
     if more := len(found.failed[MOST_KEPT:]):
-        terminal.note(f"{more} more files cannot be written")
+        terminal.note(f"{job}{more} more files cannot be written")
     for path, why in found.kept[:MOST_KEPT]:
-        terminal.note(f"{path} was not written: {why}")
+        terminal.note(f"{job}{path} was not written: {why}")
     if more := len(found.kept[MOST_KEPT:]):
-        terminal.note(f"{more} more files were not written")
+        terminal.note(f"{job}{more} more files were not written")
     from joblane.client.files.models import IS_HERE
 
     if any(why == IS_HERE for _, why in found.kept):
-        terminal.note("--replace replaces what is here")
+        terminal.note(f"{job}--replace replaces what is here")

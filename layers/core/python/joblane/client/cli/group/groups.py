@@ -30,14 +30,17 @@ PAUSE_S = 0.2
 """Between them."""
 
 
-def show(client: "Client", group: JobJson, shown: str, *, failed: bool, as_json: bool) -> None:
+def show(
+    client: "Client", group: JobJson, shown: str, *, failed: bool, as_json: bool, several: bool
+) -> None:
     """Print a group, `shown`, and its members; with `failed` those that did not do it."""
     page = _read_all(client, group["id"])
     members = page["entries"]
     if failed:
         members = [each for each in members if each["state"] not in {"completed", "skipped"}]
     if as_json:
-        terminal.document({"group": group, "changed": page["changed"], "members": members})
+        answer = {"group": group, "changed": page["changed"], "members": members}
+        terminal.show(answer, str, as_json=True, several=several)
         return
     screen = replace(tables.screen(), width=None)  # lines wrap: reasons are not cut
     table = group_text.members_table(members, datetime.now(UTC), screen)
@@ -92,7 +95,7 @@ def job_of(client: "Client", group_id: str, agent: str) -> str:
     raise InputError(f"group {group_id} has no job on agent {agent}; see: joblane get {group_id}")
 
 
-def run_pages(pages: Iterator[Answer], name: str, *, as_json: bool) -> None:
+def run_pages(pages: Iterator[Answer], name: str, *, as_json: bool, several: bool = False) -> None:
     """Run all pages and print the sums; exits with 64 if a job was refused.
 
     If a page fails, says what was done until then.
@@ -112,10 +115,8 @@ def run_pages(pages: Iterator[Answer], name: str, *, as_json: bool) -> None:
         raise
     finally:
         line.clear()
-    if as_json:
-        terminal.document(sums)
-    else:
-        terminal.text(_describe(sums, name))
+    terminal.show(sums, lambda: _describe(sums, name), as_json=as_json, several=several)
+    if not as_json:
         for entry in sums["refused"]:
             terminal.note(f"{entry.get('id')}: {entry.get('detail')}")
     if sums["refused"]:

@@ -1,6 +1,5 @@
-"""The commands that change jobs: `cancel`, `retry`, `delete`, `dlq`, `requeue`, and the like."""
+"""The commands that change jobs: `cancel`, `retry`, `delete`, `requeue`, and the like."""
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,27 +7,23 @@ import typer
 from joblane.client.answers import json_of
 from joblane.client.cli import completion
 from joblane.client.cli.group import groups
-from joblane.client.cli.job import text as job_text
 from joblane.client.cli.job.filter_options import (
     BulkOptions,
-    DeadOptions,
     ResubmitOptions,
     change_selected,
 )
+from joblane.client.cli.job.several import do_each
 from joblane.client.cli.job.warning import note_warning
 from joblane.client.cli.options import (
     IdempotencyKey,
-    JobId,
+    JobIds,
     Json,
-    Next,
     Reason,
-    Verbs,
     connect,
-    limit_of,
     with_fields,
 )
-from joblane.client.cli.short_ids import full_id
-from joblane.client.cli.text import tables, terminal
+from joblane.client.cli.short_ids import full_ids
+from joblane.client.cli.text import terminal
 from joblane.client.cli.text.formats import printable
 
 if TYPE_CHECKING:
@@ -54,11 +49,6 @@ JobType = Annotated[
 ]
 
 commands = typer.Typer()
-dead_letters = typer.Typer(
-    cls=Verbs,
-    help="List, restart or dismiss dead jobs, whose attempts are exhausted.",
-    no_args_is_help=True,
-)
 
 
 @commands.command()
@@ -66,24 +56,29 @@ dead_letters = typer.Typer(
 def cancel(
     ctx: typer.Context, options: BulkOptions, *, reason: Reason = None, json: Json = False
 ) -> None:
-    """Cancel a job, or all jobs that filters select; running jobs are stopped.
+    """Cancel jobs, or all jobs that filters select; running jobs are stopped.
 
-    Of a group, all its jobs. A running job gets SIGTERM, and SIGKILL after 10 s. With filters, of
+    Of a group, all its jobs. A running job gets SIGTERM, and SIGKILL after 10 s. Each job has a
+    line, with --json too; those that are refused are named on stderr, the others are cancelled, and
+    the exit code is that of the first refusal. With filters, of
     which all must match, jobs that have ended are left out unless --state names their state. The
     command counts the jobs and asks; jobs that are submitted after that are not cancelled.
     """
-    job_id = options.one
-    client = connect(ctx)
-    if job_id is None:
+    named, client = options.ids, connect(ctx)
+    if not named:
         change_selected(client, "cancel", options, reason, as_json=json)
         return
-    job_id = full_id(client, job_id)
-    if client.get(job_id).is_group:
-        pages = client.groups.cancel(job_id, reason=reason)
-        groups.run_pages(pages, "cancelled", as_json=json)
-        return
-    job = client.cancel(job_id, reason=reason)
-    _print_job(job, job.note or "", as_json=json)
+    several = len(named) > 1
+
+    def cancel_one(job_id: str) -> None:
+        if client.get(job_id).is_group:
+            pages = client.groups.cancel(job_id, reason=reason)
+            groups.run_pages(pages, "cancelled", as_json=json, several=several)
+            return
+        job = client.cancel(job_id, reason=reason)
+        print_job(job, job.note or "", as_json=json, several=several)
+
+    do_each(full_ids(client, named), cancel_one)
 
 
 @commands.command()
@@ -96,24 +91,28 @@ def retry(
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Restart a failed or dead job, or all that filters select: same ids, attempts reset.
+    """Restart failed or dead jobs, or all that filters select: same ids, attempts reset.
 
     Of a group, the jobs that failed. Jobs of a type run with its present version; those that it
-    does not take are listed, and stay as they are. With filters, of which all must match, the
-    command counts the jobs and asks.
+    does not take are listed, and stay as they are. Each job has a line, with --json too; those that
+    are refused are named on stderr, and the exit code is that of the first refusal. With filters,
+    of which all must match, the command counts the jobs and asks.
     """
-    job_id = options.one
-    client = connect(ctx)
-    if job_id is None:
+    named, client = options.ids, connect(ctx)
+    if not named:
         change_selected(client, "retry", options, reason, as_json=json, same_version=same_version)
         return
-    job_id = full_id(client, job_id)
-    if client.get(job_id).is_group:
-        pages = client.groups.retry(job_id, same_version=same_version, reason=reason)
-        groups.run_pages(pages, "retried", as_json=json)
-        return
-    job = client.retry(job_id, same_version=same_version, reason=reason)
-    _print_job(job, as_json=json)
+    several = len(named) > 1
+
+    def retry_one(job_id: str) -> None:
+        if client.get(job_id).is_group:
+            pages = client.groups.retry(job_id, same_version=same_version, reason=reason)
+            groups.run_pages(pages, "retried", as_json=json, several=several)
+            return
+        job = client.retry(job_id, same_version=same_version, reason=reason)
+        print_job(job, as_json=json, several=several)
+
+    do_each(full_ids(client, named), retry_one)
 
 
 @commands.command()
@@ -126,38 +125,55 @@ def resubmit(
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Submit a job that has ended again and print the new id, or all jobs that filters select.
+    """Submit jobs that have ended again and print the new ids, or all jobs that filters select.
 
     --set changes fields of the submission, which is checked as a new one. With filters, of which
     all must match, completed, dismissed and skipped jobs are left out unless --state names their
     state, and jobs that have been resubmitted before always: the command can be repeated after an
     interruption. It counts the jobs and asks.
     """
-    job_id, changes = options.one, options.changes
-    if job_id is None and idempotency_key is not None:
+    named, changes = options.ids, options.changes
+    if len(named) != 1 and idempotency_key is not None:
         raise typer.BadParameter("--idempotency-key is for one job; with filters none is needed")
     client = connect(ctx)
-    if job_id is None:
+    if not named:
         change_selected(client, "resubmit", options, reason, as_json=json, changes=changes)
         return
-    job_id = full_id(client, job_id)
-    job = client.resubmit(job_id, changes=changes, idempotency_key=idempotency_key, reason=reason)
-    note_warning(job)
-    terminal.show(json_of(job), lambda: job.id, as_json=json)
+
+    def resubmit_one(job_id: str) -> None:
+        job = client.resubmit(
+            job_id, changes=changes, idempotency_key=idempotency_key, reason=reason
+        )
+        note_warning(job)
+        terminal.show(json_of(job), lambda: job.id, as_json=json, several=len(named) > 1)
+
+    do_each(full_ids(client, named), resubmit_one)
 
 
 @commands.command()
-def hide(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False) -> None:
-    """Hide an ended job from `ls`; see `ls --hidden`."""
-    client = connect(ctx)
-    _print_job(client.hide(full_id(client, job_id), reason=reason), "hidden", as_json=json)
+def hide(ctx: typer.Context, job_ids: JobIds, *, reason: Reason = None, json: Json = False) -> None:
+    """Hide ended jobs from `ls`; see `ls --hidden`."""
+    client, several = connect(ctx), len(job_ids) > 1
+
+    def hide_one(job_id: str) -> None:
+        print_job(client.hide(job_id, reason=reason), "hidden", as_json=json, several=several)
+
+    do_each(full_ids(client, job_ids), hide_one)
 
 
 @commands.command()
-def unhide(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Json = False) -> None:
-    """List a hidden job in `ls` again."""
-    client = connect(ctx)
-    _print_job(client.unhide(full_id(client, job_id), reason=reason), "listed again", as_json=json)
+def unhide(
+    ctx: typer.Context, job_ids: JobIds, *, reason: Reason = None, json: Json = False
+) -> None:
+    """List hidden jobs in `ls` again."""
+    client, several = connect(ctx), len(job_ids) > 1
+
+    def unhide_one(job_id: str) -> None:
+        print_job(
+            client.unhide(job_id, reason=reason), "listed again", as_json=json, several=several
+        )
+
+    do_each(full_ids(client, job_ids), unhide_one)
 
 
 @commands.command()
@@ -165,18 +181,19 @@ def unhide(ctx: typer.Context, job_id: JobId, *, reason: Reason = None, json: Js
 def delete(
     ctx: typer.Context, options: BulkOptions, *, reason: Reason = None, json: Json = False
 ) -> None:
-    """Delete a job that is not running, or all jobs that filters select, and their output.
+    """Delete jobs that are not running, or all jobs that filters select, and their output.
 
-    Of a group, all its jobs. With filters, of which all must match, jobs that have not ended are
-    left out unless --state names their state. The command counts the jobs and asks; jobs that are
-    submitted after that are not deleted. --json is for filters: one job is deleted silently.
+    Of a group, all its jobs. Those that are refused are named on stderr, the others are deleted,
+    and the exit code is that of the first refusal. With filters, of which all must match, jobs that
+    have not ended are left out unless --state names their state. The command counts the jobs and
+    asks; jobs that are submitted after that are not deleted. --json is for filters: named jobs are
+    deleted silently.
     """
-    job_id = options.one
-    client = connect(ctx)
-    if job_id is None:
-        change_selected(client, "delete", options, reason, as_json=json)
+    named, client = options.ids, connect(ctx)
+    if named:
+        do_each(full_ids(client, named), lambda job_id: groups.delete(client, job_id, reason))
     else:
-        groups.delete(client, full_id(client, job_id), reason)
+        change_selected(client, "delete", options, reason, as_json=json)
 
 
 @commands.command()
@@ -215,63 +232,8 @@ def restart_failed(
     groups.run_pages(pages, "restarted", as_json=json)
 
 
-@dead_letters.command("ls")
-def dlq_ls(
-    ctx: typer.Context,
-    *,
-    limit: Annotated[int, limit_of("jobs")] = 20,
-    after: Next = None,
-    json: Json = False,
-) -> None:
-    """List dead jobs, newest first."""
-    page = connect(ctx).dead_letters(limit=limit, cursor=after).model_dump()
-    terminal.show(
-        page,
-        lambda: job_text.jobs_table(page["entries"], datetime.now(UTC), tables.screen()),
-        as_json=json,
-    )
-
-
-@dead_letters.command("replay")
-@with_fields(DeadOptions)
-def dlq_replay(
-    ctx: typer.Context,
-    options: DeadOptions,
-    *,
-    same_version: SameVersion = False,
-    reason: Reason = None,
-    json: Json = False,
-) -> None:
-    """Restart a dead job, or all that filters select: same ids, attempts reset.
-
-    Jobs of a type run with its present version; those that it does not take are listed, and stay as
-    they are. With filters, of which all must match, the command counts the jobs and asks.
-    """
-    job_id, client = options.one, connect(ctx)
-    if job_id is None:
-        change_selected(client, "replay", options, reason, as_json=json, same_version=same_version)
-        return
-    job_id = full_id(client, job_id, "dead")
-    job = client.replay(job_id, same_version=same_version, reason=reason)
-    _print_job(job, as_json=json)
-
-
-@dead_letters.command("dismiss")
-@with_fields(DeadOptions)
-def dlq_dismiss(
-    ctx: typer.Context, options: DeadOptions, *, reason: Reason = None, json: Json = False
-) -> None:
-    """Remove a dead job, or all that filters select, from the list of dead jobs.
-
-    With filters, of which all must match, the command counts the jobs and asks.
-    """
-    job_id, client = options.one, connect(ctx)
-    if job_id is None:
-        change_selected(client, "dismiss", options, reason, as_json=json)
-        return
-    _print_job(client.dismiss(full_id(client, job_id, "dead"), reason=reason), as_json=json)
-
-
-def _print_job(job: "JobRef", message: str | None = None, *, as_json: bool) -> None:
+def print_job(job: "JobRef", message: str | None = None, *, as_json: bool, several: bool) -> None:
+    """Print a job that was changed, with a message, or its reason."""
     said = job.reason if message is None else message
-    terminal.show(json_of(job), lambda: printable(f"{job.id} {job.state}: {said}"), as_json=as_json)
+    shown = printable(f"{job.id} {job.state}: {said}")
+    terminal.show(json_of(job), lambda: shown, as_json=as_json, several=several)

@@ -154,14 +154,14 @@ class FilterOptions(AnyStateOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _OneOrMany(AnyStateOptions):
-    """Options of a command that changes one job, or all that are selected."""
+class _NamedOrSelected(AnyStateOptions):
+    """Options of a command that changes jobs by their ids, or all that are selected."""
 
-    job_id: Annotated[
-        str | None,
+    job_ids: Annotated[
+        list[str] | None,
         typer.Argument(
-            metavar="ID",
-            help="Id of the job, in place of filters.",
+            metavar="[ID]...",
+            help="Ids of jobs, or their last 6 characters or more, in place of filters.",
             autocompletion=completion.job_ids,
         ),
     ] = None
@@ -171,32 +171,34 @@ class _OneOrMany(AnyStateOptions):
     yes: Annotated[
         bool,
         typer.Option(
-            "--yes", "-y", help="With filters: skip the confirmation; required without a terminal."
+            "--yes",
+            "-y",
+            help="Skip the confirmation, which filters ask for; required without a terminal.",
         ),
     ] = False
 
     @property
-    def one(self) -> str | None:
-        """The id of the job; None if filters select them. Raises `BadParameter`."""
-        if self.job_id is None:
+    def ids(self) -> list[str]:
+        """The ids of the jobs; none if filters select them. Raises `BadParameter`."""
+        if not self.job_ids:
             if not self.selects:
                 possible = [f"--{name}" for name in ("state", "queue") if hasattr(self, name)]
                 raise typer.BadParameter(
-                    f"give the id of a job, or filters such as {possible[0]}, --label or --since"
+                    f"give the ids of jobs, or filters such as {possible[0]}, --label or --since"
                 )
-        elif any(self._collect().values()) or self.dry_run or self.yes:
-            raise typer.BadParameter("give the id of a job or filters, not both")
-        return self.job_id
+        elif any(self._collect().values()) or self.dry_run:
+            raise typer.BadParameter("give the ids of jobs or filters, not both")
+        return self.job_ids or []
 
 
 @dataclass(frozen=True, kw_only=True)
-class BulkOptions(FilterOptions, _OneOrMany):
-    """Options of a command that changes one job, or all that are selected."""
+class BulkOptions(FilterOptions, _NamedOrSelected):
+    """Options of a command that changes jobs by their ids, or all that are selected."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeadOptions(_OneOrMany):
-    """Options of a command that changes one dead job, or all that are selected."""
+class DeadOptions(_NamedOrSelected):
+    """Options of a command that changes dead jobs by their ids, or all that are selected."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,10 +55,17 @@ class Waiting:
 class LogWriter:
     """Writes records to the streams they came from, in order; the agent's messages to stderr.
 
-    A terminal gets control characters escaped unless `raw`; files and pipes get every byte.
+    A terminal gets control characters escaped unless `raw`; files and pipes get every byte. A line
+    on stderr stands between the output of two starts of the job. With `timestamps` each line begins
+    with the time of its first byte; with `all_to_stderr` stdout is left to the result.
     """
 
-    def __init__(self, *, raw: bool) -> None:
+    def __init__(self, *, raw: bool, timestamps: bool = False, all_to_stderr: bool = False) -> None:
+        self._timestamps, self._all_to_stderr = timestamps, all_to_stderr
+        self._start: tuple[int, int] | None = None
+        """Epoch and attempt of what was written last."""
+        self._open: set[str] = set()
+        """Streams whose last line has not ended."""
         self._texts = {
             stderr: TerminalText()
             for stderr, stream in ((False, sys.stdout), (True, sys.stderr))
@@ -67,10 +74,45 @@ class LogWriter:
 
     def __call__(self, records: Sequence[LogRecord]) -> None:
         """Write some records."""
-        for stderr, pieces in groupby(records, lambda piece: piece.stream != "stdout"):
-            data = b"".join(piece.data for piece in pieces)
-            text = self._texts.get(stderr)
-            terminal.write(data if text is None else text.feed(data), stderr=stderr)
+        for (epoch, attempt), started in groupby(
+            records, lambda piece: (piece.epoch, piece.attempt)
+        ):
+            if self._start not in {None, (epoch, attempt)}:
+                self._separate(attempt)
+            self._start = (epoch, attempt)
+            for stderr, pieces in groupby(started, self._goes_to_stderr):
+                data = b"".join(map(self._bytes_of, pieces))
+                text = self._texts.get(stderr)
+                terminal.write(data if text is None else text.feed(data), stderr=stderr)
+
+    def _goes_to_stderr(self, piece: LogRecord) -> bool:
+        return self._all_to_stderr or piece.stream != "stdout"
+
+    def _separate(self, attempt: int) -> None:
+        """Write a line between two starts; a terminal's line is ended, a file stays as it is."""
+        self.end()
+        if self._open and terminal.is_terminal(sys.stderr):
+            terminal.write(b"\n", stderr=True)
+        self._open.clear()
+        again = self._start is not None and self._start[1] == attempt
+        terminal.note(f"--- attempt {attempt}{', started again' if again else ''} ---")
+
+    def _bytes_of(self, piece: LogRecord) -> bytes:
+        """The bytes of a record, with the time in front of each line that begins in it."""
+        lines = piece.data.split(b"\n")
+        begins = [piece.stream not in self._open, *([True] * (len(lines) - 1))]
+        if lines[-1] or (len(lines) == 1 and not begins[0]):
+            self._open.add(piece.stream)
+        else:
+            self._open.discard(piece.stream)
+        if not self._timestamps:
+            return piece.data
+        stamp = f"{piece.time} ".encode()
+        if not lines[-1]:
+            begins[-1] = False  # nothing of a further line is here
+        return b"\n".join(
+            stamp + line if begin else line for begin, line in zip(begins, lines, strict=True)
+        )
 
     def end_lines(self) -> None:
         """End lines that a note of Joblane would be written over."""

@@ -1,8 +1,5 @@
 """Options of the commands `run` and `submit` that describe a job."""
 
-import json
-import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -22,6 +19,7 @@ from joblane.client.cli.job.changeable import (
     pairs,
 )
 from joblane.client.cli.job.environment import variables
+from joblane.client.cli.job.field_values import concurrency_field, drop_none, json_object
 from joblane.client.cli.job.notify_option import notify_field
 from joblane.client.cli.options import IdempotencyKey
 from joblane.client.cli.text import terminal
@@ -173,6 +171,14 @@ class JobOptions(FileOptions):
         typer.Option(metavar="TIME", help="Earliest start time, such as +5m or 'tomorrow 9:00'."),
     ] = None
     deadline: Annotated[str | None, typer.Option(metavar="TIME", help=DEADLINE)] = None
+    requires: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Condition that must hold before the job starts, such as app:billing,"
+            " tcp:db.example.com:5432 or http:https://api.example.com/health; can be repeated.",
+        ),
+    ] = None
     label: Label = None
     concurrency: Annotated[
         str | None,
@@ -349,14 +355,15 @@ class JobOptions(FileOptions):
         }
         limits = {name: own.pop(name) for name in LIMITS}
         own |= {
-            "concurrency": _concurrency(self.concurrency, own.pop("key"), _drop_none(limits)),
-            "resources": _drop_none(resources) or None,
-            "retry": _drop_none(retry) or None,
-            "exit_codes": _drop_none(exit_codes) or None,
+            "concurrency": concurrency_field(self.concurrency, own.pop("key"), drop_none(limits)),
+            "resources": drop_none(resources) or None,
+            "retry": drop_none(retry) or None,
+            "exit_codes": drop_none(exit_codes) or None,
             "env": variables(self.env, own.pop("env_file")),
             "secret_env": pairs("--secret-env", self.secret_env),
             "mask_secrets": None if self.mask_secrets else False,
             "merge_stderr": self.merge_stderr or None,
+            "requires": self.requires or None,
             "labels": pairs("--label", own.pop("label")),
             "restartable": None if own.pop("restart") else False,
             "target": self._target(),
@@ -365,40 +372,4 @@ class JobOptions(FileOptions):
             "run_at": times.utc_time("--run-at", self.run_at, "ahead"),
             "deadline": times.utc_time("--deadline", self.deadline, "ahead", in_future=True),
         }
-        return _drop_none(own)
-
-
-def json_object(option: str, file: Path) -> dict[str, Any]:
-    """Read a JSON object from a file, or from standard input for `-`."""
-    try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-        found = json.loads(text)
-    except OSError as error:
-        raise typer.BadParameter(f"{option}: {file}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise typer.BadParameter(f"{option}: {file} is not JSON ({error})") from error
-    if not isinstance(found, dict):
-        raise typer.BadParameter(f"{option}: {file} must contain a JSON object")
-    return found
-
-
-def _drop_none(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _concurrency(
-    policy: str | None, key: Sequence[str] | None, limits: Mapping[str, Any]
-) -> str | dict[str, Any] | None:
-    """The key of the job: the name of a policy, or its segments with their limits."""
-    if not key:
-        if limits:
-            raise typer.BadParameter(f"{option_of(next(iter(limits)))} needs --key")
-        return policy
-    if policy is not None:
-        raise typer.BadParameter("--concurrency and --key exclude each other")
-    from joblane.key.segments import from_argument  # pydantic takes 0.2 s
-
-    try:
-        return {"key": [from_argument(text) for text in key], **limits}
-    except ValueError as error:
-        raise typer.BadParameter(f"--key {error}") from error
+        return drop_none(own)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -11,9 +11,11 @@ from joblane.client.cli import exit_codes, times
 from joblane.client.cli.group import groups
 from joblane.client.cli.job import text as job_text
 from joblane.client.cli.job.filter_options import FilterOptions
+from joblane.client.cli.job.several import do_each
 from joblane.client.cli.options import (
     GiveUp,
     JobId,
+    JobIds,
     Json,
     Next,
     Raw,
@@ -21,9 +23,9 @@ from joblane.client.cli.options import (
     limit_of,
     with_fields,
 )
-from joblane.client.cli.short_ids import full_id
+from joblane.client.cli.short_ids import full_id, full_ids
 from joblane.client.cli.text import formats, tables, terminal
-from joblane.client.errors import RequestError
+from joblane.client.errors import InputError, RequestError
 from joblane.formats.levels import Level
 
 commands = typer.Typer()
@@ -61,12 +63,14 @@ def ls(
         lambda: job_text.jobs_table(entries, datetime.now(UTC), tables.screen()),
         as_json=json,
     )
+    if after and not json:
+        terminal.note(f"{len(entries):,} shown; more: --next {after}, or -n for a longer list")
 
 
 @commands.command()
 def get(
     ctx: typer.Context,
-    job_id: JobId,
+    job_ids: JobIds,
     *,
     failed: Annotated[
         bool,
@@ -75,18 +79,26 @@ def get(
     raw: Raw = False,
     json: Json = False,
 ) -> None:
-    """Show a job and its timeline; of a group also its jobs, one for each agent, and their results.
+    """Show jobs and their timelines; of a group also its jobs, one for each agent, and results.
 
-    --json prints the job, or {"group": job, "changed": bool, "members": [...]}.
+    --json prints the job, or {"group": job, "changed": bool, "members": [...]}; of several ids,
+    each on a line. Jobs that are not found are named on stderr, and the exit code is 66.
     """
-    client = connect(ctx)
-    data = json_of(client.get(full_id(client, job_id)))
+    client, several = connect(ctx), len(job_ids) > 1
     shown = formats.plain if raw else formats.printable
-    text = job_text.job_details(data, datetime.now(UTC), shown)
-    if is_group(data):
-        groups.show(client, data, text, failed=failed, as_json=json)
-    else:
-        terminal.show(data, lambda: text, as_json=json)
+    gap = ""
+
+    def show_one(job_id: str) -> None:
+        nonlocal gap
+        data = json_of(client.get(job_id))
+        text = gap + job_text.job_details(data, datetime.now(UTC), shown)
+        if is_group(data):
+            groups.show(client, data, text, failed=failed, as_json=json, several=several)
+        else:
+            terminal.show(data, lambda: text, as_json=json, several=several)
+        gap = "\n"
+
+    do_each(full_ids(client, job_ids), show_one)
 
 
 @commands.command()
@@ -117,6 +129,21 @@ def logs(
         str | None,
         typer.Option(metavar="AGENT", help="Of a group: only the output of this agent's job."),
     ] = None,
+    timestamps: Annotated[
+        bool,
+        typer.Option("--timestamps", help="Begin each line with its time: RFC 3339, UTC."),
+    ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help=f"Only output of this time or later; {_TIME}"),
+    ] = None,
+    attempt: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Only the output of this attempt.")
+    ] = None,
+    stream: Annotated[
+        Literal["stdout", "stderr", "joblane"] | None,
+        typer.Option(help="Only this stream; joblane: messages of the agent."),
+    ] = None,
     give_up_s: GiveUp = 300,
     raw: Raw = False,
     json: Json = False,
@@ -132,27 +159,42 @@ def logs(
     Each line of a group's output begins with the name of the agent; the jobs follow one another in
     the order of these names. With -f each job's output follows when the job has ended, at most
     64 KB of each.
+
+    A line on stderr stands between two attempts. --since, --attempt and --stream leave out output
+    after it was read; they and --timestamps are for one job, of a group with --host.
     """
     from joblane.client.cli.group.follower import GroupFollower
     from joblane.client.cli.job.log_follower import LogFollower, LogWriter, Shown, as_json
+    from joblane.client.cli.job.log_selection import LogSelection
 
+    selection = LogSelection(
+        formats.parse_time(times.utc_time("--since", since, "back")), attempt, stream
+    )
     client = connect(ctx)
     job_id = full_id(client, job_id)
     if host is not None:
         job_id = groups.job_of(client, job_id, host)
-    writer = LogWriter(raw=raw)
-    show = Shown(as_json if json else writer)
+    writer = LogWriter(raw=raw, timestamps=timestamps)
+    shown = Shown(as_json if json else writer)
+    show = selection.of(shown)
     try:
         if follow:
             LogFollower(client, give_up_s, show, writer.end_lines, level=level).follow(job_id, tail)
         else:
             for record in client.logs(job_id, tail=tail, level=level):
                 show([record])
-        if level is not None and not show.any:
+        if level is not None and not shown.any:
             terminal.note(f"no output has the level {level} or above; that of commands has none")
+        elif selection.is_limited and not selection.any:
+            terminal.note("no output is of this time, attempt and stream")
     except RequestError:
         if host is not None or not client.get(job_id).is_group:
             raise
+        if selection.is_limited or timestamps:
+            raise InputError(
+                "--timestamps, --since, --attempt and --stream are for one job; choose one of the "
+                "group with --host"
+            ) from None
         follower = GroupFollower(client, give_up_s, raw=raw, as_json=json, tail=tail, level=level)
         follower.follow(job_id) if follow else follower.show_all(job_id)
     finally:

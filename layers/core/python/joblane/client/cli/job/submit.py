@@ -68,6 +68,8 @@ def run(
     ended, a line on stderr shows its result, followed by its output with the host in front of each
     line; the exit code is 0 if all completed. --json then has {"member": member} and "agent" too.
 
+    With --type the result of the job goes to stdout, as JSON, and its output to stderr.
+
     With --each FILE, all jobs of the file are submitted, as `joblane submit --each` does it, and
     waited for. Those that do not complete are named on stderr; output is not shown, and files are
     not downloaded. The exit code is 0 if all completed.
@@ -176,7 +178,8 @@ def _follow(
         terminal.json_line({"submitted": json_of(job)})
     elif terminal.is_terminal(sys.stderr):
         terminal.note(f"job {job.id}")
-    writer = LogWriter(raw=raw)
+    typed = job.data.type is not None
+    writer = LogWriter(raw=raw, all_to_stderr=typed)
     try:
         show = _log_lines if as_json else writer
         LogFollower(client, give_up_s, show, writer.end_lines).follow(job.id)
@@ -185,6 +188,8 @@ def _follow(
     job.wait()
     if as_json:
         terminal.json_line({"ended": json_of(job)})
+    elif typed and job.data.result is not None:
+        terminal.document(job.data.result)
     if job.state != "completed":
         terminal.note(f"job {job.id} {job.state}: {job.reason or 'no reason given'}")
     return json_of(job)

@@ -41,10 +41,13 @@ def document(value: object) -> None:
     text(_harmless(json.dumps(value, ensure_ascii=False, indent=2)))
 
 
-def show(answer: object, shown: Callable[[], str], *, as_json: bool) -> None:
-    """Write an answer of the API: as JSON, or as the text that `shown` makes of it."""
+def show(answer: object, shown: Callable[[], str], *, as_json: bool, several: bool = False) -> None:
+    """Write an answer of the API: as JSON, or as the text that `shown` makes of it.
+
+    One of `several` documents is a line.
+    """
     if as_json:
-        document(answer)
+        (json_line if several else document)(answer)
     else:
         text(shown())
 
@@ -65,17 +68,18 @@ def note(message: str) -> None:
         write(f"joblane: {printable(message)}\n".encode("utf-8", "backslashreplace"), stderr=True)
 
 
-def explain(error: JoblaneError) -> None:
-    """Write an error to stderr: one line, and one for each field that the API refused.
+def explain(error: JoblaneError, what: str = "") -> None:
+    """Write an error to stderr: one line, which begins with `what`, and one for each refused field.
 
     The detail of an invalid request only repeats the fields; that of a conflict says what to do.
     """
+    what = f"{what}: " if what else ""
     if not isinstance(error, ApiError):
-        note(str(error))
+        note(f"{what}{error}")
         return
     tail = f" (request {error.request_id})" if error.request_id and error.retryable else ""
     repeats_fields = error.fields and error.status != HTTPStatus.CONFLICT
-    note(f"{error.title if repeats_fields else error}{tail}")
+    note(f"{what}{error.title if repeats_fields else error}{tail}")
     for field in error.fields:
         note(f"  {field.field}: {field.problem}")
 

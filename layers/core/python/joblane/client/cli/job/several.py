@@ -1,0 +1,31 @@
+"""Commands with the ids of several jobs: each is done, and what was refused is said at the end."""
+
+from collections.abc import Callable, Sequence
+
+import typer
+
+from joblane.client.cli import exit_codes
+from joblane.client.cli.text import terminal
+from joblane.client.errors import InputError, NotFoundError, RequestError
+
+
+def do_each(job_ids: Sequence[str], do: Callable[[str], None]) -> None:
+    """Call `do` for each job. What it raises for one of several is said, and the others are done.
+
+    Exits with the code of the first of these errors. One that concerns all jobs, such as an API
+    that does not answer, ends the command.
+    """
+    if len(job_ids) == 1:
+        do(job_ids[0])
+        return
+    code = 0
+    for job_id in dict.fromkeys(job_ids):
+        try:
+            do(job_id)
+        except (RequestError, NotFoundError, InputError) as error:
+            terminal.explain(error, job_id)
+            code = code or exit_codes.of_error(error)
+        except typer.Exit as done:  # of a group, of which jobs were refused
+            code = code or done.exit_code
+    if code:
+        raise typer.Exit(code)
