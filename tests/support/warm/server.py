@@ -35,10 +35,11 @@ def _joblane() -> Callable[[], object]:
     return run
 
 
-def _run_file() -> None:
-    """Run a file as `python FILE` does; the file is the first argument."""
+def _run_file() -> int:
+    """Run a file as `python FILE` does; the file is the first argument. Return 0."""
     del sys.argv[0]
     runpy.run_path(sys.argv[0], run_name="__main__")
+    return 0
 
 
 def _aws() -> Callable[[], object]:

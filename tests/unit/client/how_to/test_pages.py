@@ -26,7 +26,7 @@ ELSEWHERE = {
     "docs/how-to/bring-files.md": "tests/unit/client/how_to/test_files.py",
     "docs/reference/line-protocol.md": "tests/sandbox/test_line_page.py",
 }
-"""Pages with a test that runs each of their commands."""
+"""Pages with a test that runs their commands; of the runbook, aws checks those for an account."""
 
 NOT_RUN = {
     r"aws |account=|group=|topic=|alarm=|for table in|queue=|arn=|npx |jq ": (
