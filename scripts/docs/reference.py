@@ -2,7 +2,8 @@
 
 `scripts/reference` runs it.
 
-A page of docs/reference is written by hand but for its parts between two marks:
+A page of docs/reference is written by hand but for its parts between two marks, any other page but
+for the programs of examples/ that it shows:
 
     <!-- begin NAME: written by scripts/reference -->
     <!-- end NAME -->
@@ -17,6 +18,7 @@ from scripts.docs import (
     configuration,
     decisions,
     events,
+    examples,
     job_events,
     models,
     openapi,
@@ -58,13 +60,22 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
 
 def files() -> dict[Path, str]:
     """Every generated file as it should be."""
-    made = {
-        PAGES / page: with_parts((PAGES / page).read_text("utf-8"), PARTS[page]) for page in PARTS
-    }
+    made = {page: with_parts(page.read_text("utf-8"), parts(page)) for page in pages()}
     index = decisions.FOLDER / "README.md"
     listed = with_parts(index.read_text("utf-8"), {"index": decisions.index})
     api = {openapi.FILE: openapi.render(), models.FILE: models.render()}
     return {**api, index: listed, **made}
+
+
+def pages() -> list[Path]:
+    """README.md and all pages of docs."""
+    return [examples.ROOT / "README.md", *sorted(PAGES.parent.rglob("*.md"))]
+
+
+def parts(page: Path) -> Mapping[str, Callable[[], str]]:
+    """The generated parts of a page, by the names in their marks."""
+    own = PARTS.get(page.name, {}) if page.parent == PAGES else {}
+    return {**own, **examples.find_parts(page.read_text("utf-8"))}
 
 
 def with_parts(

@@ -38,6 +38,7 @@ CONCERNS = {
     "ec2_agent/sandbox/": ("kernel",),
     "ec2_agent/sandbox/program.h": ("fuzz",),
     "ec2_agent/sandbox/slot.c": ("fuzz",),
+    "examples/": ("tests/unit/scripts/test_reference.py", "e2e"),
     "package": ALL,
     "pyproject.toml": ALL,
     "scripts/setup": ALL,

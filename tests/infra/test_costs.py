@@ -41,6 +41,10 @@ def test_prose_has_the_same_figures(production: Deployment):
     )
     assert found is not None, "README.md says both figures"
     assert [f"{total(idle):.0f}", f"{total(million, 'jobs'):.0f}"] == [*found.groups()]
+    idle_again = re.search(r"costs about \$(\d+) a month when idle, \$(\d+) of them for", readme)
+    assert idle_again is not None, "README.md begins with the same figure"
+    clients = [line for line in idle if line.what == "machine clients"]
+    assert [f"{total(idle):.0f}", f"{total(clients):.0f}"] == [*idle_again.groups()]
     page = PAGE.read_text(encoding="utf-8")
     (polls,) = (line for line in idle if line.what.startswith("polls of queues"))
     assert f"all the time: ${polls.dollars:.2f} a" in page

@@ -270,7 +270,8 @@ class _Handler(Quiet, BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        is_json = self.headers.get("Content-Type", "").endswith("json")
+        # What `curl -d` says of a body is not looked at, as by the API.
+        is_json = self.headers.get("Content-Type", "").endswith(("json", "x-www-form-urlencoded"))
         self._answer((json.loads(raw) if is_json else raw) if raw else None)
 
     def do_PUT(self) -> None:

@@ -22,12 +22,24 @@ STREAMS = 3
 
 
 def _joblane() -> Callable[[], object]:
+    """`joblane`, or a file with a program that uses its client."""
     cli = importlib.import_module("joblane.client.cli")
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # as `main` does first
     client = importlib.import_module("joblane.client")
     for module in pkgutil.walk_packages(client.__path__, "joblane.client."):
         importlib.import_module(module.name)  # those too that a command imports when it is called
-    return cli.main  # type: ignore[no-any-return]
+
+    def run() -> object:
+        return _run_file() if sys.argv[1:2] and sys.argv[1].endswith(".py") else cli.main()
+
+    return run
+
+
+def _run_file() -> int:
+    """Run a file as `python FILE` does; the file is the first argument. Return 0."""
+    del sys.argv[0]
+    runpy.run_path(sys.argv[0], run_name="__main__")
+    return 0
 
 
 def _aws() -> Callable[[], object]:
@@ -52,10 +64,7 @@ def _agent() -> Callable[[], object]:
     _read_models()
 
     def run() -> object:
-        if sys.argv[1].endswith(".py"):
-            del sys.argv[0]
-            return runpy.run_path(sys.argv[0], run_name="__main__")
-        return agent.main()
+        return _run_file() if sys.argv[1].endswith(".py") else agent.main()
 
     return run
 

@@ -1,8 +1,8 @@
-"""The example of docs/how-to/write-a-typed-job.md works as it stands there."""
+"""The project of examples/tickets works, which docs/how-to/write-a-typed-job.md shows."""
 
 import json
 import os
-import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,17 +16,13 @@ from tests.support.client.fake_api import FakeApi
 from tests.support.programs import MYPY_CACHE
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs/how-to/write-a-typed-job.md"
+PROJECT = ROOT / "examples/tickets"
 
 
 @pytest.fixture(name="project")
 def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The files of the page: each block names its own in its first line."""
-    blocks = re.findall(r"^```\w+\n# (\S+)\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    for name, text in blocks:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    (tmp_path / "tickets/__init__.py").touch()
+    """A copy of the project, which tests may write to."""
+    shutil.copytree(PROJECT, tmp_path, dirs_exist_ok=True)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
     for module in [name for name in sys.modules if name.partition(".")[0] == "tickets"]:

@@ -4,8 +4,9 @@ import pytest
 
 from joblane.contract.routes import ROUTES
 from joblane.state.lifecycle import TABLE, State
-from scripts.docs import api, configuration, roles, states
-from scripts.docs.reference import PAGES, PARTS, files, with_parts
+from scripts.docs import api, configuration, decisions, examples, roles, states
+from scripts.docs.examples import introduction
+from scripts.docs.reference import PAGES, files, pages, parts, with_parts
 
 
 def test_pages_are_what_the_code_says():
@@ -13,10 +14,28 @@ def test_pages_are_what_the_code_says():
     assert made == {path: path.read_text("utf-8") for path in made}, "run scripts/reference"
 
 
-def test_every_page_of_the_reference_with_marks_has_its_parts():
-    for page in PAGES.glob("*.md"):
+def test_every_page_with_marks_has_its_parts():
+    for page in set(pages()) - {decisions.FOLDER / "README.md"}:
         marks = page.read_text(encoding="utf-8").count(": written by scripts/reference -->")
-        assert marks == len(PARTS.get(page.name, {})), page.name
+        assert marks == len(parts(page)), page.name
+
+
+def test_each_program_of_examples_is_shown_once_at_least():
+    shown = {name for page in pages() for name in parts(page) if name.startswith("examples/")}
+    files = {
+        str(file.relative_to(examples.ROOT))
+        for file in (examples.ROOT / "examples").rglob("*")
+        if file.suffix in examples.LANGUAGES and file.stat().st_size
+    }
+    assert files == shown
+    assert len(files) >= 20
+
+
+def test_a_program_is_shown_without_its_introduction():
+    assert '"""It says hello."""\n\n' == introduction('"""It says hello."""\n\nprint("hello")\n')
+    assert "# It\n# says hello.\n" == introduction("# It\n# says hello.\necho hello\n\n# Output:\n")
+    with pytest.raises(ValueError, match="begins with"):
+        introduction("print(1)\n")
 
 
 def test_a_part_replaces_what_stands_between_its_marks():

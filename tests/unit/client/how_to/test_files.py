@@ -5,11 +5,9 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from joblane import Client
 from joblane.client.files import storage
 from tests.support.client.command import Joblane
 from tests.support.client.fake_api import FakeApi, FakeJob
@@ -95,16 +93,6 @@ def test_the_first_command_does_what_the_page_says(api: FakeApi) -> None:
 def test_scripts_are_standard_input(api: FakeApi) -> None:
     shell(blocks("bring-files.md", "sh")[1])
     assert ["#!/bin/sh\ncat\n", 'print("hello")\n'] == [body["stdin"] for body in submissions(api)]
-
-
-def test_the_program_of_the_page_runs(api: FakeApi) -> None:
-    (program,) = blocks("bring-files.md", "python")
-    exec(program, {"Client": Client})  # noqa: S102 - it is ours
-    (body,) = submissions(api)
-    inputs: Any = body["inputs"]
-    assert ["src/report.sh", "in/data.csv"] == [file["path"] for file in inputs]
-    assert "a line\n" == body["stdin"]
-    assert b"1\n" == Path("results/out/summary.csv").read_bytes()
 
 
 def test_the_table_says_where_files_go(api: FakeApi, joblane: Joblane) -> None:
