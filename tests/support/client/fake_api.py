@@ -216,7 +216,7 @@ class FakeApi:
         return problem(404, "Not Found", detail="there is no such job", instance="req-1")
 
     def _list(self, request: Request) -> Fault:
-        limit, start = int(request.query["limit"]), int(request.query.get("next", "0"))
+        limit, start = int(request.query.get("limit", "100")), int(request.query.get("next", "0"))
         found = [job.data for job in reversed(self.jobs.values())]
         end = start + limit
         page = {"entries": found[start:end], "limit": limit}

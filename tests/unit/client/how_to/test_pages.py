@@ -23,6 +23,7 @@ from tests.support.warm import Warm
 
 ELSEWHERE = {
     "docs/RUNBOOK.md": "tests/e2e/test_runbook.py",
+    "docs/how-to/install.md": "tests/infra/test_wheels.py",
     "docs/how-to/bring-files.md": "tests/unit/client/how_to/test_files.py",
     "docs/reference/line-protocol.md": "tests/sandbox/test_line_page.py",
 }
@@ -37,6 +38,8 @@ NOT_RUN = {
     r"scripts/|\$EDITOR|\(?\. \.local|set -|export |echo '\{\"Users": (
         "deploys, tests or sets up: a stage of its own"
     ),
+    r"openapi-python-client |datamodel-codegen ": "generates a client: scripts/generated-clients",
+    r"gzip -dc today/": "reads what aws has fetched",
     r"git |pip |sudo |journalctl |java |cat >|chmod |exec ": "changes the machine that it runs on",
     r"eval ": "changes the shell: tests/unit/client/cli/test_completion_in_shells.py",
     r"python ": "tests/e2e/test_examples.py runs the program",
