@@ -253,7 +253,7 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
     }
     status = laptop.declared("status")
     assert {f"JOBLANE_{name}" for name in read} == set(status)
-    assert laptop.config.links == status["JOBLANE_LINKS"] != []
+    assert [] == status["JOBLANE_LINKS"]  # test_scale.py has some
     assert laptop.config.prices == status["JOBLANE_PRICES"] != {}
     assert [*laptop.config.fleets] == [fleet["name"] for fleet in status["JOBLANE_FLEETS"]]
     for fleet in status["JOBLANE_FLEETS"]:

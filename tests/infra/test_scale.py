@@ -81,6 +81,7 @@ def declared() -> dict[str, Any]:
             "own": {"queues": ["own"]},
         },
         "alerts": {"digest_at": "07:00"},
+        "console": {"links": {"Logs": "https://logs.example.com/search?q={job_id}"}},
         "observability": {
             "traces": {
                 "endpoint": f"https://{'traces.' * 8}example.com/v1/traces",
@@ -187,6 +188,8 @@ def test_functions_read_what_is_too_large_for_their_environment(large: Deploymen
             patch.setenv(name, value)
         settings = module.Settings.read(str(large.bundle(function) / "handler.py"))
     assert DEPLOYMENT == settings.deployment
+    if function == "status":
+        assert ["Logs"] == [link.name for link in settings.links]
     if function in ("submission", "admin", "status"):
         assert {*QUEUES, "own"} == set(settings.queues)
         assert MACHINES == len(settings.access.machines)
