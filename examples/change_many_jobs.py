@@ -14,8 +14,8 @@ with Client.from_env() as client:
     for page in client.cancel_jobs(labels={"run": run}, reason="wrong input"):
         print(page.cancelled, page.refused)
     changes = {"run_at": None, "timeout_s": 60}
-    for page in client.resubmit_jobs(labels={"run": run}, changes=changes):
-        print(page.resubmitted, page.already)
+    for copies in client.resubmit_jobs(labels={"run": run}, changes=changes):
+        print(copies.resubmitted, copies.already)
 
 # Output:
 # 3 []

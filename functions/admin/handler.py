@@ -36,9 +36,9 @@ from joblane.aws.queue.usage import UploadStore, UsageStore
 from joblane.aws.typed.bundle_store import BundleStore
 from joblane.aws.typed.types import TypeStore
 from joblane.condition.policies import read_policies
+from joblane.contract.deployment_answers import Login
 from joblane.contract.operator_routes import OPERATOR_ROUTES
 from joblane.contract.principal import AnyAccess
-from joblane.contract.views import Login
 from joblane.deployment.limits import Limits
 from joblane.deployment.names import LANES, Architecture
 from joblane.http.agent_routes import agent_routes

@@ -147,8 +147,8 @@ def test_examples_with_curl_work_as_they_stand(cloud: Cloud, at_home: dict[str, 
         )
         assert 0 == ran.returncode, f"{page}: {line}: {ran.stdout} {ran.stderr}"
         assert ran.stdout
-        if '"params"' in line:  # no agent here runs this bundle
+        if '"params"' in line:  # no bundle has its code: it has ended if an agent was there
             made = json.loads(ran.stdout)["id"]
-            assert 202 == http("POST", f"/v1/jobs/{made}/cancel").status_code
+            assert http("POST", f"/v1/jobs/{made}/cancel").status_code in (202, 409)
     assert 202 == http("POST", f"/v1/jobs/{late}/cancel").status_code
     assert 204 == http("DELETE", "/v1/types/sync-tickets").status_code

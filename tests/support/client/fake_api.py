@@ -144,6 +144,7 @@ class FakeApi:
             daemon_threads = True
             block_on_close = False
             allow_reuse_address = True
+            request_queue_size = 128  # tests call it by many threads at once
 
             def handle_error(self, *_: object) -> None:
                 """A client may go away."""

@@ -92,7 +92,9 @@ def test_a_token_that_all_threads_use_is_renewed_once(api: FakeApi, tmp_path: Pa
     assert 2 == login.obtained
 
 
-def sign(signer: AwsSignature, request: httpx.Request, _: int) -> httpx.Request:
+def sign(signer: AwsSignature, _: int) -> httpx.Request:
+    """Sign a request of its own, as each call of a client has one."""
+    request = httpx.Request("GET", "https://abc.execute-api.eu-west-1.amazonaws.com/v1/jobs")
     return next(signer.sync_auth_flow(request))
 
 
@@ -102,6 +104,5 @@ def test_threads_share_a_signer(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
     for _ in range(5):
         signer = AwsSignature("https://abc.execute-api.eu-west-1.amazonaws.com")
-        request = httpx.Request("GET", "https://abc.execute-api.eu-west-1.amazonaws.com/v1/jobs")
-        signed = together(partial(sign, signer, request))
+        signed = together(partial(sign, signer))
         assert all("Authorization" in each.headers for each in signed)

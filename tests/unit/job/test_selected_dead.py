@@ -11,7 +11,7 @@ from functions.admin import handler as admin
 from joblane.aws.audit import AuditStore, TrailQuery
 from joblane.aws.clients import Clients
 from joblane.contract.cursors import encode_cursor
-from joblane.contract.queries import SelectDead
+from joblane.contract.operator_queries import SelectDead
 from joblane.formats.times import rfc3339
 from joblane.state.lifecycle import State
 from tests.support.aws import AUDIT_TABLE, FUNCTION_ENVIRONMENT, Cloud, configure

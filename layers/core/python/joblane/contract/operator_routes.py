@@ -7,10 +7,12 @@ from joblane.contract.access import Scope
 from joblane.contract.agents import AgentAsked, AgentDetail, AgentPage, LogLevelInput
 from joblane.contract.audit import AuditPage, Because, Restart
 from joblane.contract.conditions import AppView, ConditionPage, Declaration
+from joblane.contract.deployment_answers import Contract, Health, Login
 from joblane.contract.files import MAX_FILES_BODY, FilesAnswer, FilesInput
 from joblane.contract.keys import Cleared, KeyDetail, KeyPage, KeyQuery
 from joblane.contract.operator_answers import DeadDismissed, DeadReplayed, Requeued, Restarted
-from joblane.contract.queries import AgentsQuery, AuditQuery, PageQuery, SelectDead, WorkQuery
+from joblane.contract.operator_queries import AgentsQuery, SelectDead, WorkQuery
+from joblane.contract.queries import AuditQuery, PageQuery
 from joblane.contract.queues import QueuePage, QueueView, SettingsInput, SettingsView
 from joblane.contract.route import LARGE, PUBLIC, SWEEPS, TOGETHER, Route
 from joblane.contract.route_kinds import change, sweep
@@ -26,7 +28,7 @@ from joblane.contract.types import (
     TypesQuery,
     TypeView,
 )
-from joblane.contract.views import Contract, Health, JobPage, Login
+from joblane.contract.views import JobPage
 
 _DEAD = "/v1/dlq/{job_id}"
 _AGENT = "/v1/agents/{agent}"

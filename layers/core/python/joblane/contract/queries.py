@@ -16,15 +16,12 @@ from joblane.job.fields import JobName, Moment, TypeName
 from joblane.job.head import Head
 from joblane.job.spec import LOG_PAGE_MAX, is_broadcast
 from joblane.state.lifecycle import State
-from joblane.target.facts import MAX_NAME, NAME_PATTERN
 
 PAGE_DEFAULT = 10
 PAGE_MAX = 100
 LOG_PAGE_DEFAULT = 100
 _DIGITS = 9
 """Digits of a number that is read; Python refuses some thousands with an error of its own."""
-MAX_FACTS = 10
-"""Facts that a list of agents shows."""
 
 
 def _up_to(most: int) -> BeforeValidator:
@@ -65,7 +62,6 @@ Each = BeforeValidator(_each)
 LabelFilter = Annotated[
     str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,63}=[a-zA-Z0-9_.-]{0,255}$")
 ]
-AnyFactName = Annotated[str, StringConstraints(pattern=NAME_PATTERN, max_length=MAX_NAME)]
 Place = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,400}$")]
 """A cursor, as `joblane.contract.cursors` writes it."""
 
@@ -182,25 +178,6 @@ class SelectJobs(ListJobs):
         return self.model_copy(update={"state": chosen})
 
 
-class SelectDead(JobFilters):
-    """Which dead jobs a bulk operation changes; as `SelectJobs`."""
-
-    limit: PageSize = PAGE_MAX
-    """Maximum number of jobs to change."""
-
-    @property
-    def as_jobs(self) -> SelectJobs:
-        """The same as filters of jobs."""
-        return SelectJobs(**self.model_dump(exclude={"next"}), state=(State.DEAD,))
-
-
-class AgentsQuery(PageQuery):
-    """Which agents to list, and what to show of them."""
-
-    fact: Annotated[tuple[AnyFactName, ...], Each, Field(max_length=MAX_FACTS)] = ()
-    """Facts to show of each agent, such as `kernel`; can be repeated, up to ten times."""
-
-
 class AuditQuery(PageQuery):
     """Which entries of the audit trail to list; all filters must match."""
 
@@ -225,12 +202,3 @@ class LogQuery(Query):
     """Only records of this level or above: `debug`, `info`, `warning`, `error` or `critical`.
     Output without a level is left out. A page examines 6 MB of output at most, so it may have no
     entries although `more` is true; with `tail`, of the last 6 MB."""
-
-
-class WorkQuery(PageQuery):
-    """Which jobs a bulk operation changes, a page at a time."""
-
-    limit: PageSize = PAGE_MAX
-    """Maximum number of jobs to examine."""
-    type: TypeName | None = None
-    """Jobs of this type; by default commands and all types."""

@@ -5,36 +5,12 @@ contract/openapi.json is written from these models.
 
 from typing import Literal
 
-from pydantic import ConfigDict
-
 from joblane.contract.job import Job
 from joblane.contract.models import Page, View
 from joblane.job.output import LogRecord
 from joblane.state.lifecycle import State
 
 KeyRefusal = Literal["active-limit", "queue-depth"]
-
-
-class Health(View):
-    """Whether the API is up."""
-
-    status: Literal["ok"]
-    """`ok`."""
-    version: str
-    """Version of the deployment."""
-
-
-class Login(View):
-    """The answer of `GET /v1/login`."""
-
-    openid_configuration: str
-    """URL of the issuer's discovery document, which names its endpoints."""
-    client_id: str | None
-    """The public client that people log in with; None if there is none."""
-    scopes: tuple[str, ...]
-    """Scopes to request; a role may grant fewer."""
-    audience: str | None
-    """Value for issuers that require an `audience`."""
 
 
 class JobPage(Page):
@@ -120,12 +96,3 @@ class JobsDeleted(Sweep):
 
     deleted: int
     """Jobs that were deleted; a group and its jobs count as one."""
-
-
-class Contract(View):
-    """An OpenAPI document: this one."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True, extra="allow")
-
-    openapi: str
-    """Version of OpenAPI."""

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
 from joblane.contract.agents import AgentAsked, AgentView, LogLevelInput
-from joblane.contract.queries import AgentsQuery
+from joblane.contract.operator_queries import AgentsQuery
 from joblane.deployment.log_level import DEFAULT_LEVEL
 from joblane.deployment.names import AGENT_NAME_PATTERN
 from joblane.formats.times import rfc3339

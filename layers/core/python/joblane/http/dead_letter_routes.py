@@ -8,7 +8,8 @@ from aws_lambda_powertools.event_handler.api_gateway import Response
 from joblane.contract.audit import Restart
 from joblane.contract.cursors import is_job_or_members
 from joblane.contract.job import job_view
-from joblane.contract.queries import PageQuery, SelectDead, WorkQuery
+from joblane.contract.operator_queries import SelectDead, WorkQuery
+from joblane.contract.queries import PageQuery
 from joblane.http.answers import answer_sweep, listing, page_start, require_filter, success
 from joblane.http.application import Application
 from joblane.http.conflicts import conflicts

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
-from joblane.contract.views import Login
+from joblane.contract.deployment_answers import Login
 from joblane.http.answers import JSON, success
 from joblane.http.application import Application
 

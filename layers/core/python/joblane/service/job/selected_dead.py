@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 
-from joblane.contract.queries import SelectDead
+from joblane.contract.operator_queries import SelectDead
 from joblane.job.head import Head
 from joblane.service.job.bulk import BulkResult, Change, change_jobs
 from joblane.service.job.operations import Operations
