@@ -138,8 +138,9 @@ def test_a_double_fork_does_not_outlive_the_job(launcher: Launcher) -> None:
 @pytest.mark.cgroup_v2
 def test_a_fork_bomb_does_not_outlive_its_timeout(launcher: Launcher) -> None:
     bomb = marker()
-    # exec: a shell that must fork once more, with no process left, ends before its time.
-    script = f"f() {{ f {bomb} | f {bomb} & }}; f; exec sleep 60"
+    # The first process forks once, before there is a bomb, and execs: a shell that must fork once
+    # more, with no process left, ends before its time.
+    script = f"f() {{ f {bomb} | f {bomb} & }}; f & exec sleep 60"
     ran = shell(launcher, script, timeout_s=1, grace_s=0.2)
     assert ran.ending.timed_out
     assert ran.ending.exit_code is None  # its first process was killed
