@@ -16,8 +16,9 @@ from aws_cdk import aws_cognito as cognito
 from infra.identity import IdentityStack
 from infra.outputs import client_output
 from infra.resources import JoblaneStack
-from joblane.config import DEFAULT_MACHINE, Config
+from joblane.config import Config
 from joblane.config.access import Issuer
+from joblane.config.tenant import DEFAULT_MACHINE
 from joblane.contract.access import (
     ALL_ROLES,
     API_AUDIENCE,

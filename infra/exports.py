@@ -16,7 +16,7 @@ from joblane.deployment.names import exports_dead_name, exports_name
 
 ATTEMPTS: Final = 20
 """Receives of a message. S3 or the jobs table may be unavailable for `ATTEMPTS` times `HIDDEN_S`:
-five hours."""
+five and a half hours."""
 
 WINDOW_S: Final = 300
 """Lambda's maximum: objects are few and large, and lines are late by as much."""
@@ -27,8 +27,9 @@ BATCH: Final = 1000
 TIMEOUT_S: Final = 120
 """Each submission that is not in its job's row is read, some milliseconds each."""
 
-HIDDEN_S: Final = 900
-"""Above six times `TIMEOUT_S` and the window, in which Lambda holds what it has received."""
+HIDDEN_S: Final = 6 * TIMEOUT_S + WINDOW_S
+"""How long a message that was received is hidden: as AWS advises, since Lambda holds it for the
+window, and calls again while the function is throttled."""
 
 CALLS_AT_ONCE: Final = 2
 """The least that Lambda allows. They are not reserved: an export may be late."""

@@ -1,6 +1,6 @@
 """Names of outputs of the API stack; imports no CDK, which is slow to import."""
 
-from joblane.config import DEFAULT_MACHINE
+from joblane.config.tenant import DEFAULT_MACHINE
 
 
 def client_output(tenant: str, machine: str = DEFAULT_MACHINE) -> str:

@@ -36,6 +36,7 @@ from ec2_agent.serving.verdict import (
     Start,
     Verdict,
     Wait,
+    why_of,
 )
 from ec2_agent.serving.waiting_room import FOREVER, Waiting, WaitingRoom
 from ec2_agent.tasks import Tasks
@@ -174,9 +175,9 @@ class Desk:
         return judge(*self.offers.to(waiting))
 
     def _carry_out(self, waiting: Waiting, verdict: Verdict) -> None:
-        why = getattr(verdict, "why", getattr(verdict, "reason", ""))
-        queue = waiting.delivery.queue
-        events.message_judged(waiting.message, queue, type(verdict).__name__, why)
+        events.message_judged(
+            waiting.message, waiting.delivery.queue, type(verdict).__name__, why_of(verdict)
+        )
         match verdict:
             case Start():
                 self._start(waiting)

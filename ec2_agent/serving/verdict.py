@@ -65,3 +65,14 @@ class Drop:
 
 
 Verdict = Start | Hold | GiveBack | Fail | Drop
+
+
+def why_of(verdict: Verdict) -> str:
+    """What a verdict says of its reason; empty if it says none."""
+    match verdict:
+        case Hold() | GiveBack():
+            return verdict.why
+        case Fail():
+            return verdict.reason
+        case Start() | Drop():
+            return ""

@@ -21,7 +21,7 @@ import httpx
 
 from infra.outputs import client_output
 from joblane.aws.queue.lanes import LaneQueue
-from joblane.config import DEFAULT_MACHINE
+from joblane.config.tenant import DEFAULT_MACHINE
 from joblane.contract.access import API_AUDIENCE, CONSOLE_PATH, Scope
 from joblane.deployment.names import PLATFORM, lane_name
 from joblane.job.message import Message

@@ -17,10 +17,11 @@ os.environ.setdefault("JSII_NODE", str(Path(sys.executable).parent / "node"))
 from cdk_nag import AwsSolutionsChecks
 
 from infra.config import load_config
-from joblane.config import Config, Platform, Tenant
+from joblane.config import Config
 from joblane.config.access import Domain, Issuer
 from joblane.config.fleet import FleetState
 from joblane.config.observability import Observability
+from joblane.config.tenant import Platform, Tenant
 from joblane.contract.access import ROLES
 from tests.infra.synthesis import ROOT, Deployment, synthesize
 from tests.support.depth import DEEP

@@ -58,7 +58,10 @@ def as_list(value: Any) -> list[Any]:
 
 
 def resolve(value: Any) -> str:
-    """What CloudFormation would make of a joined value, in an account of our own."""
+    """What CloudFormation would make of a joined value, in an account of our own.
+
+    A parameter of the stack stays its name.
+    """
     known = {
         "AWS::Partition": "aws",
         "AWS::Region": "eu-west-1",
@@ -72,9 +75,20 @@ def resolve(value: Any) -> str:
     if "Fn::Sub" in value:
         return re.sub(r"\$\{(.+?)\}", lambda name: known[name[1]], value["Fn::Sub"])
     if "Ref" in value:
-        return known[value["Ref"]]
+        return known.get(value["Ref"], str(value["Ref"]))
     separator, parts = value["Fn::Join"]
     return str(separator).join(resolve(part) for part in parts)
+
+
+def granted(deployment: Deployment, owner: str) -> set[tuple[str, str]]:
+    """Actions and resources of one role, but for the log of its function."""
+    found = {
+        (action, resource if isinstance(resource, str) else str(resolve(resource)))
+        for statement in statements(deployment, owner)
+        for action in as_list(statement["Action"])
+        for resource in as_list(statement["Resource"])
+    }
+    return {each for each in found if not each[0].startswith("logs:")}
 
 
 def process_environment(deployment: Deployment, function: str) -> dict[str, str]:

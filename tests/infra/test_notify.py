@@ -11,7 +11,7 @@ from infra.reserved import NOTIFIER_RESERVED
 from joblane.config import Config
 from joblane.notify.rules import RETRY_S
 from tests.infra.synthesis import ROOT, Deployment, synthesize
-from tests.infra.templates import as_list, resolve, statements
+from tests.infra.templates import as_list, granted, resolve, statements
 
 SQS = "arn:aws:sqs:eu-west-1:111122223333"
 TOPIC = "arn:aws:sns:us-east-1:000000000000:joblane-told"
@@ -84,13 +84,8 @@ def test_it_uses_the_keys_of_its_topics_for_these_and_through_sns_alone(laptop: 
 
 def test_sequel_may_send_to_the_queue(production: Deployment, laptop: Deployment) -> None:
     for deployment, allowed in ((production, False), (laptop, True)):
-        sent = [
-            resolve(resource)
-            for statement in statements(deployment, "Sequel")
-            if "sqs:SendMessage" in as_list(statement["Action"])
-            for resource in as_list(statement["Resource"])
-        ]
-        assert allowed == (QUEUE in sent)
+        sends = ("sqs:SendMessage", QUEUE) in granted(deployment, "Sequel")
+        assert allowed == sends
 
 
 def test_what_fails_is_repeated_and_then_kept_for_an_operator(laptop: Deployment) -> None:

@@ -15,7 +15,7 @@ from joblane.service.trace.tracer import RETRY_S
 from scripts.costs.month import Load, Month
 from scripts.costs.resources import count
 from tests.infra.synthesis import Deployment, synthesize
-from tests.infra.templates import as_list, resolve, statements
+from tests.infra.templates import granted, resolve, statements
 
 SQS = "arn:aws:sqs:eu-west-1:111122223333"
 QUEUE, DEAD = f"{SQS}:joblane-traces", f"{SQS}:joblane-traces-dead"
@@ -38,17 +38,6 @@ def _open(small: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Deploy
     """The smallest deployment that exports, without headers."""
     config = small.config.model_copy(update={"observability": exporting().observability})
     return synthesize(config, tmp_path_factory.mktemp("open"))
-
-
-def allowed(deployment: Deployment) -> set[tuple[str, str]]:
-    """Actions and resources of the function, but for its log."""
-    found = {
-        (action, resource if isinstance(resource, str) else str(resolve(resource)))
-        for statement in statements(deployment, "Tracer")
-        for action in as_list(statement["Action"])
-        for resource in as_list(statement["Resource"])
-    }
-    return {each for each in found if not each[0].startswith("logs:")}
 
 
 READS = {
@@ -81,7 +70,7 @@ def test_without_an_endpoint_there_is_nothing(production: Deployment):
 
 def test_its_function_may_do_exactly_this(laptop: Deployment):
     secret = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:tracing/otlp-??????"
-    assert READS | {("secretsmanager:GetSecretValue", secret), KEYS} == allowed(laptop)
+    assert READS | {("secretsmanager:GetSecretValue", secret), KEYS} == granted(laptop, "Tracer")
     (decrypt,) = (s for s in statements(laptop, "Tracer") if s["Action"] == "kms:Decrypt")
     exact, like = (decrypt["Condition"][kind] for kind in ("StringEquals", "StringLike"))
     assert "secretsmanager.eu-west-1.amazonaws.com" == resolve(exact["kms:ViaService"])
@@ -90,7 +79,7 @@ def test_its_function_may_do_exactly_this(laptop: Deployment):
 
 def test_a_parameter_with_the_headers_is_granted_and_no_secret(varied: Deployment):
     parameter = "arn:aws:ssm:eu-west-1:111122223333:parameter/tracing/otlp"
-    assert READS | {("ssm:GetParameter", parameter), KEYS} == allowed(varied)
+    assert READS | {("ssm:GetParameter", parameter), KEYS} == granted(varied, "Tracer")
     (decrypt,) = (s for s in statements(varied, "Tracer") if s["Action"] == "kms:Decrypt")
     exact, like = (decrypt["Condition"][kind] for kind in ("StringEquals", "StringLike"))
     assert "ssm.eu-west-1.amazonaws.com" == resolve(exact["kms:ViaService"])
@@ -98,19 +87,14 @@ def test_a_parameter_with_the_headers_is_granted_and_no_secret(varied: Deploymen
 
 
 def test_without_headers_no_secret_is_granted(open_: Deployment):
-    assert READS == allowed(open_)
+    assert READS == granted(open_, "Tracer")
     assert {"JOBLANE_ENDPOINT": ENDPOINT} == open_.declared("tracer")
 
 
 def test_the_projector_may_send_to_the_queue(production: Deployment, laptop: Deployment):
     for deployment, may in ((production, False), (laptop, True)):
-        sent = [
-            resolve(resource)
-            for statement in statements(deployment, "Projector")
-            if "sqs:SendMessage" in as_list(statement["Action"])
-            for resource in as_list(statement["Resource"])
-        ]
-        assert may == (QUEUE in sent)
+        sends = ("sqs:SendMessage", QUEUE) in granted(deployment, "Projector")
+        assert may == sends
 
 
 def test_what_fails_is_repeated_and_then_kept_for_an_operator(laptop: Deployment):

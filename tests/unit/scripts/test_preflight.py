@@ -12,7 +12,8 @@ from botocore.exceptions import ClientError, NoCredentialsError
 from botocore.stub import Stubber
 
 from infra.config import load_config
-from joblane.config import Config, Queue
+from joblane.config import Config
+from joblane.config.queue import Queue
 from joblane.formats.ids import nth_id
 from joblane.job.head import make_head
 from joblane.state.lifecycle import State

@@ -6,18 +6,18 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from joblane.condition.policies import AnyPolicy
-from joblane.config.access import MAX_MACHINES, Domain, Issuer, RoleArn, format_assumed
+from joblane.config.access import MAX_MACHINES, Domain, Issuer, format_assumed
 from joblane.config.fleet import ExistingNetwork, Fleet
 from joblane.config.observability import Alerts, Observability
+from joblane.config.queue import Queue
 from joblane.config.strict import Strict
+from joblane.config.tenant import Platform, Tenant
 from joblane.contract.access import Role
-from joblane.deployment.limits import LimitOverrides, Limits, TenantLimits
+from joblane.deployment.limits import Limits, TenantLimits
 from joblane.deployment.links import MOST_LINKS, LinkName, LinkTemplate
 from joblane.deployment.names import KINDS, PLATFORM, Name
-from joblane.job.deadlines import DeadlineAfter
 from joblane.key.policy import KeyTemplate
-from joblane.notify.request import Notify
-from joblane.notify.rules import NotifyRules, NotifySettings, TenantNotify
+from joblane.notify.rules import NotifyRules, NotifySettings
 from joblane.notify.scope import EventScope
 from joblane.queue.access import open_queues, owner
 from joblane.queue.maxima import Maxima
@@ -39,73 +39,6 @@ class Functions(Strict):
     jobs with a key and the size of fleets, and 5 for notifications if a tenant has them, or a feed
     of events. `false` in an account whose quota is below 217 (222), as in new ones: their
     deployment would fail."""
-
-
-DEFAULT_MACHINE = "default"
-
-
-class Tenant(Strict):
-    """A tenant, which owns jobs."""
-
-    machines: dict[Name, Role] = {DEFAULT_MACHINE: "developer"}
-    """Machines and their roles; each gets a client in the user pool, $6.00 a month, used or
-    not. `{}` for none (docs/how-to/log-in.md has what else there is)."""
-    iam: dict[RoleArn, Role] = {}
-    """IAM roles of the deployment's account, by their ARNs, and the role that each has here. They
-    need no client, no secret and no login: they sign their requests, to an API of their own."""
-    limits: LimitOverrides = LimitOverrides()
-    """Limits of this tenant that differ from those of `[limits]`."""
-    default_queue: Name | None = None
-    """Queue of its jobs that name none and for which no filter is true; without it, the
-    deployment's."""
-    notify: TenantNotify | None = None
-    """Notifications that its jobs may ask for; without it, none."""
-    events: Literal["eventbridge"] | None = None
-    """`eventbridge`: put an event on the account's default EventBridge bus for every transition of
-    each of its jobs and groups, about $2 for a million."""
-    events_members: bool = False
-    """Whether that includes the members of its groups."""
-    export_jobs: bool = False
-    """Whether its jobs are written to S3 when they end, about $2 for a million
-    (docs/how-to/export-ended-jobs.md)."""
-
-
-class Platform(Strict):
-    """The role platform, which belongs to the deployment and to no tenant."""
-
-    machines: tuple[Name, ...] = ()
-    """Machines with this role; each gets a client in the user pool ($6.00 a month)."""
-
-
-def _on(value: object) -> object:
-    """A key of joblane.toml is a list; the model takes no list for a tuple."""
-    if isinstance(value, dict) and isinstance(value.get("on"), list):
-        return {**value, "on": tuple(value["on"])}
-    return value
-
-
-class Queue(Strict):
-    """A queue: three lanes and their dead-letter queues."""
-
-    threads: Annotated[int, Field(ge=0, le=1000)] = 8
-    """Maximum number of jobs of this queue that one agent runs at once."""
-    tenants: tuple[Name, ...] = ()
-    """Tenants that may submit to it; empty means every tenant."""
-    filter: str | None = None
-    """CEL expression that is true for jobs that this queue takes, such as `memory_mb > 4000`; at
-    most 2,000 characters (docs/how-to/route-jobs-to-queues.md)."""
-    filter_order: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
-    """Filters are evaluated from the highest order to the lowest, and the first that is true takes
-    the job. Required with a filter, and different for each queue."""
-    notify: Annotated[Notify, BeforeValidator(_on)] | None = None
-    """Whom jobs of this queue notify, unless they say so themselves."""
-    deadline_s: DeadlineAfter | None = None
-    """Seconds to the `deadline` of jobs that come into it without one, from their submission or
-    their `run_at`. A submission's own deadline, or null, wins, and then that of its job type."""
-    retired: bool = False
-    """Take no more jobs: what is there still runs (docs/how-to/remove-or-rename-a-queue.md)."""
-    moves_to: Name | None = None
-    """Queue that its waiting jobs move to; allowed with `retired`, and not itself retired."""
 
 
 Network = IPv4Network | IPv6Network

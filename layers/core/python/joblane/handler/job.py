@@ -97,8 +97,9 @@ class Job:
     def stopping(self) -> Stopping | None:
         """Why the job was asked to stop; None while `cancelled` is false.
 
-        `cancel`: somebody cancelled it. `drain`: its agent ends, and another one starts the job
-        anew. `timeout`: `timeout_s` or `heartbeat_timeout_s` has passed. `deadline`: its deadline.
+        `cancel`: somebody cancelled it. `drain`: its agent ends, and a job that may start
+        twice starts anew. `timeout`: `timeout_s` or `heartbeat_timeout_s` has passed. `deadline`:
+        its deadline.
         """
         if self._cancelled and self._stopping is None:
             self._stopping = self._ask_why()

@@ -30,7 +30,7 @@ EXAMINED: Final = 500
 """Jobs of a tenant in each state that are grouped by reason, the newest: at most 63 read units."""
 
 OLD_S: Final = 86_400
-"""Seconds: a queue in which jobs wait and the oldest message is older is worth a digest alone."""
+"""Seconds: a queue of which a job waits for so long is worth a digest alone."""
 
 MOST_LINES: Final = 40
 """Lines of each part of the text."""
