@@ -145,7 +145,7 @@ def synthesize(run_dir: Path) -> Path:
         fresh = run_dir / "cdk.out"
         _run_app(run_dir, config, fresh)
         leave_the_agents_role(fresh)
-        link_layers(fresh)
+        link_copies(fresh)
         # Renamed at the end, so that an interrupted synthesis is not used.
         copy = BUILD / f"{assembly.name}.{os.getpid()}"
         shutil.move(fresh, copy)
@@ -176,21 +176,28 @@ def _run_app(run_dir: Path, config: Path, into: Path) -> None:
     _require_success(process, code)
 
 
-def link_layers(assembly: Path) -> None:
-    """Make the layer that the CDK has copied from `.build`, 67 MB, one with the original.
+def link_copies(assembly: Path) -> None:
+    """Make what the CDK has copied from `.build`, 76 MB, one with the originals.
 
-    Each file is replaced by a link to a file of the same content; nothing writes to either.
+    Each file of the layer and the archives of agents is replaced by a link to a file of the same
+    content; nothing writes to either.
     """
-    for copy in assembly.glob("asset.*/python"):
+    for folder in assembly.glob("asset.*/python"):
         for original in BUILD.glob("layer-*/python"):
-            for file in copy.rglob("*"):
-                same = original / file.relative_to(copy)
-                if not same.is_file() or file.stat().st_nlink > 1:  # linked already
-                    continue
-                if filecmp.cmp(file, same, shallow=False):
-                    linked = file.with_name(f"{file.name}.linked")
-                    linked.hardlink_to(same)
-                    linked.replace(file)
+            for copy in folder.rglob("*"):
+                _link(copy, original / copy.relative_to(folder))
+    for copy in assembly.glob("asset.*.zip"):
+        for original in BUILD.glob("agent-*.zip"):
+            _link(copy, original)
+
+
+def _link(copy: Path, original: Path) -> None:
+    if not original.is_file() or copy.stat().st_nlink > 1:  # linked already
+        return
+    if filecmp.cmp(copy, original, shallow=False):
+        linked = copy.with_name(f"{copy.name}.linked")
+        linked.hardlink_to(original)
+        linked.replace(copy)
 
 
 def leave_the_agents_role(assembly: Path) -> None:
