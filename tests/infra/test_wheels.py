@@ -208,6 +208,8 @@ def test_the_agent_brings_its_own_files_beside_the_client_of_its_version(
 OF_THE_PAGE = {
     "scripts/wheel": "its uv build, as the fixture `client`",
     "scripts/wheel agent": "its uv build, as the fixture `agent`; scripts/native by scripts/setup",
+    "python3 -m venv ~/joblane": "by uv, in `environment`",
+    ". ~/joblane/bin/activate": "not run: programs of `environment` are named with their folder",
     "pip install dist/joblane-*.whl": "by uv, without an index, as in `environment`",
     "joblane --version": "test_the_client_installs_one_name_and_imports_what_it_declares",
     'pip install dist/joblane-*.whl dist/joblane_agent-*.whl "jsonschema-rs>=0.60,<1"': (
@@ -218,7 +220,9 @@ OF_THE_PAGE = {
         "not run: AWS's command line is its own"
     ),
     "aws s3 cp s3://BUCKET/joblane/ . --recursive": "not run: AWS's command line is its own",
-    "pip install ./joblane-*.whl": "by uv, without an index, as in `environment`",
+    "python3 -m venv ~/joblane && ~/joblane/bin/pip install ./joblane-*.whl": (
+        "by uv, without an index, as in `environment`"
+    ),
 }
 """Commands of docs/how-to/install.md: what runs each here, or why nothing does."""
 
