@@ -105,7 +105,7 @@ def test_no_synthesis_loads_what_is_deleted_from_a_deploying_checkout(
 
 
 def test_both_environments_have_one_botocore() -> None:
-    """uv links both to its cache, so a second one of another version takes 30 MB more."""
+    """Both are linked to uv's cache: one of another version takes 28 MB more."""
     packages = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))["package"]
     locked = {each["name"]: each.get("version") for each in packages}
     of_ministack = (ROOT / "scripts/local/ministack.txt").read_text(encoding="utf-8")
