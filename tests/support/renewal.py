@@ -23,6 +23,7 @@ from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME
 from tests.support.clock import Clock
+from tests.support.depth import budget
 from tests.support.fleet import beat
 from tests.support.inline_calls import Inline
 from tests.support.memory import Memory
@@ -31,6 +32,8 @@ from tests.support.requests import Api
 NOW = 1_800_000_000.0
 LANE = DESCRIPTOR.lane_url("default", "default")
 HOUR_S = 3600
+STEP_S = budget(4, 1) * HOUR_S
+"""Between two minutes of requeue, where days pass."""
 
 
 class Calendar:
@@ -62,8 +65,8 @@ class Calendar:
         """Requeue's minute."""
         return self.function(clients).run(left_s)
 
-    def pass_days(self, days: float, every_s: float = HOUR_S) -> Counter[str]:
-        """Let days pass, with a minute of requeue in each hour; AWS deletes what is too old."""
+    def pass_days(self, days: float, every_s: float = STEP_S) -> Counter[str]:
+        """Let days pass, with a minute of requeue in each step; AWS deletes what is too old."""
         end, done, function = self.clock.now + days * DAY_S, Counter[str](), self.function()
         while self.clock.now < end:
             self.clock.now += every_s
