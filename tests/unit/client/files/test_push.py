@@ -48,15 +48,21 @@ dependencies = ["joblane[agent]>=0.1", "native>=1", "plain"]
 """
 
 
+@pytest.fixture(name="cache", scope="module")
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """uv's cache: what it knows of this Python, for which it starts it. Wheels are other files."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture(name="shop")
-def _shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def _shop(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A project in the current directory, and the wheels that it needs."""
     wheels = tmp_path / "wheels"
     wheel(wheels, "pydantic", "2.12.0")
     wheel(wheels, "plain", "2.0")
     for tag in ("cp311-cp311-manylinux2014_aarch64", "cp311-cp311-manylinux2014_x86_64"):
         wheel(wheels, "native", tag=tag, files={"native/_native.so": tag})
-    for name, value in only_from(wheels, tmp_path / "cache").items():
+    for name, value in only_from(wheels, cache).items():
         monkeypatch.setenv(name, value)
     project = tmp_path / "project"
     (project / "shop/__pycache__").mkdir(parents=True)
