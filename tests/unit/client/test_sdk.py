@@ -278,7 +278,7 @@ def test_the_picture_of_the_errors_is_true() -> None:
 
 
 def test_every_error_comes_whole_out_of_another_process() -> None:
-    """Process pools and task queues send errors pickled; one that cannot be read breaks the pool."""
+    """Process pools send errors pickled; one that cannot be read breaks the pool."""
     job = Job({"id": "01J", "state": "dead"})
     made: dict[type[errors.JoblaneError], dict[str, Any]] = {
         errors.JobFailedError: {"job": job},

@@ -35,7 +35,8 @@ def test_conditions_are_listed_with_or_without_the_verb(api: FakeApi, joblane: J
         assert PAGE == json.loads(joblane("conditions", *verb, "--json").stdout)
         assert 0 == joblane("conditions", *verb, "-n", "5").code
         assert "5" == api.requests[-1].query["limit"]
-    assert (2, True) == ((ran := joblane("conditions", "lss")).code, "lss" in ran.said)
+    unknown = joblane("conditions", "lss")
+    assert (2, True) == (unknown.code, "lss" in unknown.said)
     assert b"Usage: joblane conditions [OPTIONS] COMMAND" in joblane("conditions", "-h").stdout
 
 

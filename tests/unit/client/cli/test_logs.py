@@ -379,7 +379,10 @@ def test_json_is_chosen_as_well_and_nothing_at_all_is_said(api: FakeApi, joblane
     ("given", "said"),
     [
         (("--tail", "1", "--attempt", "1"), "none of the last 1 lines is of this"),
-        (("--level", "info", "--attempt", "2"), "no output with the level info or above is of this"),
+        (
+            ("--level", "info", "--attempt", "2"),
+            "no output with the level info or above is of this",
+        ),
         (("--level", "error", "--attempt", "1"), "no output has the level error or above; that of"),
     ],
 )

@@ -489,7 +489,7 @@ def test_a_directory_that_cannot_be_made_is_an_io_error_said_once(
 def test_jobs_are_downloaded_as_they_are_listed(
     api: FakeApi, files: FakeFiles, here: Path, joblane: Joblane
 ) -> None:
-    """A million jobs are not read before the first file, and a job that is none is not waited for."""
+    """Not all jobs of a million are read before the first file."""
     files.leave("a", b"abc")
     for number in range(150):
         api.add(f"01J{number:03}", output_files=1 if number in {0, 149} else None)

@@ -307,7 +307,7 @@ def list_entries(
             return
 
 
-def segment(name: str, what: str) -> str:
+def segment(name: object, what: str) -> str:
     """Quote a name for a path. Raises `InputError` for what no name of the API can be.
 
     API Gateway decodes a path before it looks for the route, so a quoted slash would be one: the id

@@ -370,7 +370,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
 
 def send_batch(jobs: Sequence[Submission], idempotency_key: str | None) -> Call[Entries]:
     """Submit up to 100 jobs; returns the entries of the answer. Raises `InputError`."""
-    if not isinstance(jobs, Sequence) or not all(isinstance(job, Mapping) for job in jobs):
+    if not _are_mappings(jobs):
         raise InputError('jobs must be a list of mappings, such as [{"command": ["echo", "hi"]}]')
     answer = yield from act(
         "POST",
@@ -380,6 +380,10 @@ def send_batch(jobs: Sequence[Submission], idempotency_key: str | None) -> Call[
         headers=trace_headers(),
     )
     return rows(answer)
+
+
+def _are_mappings(jobs: object) -> bool:
+    return isinstance(jobs, Sequence) and all(isinstance(job, Mapping) for job in jobs)
 
 
 def _changes(changes: Mapping[str, Any] | None) -> dict[str, Any] | None:

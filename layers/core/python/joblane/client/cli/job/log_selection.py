@@ -49,7 +49,9 @@ class LogSelection:
         if not self.is_limited:
             return None
         having = "" if level is None else f" with the level {level} or above"
-        what = f"no output{having} is" if tail is None else f"none of the last {tail} lines{having} is"
+        what = (
+            f"no output{having} is" if tail is None else f"none of the last {tail} lines{having} is"
+        )
         return f"{what} of this time, attempt and stream"
 
     def _admits(self, record: LogRecord) -> bool:
