@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import botocore.session
+import boto3
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -102,6 +103,14 @@ def test_an_upload_is_signed_with_length_and_digest_and_may_renew_a_file(aws: Cl
     signed = parse_qs(urlsplit(upload.url).query)["X-Amz-SignedHeaders"][0].split(";")
     assert {name.lower() for name in upload.headers} <= {*signed}
     assert {"content-length", "x-amz-checksum-sha256"} == {n.lower() for n in upload.headers}
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "eu-central-1"])
+def test_an_upload_goes_to_the_host_of_the_region_which_a_redirect_would_not(region: str):
+    """A browser follows no redirect with a preflight, and asks the hosts of its policy alone."""
+    session = boto3.Session("AKIA", "secret", region_name=region)
+    upload = FileStore(lambda: session.client("s3", config=SIGNING), "b").upload("acme", DIGEST, 1)
+    assert f"b.s3.{region}.amazonaws.com" == urlsplit(upload.url).hostname
 
 
 def summary_of(files: Iterable[OutputFile], epoch: int = 1) -> OutputSummary:
