@@ -9,8 +9,8 @@ import { html, useRef, useState } from '../view.js';
 
 /** An entry of the field `inputs`. @typedef {{ path: string, sha256: string, mode?: string }} Input */
 
-/** The permissions of a program. */
-const PROGRAM = '0755';
+/** The permissions of a file that may be run. */
+const EXECUTABLE = '0755';
 
 /** @param {Form} form @returns {Input[]} */
 export function inputsOf(form) {
@@ -61,7 +61,7 @@ export function Inputs({ form, set, wrong, files, onReading }) {
     ${inputs.length > 0 && html`<ul class="inputs">${inputs.map((each, n) => html`<li key=${n}>
       <input type="text" aria-label=${`Path of input file ${n + 1} in the work directory`} value=${each.path} spellcheck=${false}
         onInput=${(/** @type {Event} */ event) => change(n, { path: valueOf(event) })} />
-      <label class="line"><input type="checkbox" checked=${each.mode === PROGRAM} onChange=${() => change(n, { mode: each.mode === PROGRAM ? '0644' : PROGRAM })} /> Program</label>
+      <label class="line"><input type="checkbox" checked=${each.mode === EXECUTABLE} onChange=${() => change(n, { mode: each.mode === EXECUTABLE ? '0644' : EXECUTABLE })} /> Executable</label>
       <span class="about">${files.has(each.sha256) ? bytes(files.get(each.sha256)?.size ?? 0) : html`<${Id} text=${each.sha256} short=${8} />`}</span>
       <button type="button" class="quiet" aria-label=${`Remove ${each.path}`} onClick=${() => put(inputs.filter((_, at) => at !== n))}>Remove</button></li>`)}</ul>`}
   <//>`;

@@ -109,8 +109,8 @@ def test_an_upload_is_signed_with_length_and_digest_and_may_renew_a_file(aws: Cl
 def test_an_upload_goes_to_the_host_of_the_region_which_a_redirect_would_not(region: str):
     """A browser follows no redirect with a preflight, and asks the hosts of its policy alone."""
     session = boto3.Session("AKIA", "secret", region_name=region)
-    upload = FileStore(lambda: session.client("s3", config=SIGNING), "b").upload("acme", DIGEST, 1)
-    assert f"b.s3.{region}.amazonaws.com" == urlsplit(upload.url).hostname
+    upload = FileStore(lambda: session.client("s3", config=SIGNING), "own").upload("acme", DIGEST, 1)
+    assert f"own.s3.{region}.amazonaws.com" == urlsplit(upload.url).hostname
 
 
 def summary_of(files: Iterable[OutputFile], epoch: int = 1) -> OutputSummary:
