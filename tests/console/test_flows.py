@@ -251,7 +251,7 @@ def test_drain_an_agent(as_role: Open, cloud: Cloud, platform: Api):
     with page.expect_response("**/log-level") as asked:
         confirm(page, "Set the log level of agent spare?", "Set level", "why it takes no job")
     wanted = {"level": "debug", "for_s": 600, "reason": "why it takes no job"}
-    assert (wanted, 200) == (asked.value.request.post_data_json, asked.value.status)
+    assert (wanted, 202) == (asked.value.request.post_data_json, asked.value.status)
     page.get_by_role("button", name="Drain", exact=True).click()
     with tab.watch.expecting("status of 404"):  # once it has stopped, it is no agent any more
         confirm(page, "Drain agent spare?", "Drain", "a smaller one will do")
