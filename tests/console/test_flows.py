@@ -7,7 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from scripts.console.api import Api, wait_for_state
 from scripts.local.cloud import Cloud
@@ -222,15 +222,23 @@ def test_a_job_gets_its_files_and_one_that_is_not_uploaded_leaves_no_job(
     assert 3 == len(sent)  # the one that failed, and each file once
 
 
+def add_deadline(asked: Route) -> None:
+    """Give the queue a default deadline, which would be one of the other tests' jobs, too."""
+    answer = asked.fetch()
+    asked.fulfill(response=answer, json={**answer.json(), "deadline_s": 86_400})
+
+
 def test_resume_and_pause_a_queue(as_role: Open, platform: Api):
     """The queue bulk is paused by the seeds; no agent of this machine serves it."""
     tab = as_role("platform", "queues")
     page = tab.page
+    page.route("**/v1/queues/bulk", add_deadline)
     page.get_by_role("main").get_by_role("link", name="bulk", exact=True).first.click()
     expect(tab.heading).to_have_text("Queue bulk")
     page.get_by_role("button", name="Resume", exact=True).click()
     confirm(page, "Resume queue bulk?", "Resume", "the upgrade is done")
     expect(page.get_by_role("button", name="Pause", exact=True)).to_be_visible()
+    expect(page.get_by_text("1 d after submission, as joblane.toml declares")).to_be_visible()
     assert platform("GET", "/v1/queues/bulk/settings")["run_jobs"]
     page.get_by_role("button", name="Pause", exact=True).click()
     confirm(page, "Pause queue bulk?", "Pause", "it was not")
