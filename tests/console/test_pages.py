@@ -45,8 +45,9 @@ PHONE: ViewportSize = {"width": 360, "height": 740}
 DESKTOP: ViewportSize = {"width": 1280, "height": 800}
 WALL: ViewportSize = {"width": 2560, "height": 1300}
 
-WIDER = """() => [document.scrollingElement, ...document.querySelectorAll('.scroll, .output .actions')]
-  .filter(({scrollWidth, clientWidth}) => scrollWidth > clientWidth)
+WIDER = """() => [
+    document.scrollingElement, ...document.querySelectorAll('.scroll, .output .actions')
+  ].filter(({scrollWidth, clientWidth}) => scrollWidth > clientWidth)
   .map(({tagName, ariaLabel, scrollWidth, clientWidth}) =>
     `${ariaLabel ?? tagName}: ${scrollWidth} of ${clientWidth}`)"""
 """The page, and tables and controls in it, that a reader would have to scroll sideways."""

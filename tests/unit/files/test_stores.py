@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-import botocore.session
 import boto3
+import botocore.session
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -109,7 +109,8 @@ def test_an_upload_is_signed_with_length_and_digest_and_may_renew_a_file(aws: Cl
 def test_an_upload_goes_to_the_host_of_the_region_which_a_redirect_would_not(region: str):
     """A browser follows no redirect with a preflight, and asks the hosts of its policy alone."""
     session = boto3.Session("AKIA", "secret", region_name=region)
-    upload = FileStore(lambda: session.client("s3", config=SIGNING), "own").upload("acme", DIGEST, 1)
+    files = FileStore(lambda: session.client("s3", config=SIGNING), "own")
+    upload = files.upload("acme", DIGEST, 1)
     assert f"own.s3.{region}.amazonaws.com" == urlsplit(upload.url).hostname
 
 
