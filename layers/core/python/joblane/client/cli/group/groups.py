@@ -1,7 +1,7 @@
 """The command `results`, and what other commands do with a group in place of a job."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -96,14 +96,19 @@ def job_of(client: "Client", group_id: str, agent: str) -> str:
 
 
 def run_pages(
-    pages: Iterator[Answer], name: str, *, as_json: bool, one_of_several: str | None = None
+    pages: Iterator[Answer],
+    name: str,
+    *,
+    as_json: bool,
+    one_of_several: str | None = None,
+    fields: Mapping[str, Any] | None = None,
 ) -> None:
     """Run all pages and print the sums; exits with 64 if a job was refused.
 
-    `one_of_several` is the id of a group that has one line of many. If a page fails, says what was
-    done until then.
+    `one_of_several` is the id of a group that has one line of many. `fields` are there in the JSON
+    also if there is no page. If a page fails, says what was done until then.
     """
-    sums: dict[str, Any] = {"examined": 0, name: 0, "refused": []}
+    sums: dict[str, Any] = {"examined": 0, name: 0, "refused": [], **(fields or {})}
     line = StatusLine()
     try:
         for page in pages:
