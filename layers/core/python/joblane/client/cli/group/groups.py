@@ -100,13 +100,13 @@ def run_pages(
     name: str,
     *,
     as_json: bool,
-    several: bool = False,
+    one_of_several: str | None = None,
     fields: Mapping[str, Any] | None = None,
 ) -> None:
     """Run all pages and print the sums; exits with 64 if a job was refused.
 
-    `fields` are there in the JSON also if there is no page. If a page fails, says what was done
-    until then.
+    `one_of_several` is the id of a group that has one line of many. `fields` are there in the JSON
+    also if there is no page. If a page fails, says what was done until then.
     """
     sums: dict[str, Any] = {"examined": 0, name: 0, "refused": [], **(fields or {})}
     line = StatusLine()
@@ -123,7 +123,9 @@ def run_pages(
         raise
     finally:
         line.clear()
-    terminal.show(sums, lambda: _describe(sums, name), as_json=as_json, several=several)
+    whose = {} if one_of_several is None else {"id": one_of_several}
+    said = ": ".join([*whose.values(), _describe(sums, name)])
+    terminal.show({**whose, **sums}, lambda: said, as_json=as_json, several=bool(whose))
     if not as_json:
         for entry in sums["refused"]:
             terminal.note(f"{entry.get('id')}: {entry.get('detail')}")
