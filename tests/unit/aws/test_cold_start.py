@@ -27,12 +27,13 @@ UNWANTED = {
 
 REPRESENTATIVES = (
     "submission POST /v1/jobs",
-    "admin GET /v1/types",
-    "status GET /v1/summary",
-    "recovery",
+    "submission POST /v1/jobs/{job_id}/resubmit",
+    "admin POST /v1/queues/{queue}/requeue",
+    "status GET /v1/jobs/{job_id}/outputs",
+    "sequel",
     "requeue",
 )
-"""Of the functions of the API the part that takes most, and of the others two that take most."""
+"""What takes most: of the functions of the API a part each, and the one that most requests need."""
 
 
 def test_a_cold_start_calls_little_more_than_boto3_with_the_same_clients():
