@@ -33,12 +33,12 @@ from joblane.deployment.names import (
 )
 from joblane.job.head import Head
 from joblane.state.retention import Retention
-from tests.support import schemas
+from joblane.testing.memory import schemas, sqs
 
 S = TypeVar("S", bound=BaseModel)
 
 NAME = schemas.NAME
-PREFIX = "https://sqs.us-east-1.amazonaws.com/123456789012/"
+PREFIX = sqs.PREFIX
 QUEUES = ("default", "bulk")
 
 KEYS_TABLE = table_name(NAME, "keys")

@@ -16,7 +16,7 @@ from pydantic import Json
 
 from joblane.aws.audit import AuditStore
 from joblane.aws.clients import Clients
-from joblane.aws.lambda_startup import Environment
+from joblane.aws.environment import Environment
 from joblane.contract.principal import AnyAccess
 from joblane.deployment.limits import Limits
 from joblane.http.application import Application
