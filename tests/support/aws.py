@@ -80,6 +80,7 @@ FUNCTION_ENVIRONMENT = {
     "JOBLANE_WITHOUT_HOST_NETWORK": "[]",
     "JOBLANE_FLEET_PLANS": '[{"name": "main", "queues": ["default"], "slots": 8, "idle_s": 300}]',
     "JOBLANE_LIMITS": "{}",
+    "JOBLANE_JOBS_RUNNING": '{"acme": 10000, "other": 10000}',
     "JOBLANE_TENANTS": '["acme", "other"]',
     "JOBLANE_THREADS": '{"default": 8, "bulk": 8}',
     "JOBLANE_COUNTERS_TABLE": table_name(NAME, "counters"),

@@ -18,7 +18,11 @@ class Environment(BaseModel):
     A missing variable fails the cold start by its name.
     """
 
-    model_config = ConfigDict(frozen=True, alias_generator=lambda name: f"JOBLANE_{name.upper()}")
+    model_config = ConfigDict(
+        frozen=True,
+        alias_generator=lambda name: f"JOBLANE_{name.upper()}",
+        defer_build=True,  # of the classes below a base, only the last one is built
+    )
 
     deployment: str
     queue_url_prefix: str

@@ -26,34 +26,27 @@ from joblane.aws.queue.lanes import Lanes
 from joblane.aws.queue.moves import QueueMoveStore
 from joblane.aws.queue.renewal import RenewalStore
 from joblane.aws.queue.settings import SettingsStore
-from joblane.deployment.limits import Limits
-from joblane.key.policy import KeyTemplate
 from joblane.queue.retired import moving_queues
 from joblane.service.files.keep import FileKeeper
-from joblane.service.group.expansion import Expansion
-from joblane.service.group.members import Members
-from joblane.service.group.settlement import GroupSettlement
-from joblane.service.group.watch import GroupWatch
 from joblane.service.job.operations import Operations
 from joblane.service.job.renewal import Renewal
 from joblane.service.job.requeue import Requeue
-from joblane.service.job.wake_up import send_wake_up
-from joblane.service.key.admission import KeyAdmission
-from joblane.service.key.refusals import KeyRefusals
 from joblane.service.key.release import KeyRelease
-from joblane.service.key.rules import KeyRules
 from joblane.service.key.watch import KeyWatch
 from joblane.service.queue.forget import MoveForgetter
 from joblane.service.queue.running_shares import RunningShares
-from joblane.service.target.assigned import AssignedJobs
-from joblane.service.target.due import DueTargets
-from joblane.service.target.targets import Targets
 from joblane.state.retention import Retention
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
 
+    from joblane.service.group.expansion import Expansion
+    from joblane.service.group.watch import GroupWatch
+    from joblane.service.key.admission import KeyAdmission
     from joblane.service.queue.mover import QueueMover
+    from joblane.service.target.assigned import AssignedJobs
+    from joblane.service.target.due import DueTargets
+    from joblane.service.target.targets import Targets
     from joblane.service.typed.keys import TypeKeys
 
 
@@ -73,11 +66,12 @@ class Settings(Environment):
     without_host_network: str
     """JSON: queues that have fleets, none of which allows the network `host`."""
     tenants: Json[tuple[str, ...]]
-    limits: Json[Limits]
+    jobs_running: Json[dict[str, int]]
+    """The most jobs of each tenant that run at once."""
     keys_table: str
     types_table: str
-    concurrency: Json[dict[str, KeyTemplate]]
-    """The policies of joblane.toml."""
+    concurrency: str
+    """JSON: the policies of joblane.toml. Read when a job with a key is due."""
     retention: Json[Retention]
     bucket: str
     metrics: Json[bool] = False
@@ -100,35 +94,76 @@ def build(
         SettingsStore(dynamodb, settings.settings_table),
         agents,
         settings.queues,
-        {tenant: settings.limits.of(tenant).jobs_running for tenant in settings.tenants},
+        settings.jobs_running,
     )
     operations = Operations(jobs, lanes, settings.retention)
 
     keyed_jobs = KeyedJobs(dynamodb, settings.jobs_table, KeyStore(dynamodb, settings.keys_table))
     releases = KeyRelease(keyed_jobs.keys, keyed_jobs, lanes, logger, clock)
 
-    types = cache(lambda: _make_types(dynamodb, settings.types_table))
-    keyed = KeyAdmission(
-        keyed_jobs,
-        KeyRules(settings.concurrency, lambda *version: types().find(*version)),
-        releases,
-        partial(send_wake_up, lanes),
-        settings.retention,
-        KeyRefusals(logger, Metrics(settings.metrics), settings.deployment),
-    )
-    assigned = AssignedJobs(jobs, agents, operations, settings.retention)
     groups = GroupStore(dynamodb, settings.jobs_table)
-    members = Members(groups, lanes, settings.retention, pool=pool)
-    expansion = Expansion(groups, members, settings.retention, lambda: int(clock() * 1000))
-    settlement = GroupSettlement(
-        groups,
-        members.place,
-        operations.send,
-        settings.retention,
-        random.Random(),
-        logger,
-        clock,
-    )
+
+    # Most minutes have no job for these four, and their modules would be part of every cold start.
+    @cache
+    def keyed() -> "KeyAdmission":
+        from joblane.key.policy import read_policies
+        from joblane.service.job.wake_up import send_wake_up
+        from joblane.service.key.admission import KeyAdmission
+        from joblane.service.key.refusals import KeyRefusals
+        from joblane.service.key.rules import KeyRules
+
+        types = cache(lambda: _make_types(dynamodb, settings.types_table))
+        return KeyAdmission(
+            keyed_jobs,
+            KeyRules(read_policies(settings.concurrency), lambda *version: types().find(*version)),
+            releases,
+            partial(send_wake_up, lanes),
+            settings.retention,
+            KeyRefusals(logger, Metrics(settings.metrics), settings.deployment),
+        )
+
+    @cache
+    def assigned() -> "AssignedJobs":
+        from joblane.service.target.assigned import AssignedJobs
+
+        return AssignedJobs(jobs, agents, operations, settings.retention)
+
+    @cache
+    def expansion() -> "Expansion":
+        from joblane.service.group.expansion import Expansion
+        from joblane.service.group.members import Members
+
+        members = Members(groups, lanes, settings.retention, pool=pool)
+        return Expansion(groups, members, settings.retention, lambda: int(clock() * 1000))
+
+    @cache
+    def targets() -> "Targets":
+        from joblane.service.target.targets import Targets
+
+        return Targets(agents, expansion(), random_bits, pool=pool)
+
+    @cache
+    def due_targets() -> "DueTargets":
+        from joblane.service.target.due import DueTargets
+
+        return DueTargets(targets(), operations)
+
+    @cache
+    def group_watch() -> "GroupWatch":
+        from joblane.service.group.settlement import GroupSettlement
+        from joblane.service.group.watch import GroupWatch
+
+        settlement = GroupSettlement(
+            groups,
+            expansion().members.place,
+            operations.send,
+            settings.retention,
+            random.Random(),
+            logger,
+            clock,
+        )
+        return GroupWatch(groups, agents, assigned(), expansion(), settlement.settle, pool=pool)
+
     files = FileKeeper(
         KeptObjects(lambda: clients.make("s3", COPY), settings.bucket),
         PayloadStore(lambda: clients.make("s3"), settings.bucket),
@@ -147,11 +182,10 @@ def build(
         clock,
         logger,
     )
-    targets = Targets(agents, expansion, random_bits, pool=pool)
     moves = QueueMoveStore(dynamodb, settings.settings_table)
     moving = moving_queues(settings.retired)
     forgetter = MoveForgetter(moves, [queue for queue in settings.queues if queue not in moving])
-    mover = cache(lambda: _make_mover(settings, moves, operations, targets, logger, pool))
+    mover = cache(lambda: _make_mover(settings, moves, operations, targets(), logger, pool))
 
     def move_jobs(now_ms: int, left_s: Callable[[], float]) -> Counter[str]:
         forgetter.run()
@@ -162,8 +196,8 @@ def build(
         operations,
         assigned,
         keyed,
-        DueTargets(targets, operations),
-        GroupWatch(groups, agents, assigned, expansion, settlement.settle, pool=pool),
+        due_targets,
+        group_watch,
         KeyWatch(keyed_jobs, releases, logger).look,
         move_jobs,
         shares.refresh,
@@ -186,7 +220,7 @@ def _make_mover(
     settings: Settings,
     moves: QueueMoveStore,
     operations: Operations,
-    targets: Targets,
+    targets: "Targets",
     log: Logger,
     pool: Callable[[int], Executor],
 ) -> "QueueMover":

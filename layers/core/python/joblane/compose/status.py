@@ -12,19 +12,11 @@ import joblane
 from joblane.aws.clients import Clients
 from joblane.aws.environment import Environment
 from joblane.aws.fleet.agents import AgentStore
-from joblane.aws.queue.counters import CounterStore
-from joblane.aws.queue.usage import UploadStore, UsageStore
 from joblane.contract.principal import AnyAccess
 from joblane.contract.status import DeclaredFleet, LinkView, PriceView
-from joblane.contract.status_routes import STATUS_ROUTES
 from joblane.deployment.limits import Limits
 from joblane.http.application import Application
-from joblane.http.file_routes import output_file_routes
 from joblane.http.request_jobs import RequestJobs
-from joblane.http.status_routes import status_routes
-from joblane.http.why_routes import why_routes
-from joblane.service.deployment.summary import Summaries
-from joblane.service.queue.activity import ActivityReader
 
 if TYPE_CHECKING:
     from joblane.service.files.outputs import OutputFiles
@@ -81,47 +73,57 @@ def build(
         return JobReader(JobStore(dynamodb, settings.jobs_table), clock)
 
     found = RequestJobs(lambda tenant, job_id: jobs().find(tenant, job_id), logger)
-    app = Application(STATUS_ROUTES, settings.access, logger, None, clock, found)
-    summaries = Summaries(
-        settings.queues,
-        settings.limits,
-        AgentStore(dynamodb, settings.agents_table),
-        UsageStore(dynamodb, settings.counters_table),
-        UploadStore(dynamodb, settings.counters_table),
-        app.now_ms,
-        links=settings.links,
-        prices=settings.prices,
-        version=joblane.__version__,
-        deployment=settings.deployment,
-        pool=pool,
-    )
-    activity = ActivityReader(
-        settings.queues,
-        settings.access.tenants,
-        CounterStore(dynamodb, settings.counters_table),
-        app.now_ms,
-        logger,
-        pool=pool,
-    )
+    app = Application(settings.access, logger, None, clock, found)
 
-    @cache
-    def fleets() -> "FleetReader":
-        from joblane.aws.fleet.auto_scaling import AutoScalingGroups
-        from joblane.aws.fleet.fleet_records import FleetRecords
-        from joblane.service.fleet.fleets import FleetReader
+    def add_status() -> None:
+        from joblane.aws.queue.counters import CounterStore
+        from joblane.aws.queue.usage import UploadStore, UsageStore
+        from joblane.http.status_routes import status_routes
+        from joblane.service.deployment.summary import Summaries
+        from joblane.service.queue.activity import ActivityReader
 
-        groups = cache(lambda: AutoScalingGroups(clients.make("autoscaling"), settings.deployment))
-        return FleetReader(
-            settings.fleets,
-            settings.deployment,
-            groups,
-            FleetRecords(dynamodb, settings.settings_table),
+        summaries = Summaries(
+            settings.queues,
+            settings.limits,
+            AgentStore(dynamodb, settings.agents_table),
+            UsageStore(dynamodb, settings.counters_table),
+            UploadStore(dynamodb, settings.counters_table),
+            app.now_ms,
+            links=settings.links,
+            prices=settings.prices,
+            version=joblane.__version__,
+            deployment=settings.deployment,
+            pool=pool,
+        )
+        activity = ActivityReader(
+            settings.queues,
+            settings.access.tenants,
+            CounterStore(dynamodb, settings.counters_table),
+            app.now_ms,
             logger,
-            now_ms=app.now_ms,
             pool=pool,
         )
 
-    status_routes(app, summaries, activity, fleets)
+        @cache
+        def fleets() -> "FleetReader":
+            from joblane.aws.fleet.auto_scaling import AutoScalingGroups
+            from joblane.aws.fleet.fleet_records import FleetRecords
+            from joblane.service.fleet.fleets import FleetReader
+
+            groups = cache(
+                lambda: AutoScalingGroups(clients.make("autoscaling"), settings.deployment)
+            )
+            return FleetReader(
+                settings.fleets,
+                settings.deployment,
+                groups,
+                FleetRecords(dynamodb, settings.settings_table),
+                logger,
+                now_ms=app.now_ms,
+                pool=pool,
+            )
+
+        status_routes(app, summaries, activity, fleets)
 
     @cache
     def make_why() -> "WhyReader":
@@ -163,7 +165,10 @@ def build(
             pool=pool,
         )
 
-    why_routes(app, make_why)
+    def add_why() -> None:
+        from joblane.http.why_routes import why_routes
+
+        why_routes(app, make_why)
 
     @cache
     def outputs() -> "OutputFiles":
@@ -174,5 +179,12 @@ def build(
         s3 = cache(lambda: clients.make("s3", SIGNING))
         return OutputFiles(OutputFileStore(s3, settings.bucket))
 
-    output_file_routes(app, outputs)
+    def add_outputs() -> None:
+        from joblane.http.output_file_routes import output_file_routes
+
+        output_file_routes(app, outputs)
+
+    app.parts.add(add_status, "/v1/fleets", "/v1/queues", "/v1/summary")
+    app.parts.add(add_why, "/v1/jobs/{job_id}/why")
+    app.parts.add(add_outputs, "/v1/jobs/{job_id}/outputs")
     return app

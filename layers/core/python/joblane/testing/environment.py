@@ -78,6 +78,7 @@ def environment(declared: Declared, retention: Retention) -> dict[str, str]:
         "deadlines": {},
         "filters": [],
         "limits": declared.limits.model_dump(mode="json"),
+        "jobs_running": {owner: declared.limits.of(owner).jobs_running for owner in owners},
         "retention": retention.model_dump(mode="json"),
         "concurrency": {
             name: template.model_dump(mode="json")
