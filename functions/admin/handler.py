@@ -22,6 +22,7 @@ from joblane.aws.files.signed_uploads import SIGNING
 from joblane.aws.files.store import FileStore
 from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.fleet.facts import FactStore
+from joblane.aws.job.array_values import ArrayValues
 from joblane.aws.job.payload_store import PayloadStore
 from joblane.aws.job.waiting import WaitingJobs
 from joblane.aws.key.keyed_jobs import KeyedJobs
@@ -163,7 +164,7 @@ def build(
         settings.retention,
         KeyRefusals(logger, Metrics(settings.metrics), settings.deployment),
     )
-    payloads = PayloadStore(s3, settings.bucket)
+    payloads = PayloadStore(s3, settings.bucket, ArrayValues(dynamodb, settings.jobs_table))
     present = cache(lambda: _make_present_code(settings, typed, payloads, rules, logger))
     operations = Operations(jobs, lanes, settings.retention, keyed, present=present)
     facts = FactStore(dynamodb, settings.agents_table)

@@ -17,6 +17,7 @@ from pydantic import Json
 from joblane.aws.audit import AuditStore
 from joblane.aws.clients import Clients
 from joblane.aws.fleet.agents import AgentStore
+from joblane.aws.job.array_values import ArrayValues
 from joblane.aws.job.idempotency import IdempotencyStore
 from joblane.aws.job.output_store import OutputStore
 from joblane.aws.job.payload_store import PayloadStore
@@ -142,7 +143,7 @@ def build(
     )
     keys = IdempotencyStore(dynamodb, settings.jobs_table)
     s3 = cache(lambda: clients.make("s3"))
-    payloads = PayloadStore(s3, settings.bucket)
+    payloads = PayloadStore(s3, settings.bucket, ArrayValues(dynamodb, settings.jobs_table))
     results = ResultStore(s3, settings.bucket)
     store = OutputStore(
         dynamodb,

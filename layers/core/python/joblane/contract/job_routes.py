@@ -5,7 +5,7 @@ from typing import Final
 
 from joblane.contract.audit import AuditPage, Because, Restart
 from joblane.contract.edits import Edited, EditJob
-from joblane.contract.groups import GroupPage
+from joblane.contract.groups import GroupPage, GroupQuery, GroupRestart
 from joblane.contract.job import Job
 from joblane.contract.queries import ListJobs, LogQuery, MembersQuery, PageQuery, SelectJobs
 from joblane.contract.queue_of_job import QueueChoice
@@ -192,7 +192,7 @@ JOB_ROUTES: Final = (
         ("jobs.read",),
         "Show a group and its members",
         GroupPage,
-        query=PageQuery,
+        query=GroupQuery,
     ),
     sweep(
         "cancelGroup",
@@ -212,7 +212,7 @@ JOB_ROUTES: Final = (
         "Retry the failed and dead members of a group, a page at a time",
         JobsRetried,
         MembersQuery,
-        body=Restart,
+        body=GroupRestart,
         errors=(HTTPStatus.CONFLICT,),
     ),
     Route(

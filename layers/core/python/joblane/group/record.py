@@ -1,22 +1,22 @@
-"""A group: the jobs that one broadcast became, one for each agent, and how far they have come.
+"""A group: the jobs that one broadcast or one array became, and how far they have come.
 
 A group is a value. Every change of it is written by comparing its version
 (`joblane.aws.job.group_items`); what it holds is what nobody can compute from the members at the
-price of a few reads. Members are numbered from 0, in the order of their agents' names.
+price of a few reads. Members are numbered from 0: of a broadcast in the order of their agents'
+names, of an array in the order of their indices.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Self
 
 from joblane.formats.ids import nth_id
-from joblane.group.states import Tally, add_up, sentence, state_of
+from joblane.group.array import Indices
+from joblane.group.states import FAILURES, Tally, add_up, failures, sentence, state_of
 from joblane.state.lifecycle import State
 
 PAGE = 100
 """Members that are put, read and settled together: as many as a BatchGetItem reads."""
-
-MOST_MEMBERS = 10_000
 
 MOST_RESTARTS = 25
 """Members that are retried together: their rows and the group's row are one transaction."""
@@ -76,6 +76,13 @@ class Group:
     """Members that are to be retried once there is room, the first one first; kept only with
     `max_concurrency`."""
     stop: Stop | None = None
+    array: Indices | None = None
+    """Of an array: the indices of its members, which run on any agents; None for a broadcast."""
+    tolerate: int = 0
+    """So many members may fail, and the group is completed all the same."""
+    marks: Mapping[int, int] = field(default_factory=dict)
+    """Of pages that are done: which members failed, a bit for each, the lowest for the first; of
+    pages where none or all did there are none."""
     changed: bool = False
     """Whether the result of a completed member of a page that is done says `"changed": true`. Such
     a member is not retried, so this is never taken back."""
@@ -121,7 +128,9 @@ class Group:
     @property
     def state(self) -> State:
         """The group's state."""
-        return state_of(self.ended, self.members) if self.settled else State.PROCESSING
+        if not self.settled:
+            return State.PROCESSING
+        return state_of(self.ended, self.members, self.tolerate)
 
     @property
     def reason(self) -> str:
@@ -130,8 +139,15 @@ class Group:
             return "no agent matches"
         if not self.settled:
             return f"waits for its {self.members} members"
-        said = sentence(self.ended, self.members)
+        said = sentence(self.ended, self.members, self.tolerate)
         return said if self.stop is None else f"{said}: {self.stop.why}"
+
+    def failed_in(self, page: int) -> list[int]:
+        """The members of a page that is done that have failed."""
+        numbers = self.page(page)
+        if page in self.marks:
+            return [index for index in numbers if self.marks[page] >> (index - numbers.start) & 1]
+        return list(numbers) if failures(self.done.get(page, {})) else []
 
     def next(self, **changes: Any) -> "Group":
         """The group with changes and the next version."""
@@ -150,16 +166,27 @@ def note_placed(group: Group, upto: int) -> Group:
     return group if upto <= group.placed else group.next(placed=min(upto, group.begun))
 
 
-def page_done(group: Group, page: int, tally: Tally, *, changed: bool = False) -> Group:
+def page_done(
+    group: Group,
+    page: int,
+    tally: Tally,
+    *,
+    failed: Collection[int] = (),
+    changed: bool = False,
+) -> Group:
     """Note that all members of a page that were begun have ended.
 
-    `tally`, and whether a result says `changed`, are computed from their rows, read after this
-    version of the group.
+    `tally`, which of them `failed`, and whether a result says `changed`, are computed from their
+    rows, read after this version of the group.
     """
     if page in group.done or not group.may_be_done(page):
         return group
-    done = {**group.done, page: dict(tally)}
-    return group.next(done=done, changed=group.changed or changed)
+    values: dict[str, Any] = {"done": {**group.done, page: dict(tally)}}
+    numbers = group.page(page)
+    if failed and len(failed) < len(numbers):
+        mark = sum(1 << (index - numbers.start) for index in failed)
+        values["marks"] = {**group.marks, page: mark}
+    return group.next(**values, changed=group.changed or changed)
 
 
 class Rolled(NamedTuple):
@@ -182,7 +209,7 @@ def roll(
     """
     new = {index: state for index, state in ended.items() if index in group.open}
     still = group.open - new.keys()
-    failed = group.failed | {index for index, state in new.items() if state in _FAILURES}
+    failed = group.failed | {index for index, state in new.items() if state in FAILURES}
     stop, again = group.stop, group.again
     if stop is None and max_failures is not None and len(failed) > max_failures:
         some = "1 member has" if len(failed) == 1 else f"{len(failed)} members have"
@@ -201,15 +228,10 @@ def roll(
         "again": again,
         "stop": stop,
         "begun": upto,
-        "done": {page: t for page, t in group.done.items() if not _any_of(group, page, restart)},
+        **_open_again(group, restart),
     }
     changed = replace(group, **values) != group
     return Rolled(group if not changed else group.next(**values), begin, restart)
-
-
-_FAILURES = frozenset({State.FAILED, State.DEAD, State.EXPIRED, State.STALE})
-"""States of members that count for `max_failures`. A member that somebody cancelled did not
-fail."""
 
 
 def stop_group(group: Group, stop: Stop) -> Group:
@@ -223,14 +245,18 @@ def retry_members(group: Group, indices: Iterable[int], *, rolling: bool) -> Gro
     With `rolling`, members that were not begun because others failed are begun as well.
     """
     chosen = tuple(sorted(indices))
-    done = {page: t for page, t in group.done.items() if not _any_of(group, page, chosen)}
+    pages = _open_again(group, chosen)
     if not rolling:
-        return group.next(done=done)
+        return group.next(**pages)
     stop = None if group.stop is not None and group.stop.state is State.SKIPPED else group.stop
     again = (*group.again, *(index for index in chosen if index not in group.again))
-    return group.next(done=done, again=again, failed=frozenset(), stop=stop)
+    return group.next(**pages, again=again, failed=frozenset(), stop=stop)
 
 
-def _any_of(group: Group, page: int, indices: Iterable[int]) -> bool:
-    numbers = group.page(page)
-    return any(index in numbers for index in indices)
+def _open_again(group: Group, indices: Iterable[int]) -> dict[str, Any]:
+    """What a group has of its pages that are done once some members run again."""
+    pages = {index // PAGE for index in indices}
+    return {
+        "done": {page: tally for page, tally in group.done.items() if page not in pages},
+        "marks": {page: mark for page, mark in group.marks.items() if page not in pages},
+    }

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from joblane.aws.table import Row
+from joblane.group.array import Indices
 from joblane.group.record import Group, Stop
 from joblane.state.lifecycle import State
 
@@ -23,6 +24,9 @@ def group_value(group: Group) -> dict[str, Any]:
         "again": list(group.again),
         "stop": None if stop is None else [str(stop.state), stop.why],
         "changed": group.changed or None,
+        "array": None if group.array is None else list(group.array),
+        "tolerate": group.tolerate or None,
+        "marks": {str(page): f"{mark:x}" for page, mark in sorted(group.marks.items())},
     }
     return {name: value for name, value in known.items() if value not in (None, [], {})}
 
@@ -44,6 +48,9 @@ def read_group(value: dict[str, Any]) -> Group:
         again=tuple(value.get("again", ())),
         stop=_stop(*value["stop"]) if "stop" in value else None,
         changed=value.get("changed", False),
+        array=Indices(*value["array"]) if "array" in value else None,
+        tolerate=value.get("tolerate", 0),
+        marks={int(page): int(mark, 16) for page, mark in value.get("marks", {}).items()},
     )
 
 

@@ -53,7 +53,7 @@ from joblane.formats.ids import block_of_ids, nth_id
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.job.idempotency import Claim, IdempotencyKey
-from joblane.job.spec import Batch, Submission, is_broadcast
+from joblane.job.spec import Batch, Submission
 from joblane.queue.gone import refusal_of_new
 from joblane.service.decide_again import decide_again
 from joblane.service.deployment.limit_check import LimitCheck
@@ -329,7 +329,9 @@ class Submitter:
     ) -> Head | Problem:
         try:
             spec = parse_model(Submission, json.dumps(job))
-            if is_broadcast(spec.target):
+            if spec.array is not None:
+                raise wrong("array", "not allowed in a batch; submit a group by itself")
+            if spec.makes_group:
                 raise wrong("target", "must name one agent in a batch; submit a group by itself")
             head = self.make_head(by, spec, job_id, now_ms, trace)
             _check_deadline(head, now_ms)
@@ -424,7 +426,7 @@ def _check_deadline(head: Head, now_ms: int) -> None:
 
 def _is_group_now(head: Head) -> bool:
     """Whether a new job becomes a group at once, and not when it is due."""
-    return head.state is State.PENDING and is_broadcast(head.spec.target)
+    return head.state is State.PENDING and head.spec.makes_group
 
 
 def _unavailable(detail: str) -> Problem:

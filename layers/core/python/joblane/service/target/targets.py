@@ -10,7 +10,8 @@ from dataclasses import KW_ONLY, dataclass, replace
 
 from joblane.aws.fleet.agents import AgentStore
 from joblane.formats.ids import ids_from
-from joblane.group.record import MOST_MEMBERS, Group
+from joblane.group.array import MOST_MEMBERS
+from joblane.group.record import Group
 from joblane.job.head import Head, waits
 from joblane.job.spec import is_broadcast, parse_valid_target
 from joblane.service.group.expansion import INLINE_S, Expansion
