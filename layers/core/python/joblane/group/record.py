@@ -69,11 +69,13 @@ class Group:
     done: Mapping[int, Tally] = field(default_factory=dict)
     """Pages whose members have all ended, and how."""
     open: frozenset[int] = frozenset()
-    """Members that were begun and have not ended; kept only with `max_concurrency`."""
+    """Members that were begun and may not have ended: each that has not is among them; kept only
+    with `max_concurrency`. Those that have ended are taken out when further ones begin."""
     failed: frozenset[int] = frozenset()
-    """Members that count for `max_failures`; kept only with `max_concurrency`."""
+    """Members that count for `max_failures`, as far as they were taken out of `open`; without that,
+    those of pages that are not done. Kept only with `max_concurrency`."""
     again: tuple[int, ...] = ()
-    """Members that are to be retried once there is room, the first one first; kept only with
+    """Members that are to be retried once there is room, in order; kept only with
     `max_concurrency`."""
     stop: Stop | None = None
     changed: bool = False
@@ -99,10 +101,15 @@ class Group:
         return [page for page in range(-(-self.begun // PAGE)) if page not in self.done]
 
     @property
+    def waiting(self) -> int:
+        """Members that are still to be begun, or to be retried once there is room."""
+        left = self.members - self.begun if self.stop is None else 0
+        return left + len(self.again)
+
+    @property
     def settled(self) -> bool:
         """Whether every member has ended, or is not to be begun any more."""
-        left = self.begun < self.members and self.stop is None
-        return not left and not self.again and not self.open_pages
+        return not self.waiting and not self.open_pages
 
     def may_be_done(self, page: int) -> bool:
         """Whether a page is done if all its members that were begun have ended."""
@@ -159,7 +166,26 @@ def page_done(group: Group, page: int, tally: Tally, *, changed: bool = False) -
     if page in group.done or not group.may_be_done(page):
         return group
     done = {**group.done, page: dict(tally)}
-    return group.next(done=done, changed=group.changed or changed)
+    still = group.open.difference(group.page(page))
+    return group.next(done=done, open=still, changed=group.changed or changed)
+
+
+def chunk_of(max_concurrency: int) -> int:
+    """How many places must be free before further members begin.
+
+    A sixteenth of them, at least one: so many are idle at most, and the group's row is written once
+    for so many ends.
+    """
+    return max(1, max_concurrency // 16)
+
+
+def has_room(group: Group, open_members: int, max_concurrency: int, chunk: int) -> bool:
+    """Whether further members begin, while so many have not ended.
+
+    If `chunk` places are free, or enough for all that wait.
+    """
+    wanted = min(chunk, group.waiting)
+    return wanted > 0 and max_concurrency - open_members >= wanted
 
 
 class Rolled(NamedTuple):
@@ -173,9 +199,13 @@ class Rolled(NamedTuple):
 
 
 def roll(
-    group: Group, ended: Mapping[int, State], max_concurrency: int, max_failures: int | None
+    group: Group,
+    ended: Mapping[int, State],
+    max_concurrency: int,
+    max_failures: int | None,
+    chunk: int = 1,
 ) -> Rolled:
-    """Take ended members out, and begin as many as there is room for.
+    """Take ended members out, and begin as many as there is room for, if `chunk` places are free.
 
     `ended` has the states of members whose rows, read after this version of the group, show that
     they have ended. A member that is not open any more changes nothing.
@@ -183,13 +213,18 @@ def roll(
     new = {index: state for index, state in ended.items() if index in group.open}
     still = group.open - new.keys()
     failed = group.failed | {index for index, state in new.items() if state in _FAILURES}
+    if max_failures is None:
+        failed = frozenset(index for index in failed if index // PAGE not in group.done)
     stop, again = group.stop, group.again
     if stop is None and max_failures is not None and len(failed) > max_failures:
         some = "1 member has" if len(failed) == 1 else f"{len(failed)} members have"
         stop = Stop(State.SKIPPED, f"{some} failed, and max_failures is {max_failures}")
     if stop is not None:
         again = ()
-    room = max(0, max_concurrency - len(still))
+    group_then = replace(group, stop=stop, again=again)
+    room = 0
+    if has_room(group_then, len(still), max_concurrency, chunk):
+        room = max_concurrency - len(still)
     at_once = min(room, MOST_RESTARTS)
     restart, again = again[:at_once], again[at_once:]
     room = 0 if again else room - len(restart)
@@ -218,7 +253,7 @@ def stop_group(group: Group, stop: Stop) -> Group:
 
 
 def retry_members(group: Group, indices: Iterable[int], *, rolling: bool) -> Group:
-    """Let ended members run again, at once or, with `rolling`, when there is room.
+    """Let members that have ended run again, at once or, with `rolling`, when there is room.
 
     With `rolling`, members that were not begun because others failed are begun as well.
     """
@@ -227,8 +262,9 @@ def retry_members(group: Group, indices: Iterable[int], *, rolling: bool) -> Gro
     if not rolling:
         return group.next(done=done)
     stop = None if group.stop is not None and group.stop.state is State.SKIPPED else group.stop
-    again = (*group.again, *(index for index in chosen if index not in group.again))
-    return group.next(done=done, again=again, failed=frozenset(), stop=stop)
+    again = tuple(sorted({*group.again, *chosen}))
+    still = group.open.difference(chosen)
+    return group.next(done=done, open=still, again=again, failed=frozenset(), stop=stop)
 
 
 def _any_of(group: Group, page: int, indices: Iterable[int]) -> bool:
