@@ -143,6 +143,8 @@ class Head:
     value: str | None = None
     """Of a member of an array with values its value as JSON, in a head that was read whole; no row
     has it."""
+    looked_ms: int | None = None
+    """When requeue has looked at all members of an array that goes on; None before."""
     has_values: bool = False
     """Whether it is an array whose values are in items of their own, and not in its submission."""
     spec_of: str | None = None

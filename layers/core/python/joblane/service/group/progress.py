@@ -10,6 +10,12 @@ from joblane.state.lifecycle import ENDED, Event, State
 from joblane.state.retention import Retention
 
 
+def with_time(before: Group | None, group: Group, now_ms: int) -> Group:
+    """A group with the time of now if it has begun further members."""
+    begun = 0 if before is None else before.begun
+    return group if group.begun == begun else replace(group, begun_ms=now_ms)
+
+
 def advance(head: Head, group: Group, now_ms: int, retention: Retention, why: str = "") -> Head:
     """A group's job with its next progress, and the transition that follows from it.
 
@@ -17,6 +23,7 @@ def advance(head: Head, group: Group, now_ms: int, retention: Retention, why: st
     reason then. A group that ends needs no further look, so it leaves the index `wake`; one that
     is processing again is due at once, in case that its messages are never sent.
     """
+    group = with_time(head.group, group, now_ms)
     after = replace(head, group=group)
     if head.state is State.PROCESSING and group.settled:
         # All pages are done, so all members have their rows.

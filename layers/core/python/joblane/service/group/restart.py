@@ -165,7 +165,9 @@ class GroupRestart:
                 after = _with_code_of(seen, after, to)
             if rolling:
                 self.groups.write_group(seen, after)
-                self.settlement.settle(group_id)
+                # Once all had begun, nobody took out those that have ended.
+                ended = () if seen.group.waiting else group.open
+                self.settlement.settle(group_id, ended)
             else:
                 self.groups.write_group_with(seen, after, moves)
                 for _, member in moves:

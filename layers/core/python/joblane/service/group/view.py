@@ -86,7 +86,7 @@ class GroupReader:
         if group is None:
             return CountedMembers({}, [])
         found: Counter[State] = Counter(group.ended)
-        failed = [index for page in group.done for index in group.failed_in(page)]
+        failed = list(group.lost)
         if group.stop is None and group.begun < group.members:
             found[State.WAITING] += group.members - group.begun
 

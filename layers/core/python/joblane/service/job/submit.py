@@ -145,7 +145,8 @@ class Submitter:
         `submit` raises, and Refused if that is deleted or not as it was read.
         """
         if _is_group_now(head):
-            return SubmissionOutcome(self._broadcast(head, now_ms, original))
+            make = self._broadcast if head.spec.array is None else self._array
+            return SubmissionOutcome(make(head, now_ms, original))
         self.limits.require(head.tenant)
         if is_admitted_now(head):
             return self._admit(head, key, now_ms, original)
@@ -312,7 +313,19 @@ class Submitter:
         if not choice.agents:
             empty = targets.make_empty_group(head, now_ms)
             return self._put(targets.skip(empty, choice.reason, now_ms), original)
-        head = targets.processing(targets.group(head, choice.agents, now_ms), now_ms)
+        return self._begin(targets.group(head, choice.agents, now_ms), now_ms, original)
+
+    def _array(self, head: Head, now_ms: int, original: Head | None) -> Head:
+        """Make the group of an array: its values, then its job, then its members."""
+        jobs = 1 if head.spec.array is None else head.spec.array.jobs
+        self.limits.require(head.tenant, jobs)
+        head = self.payloads.keep(head)
+        return self._begin(self.targets().array(head, now_ms), now_ms, original)
+
+    def _begin(self, head: Head, now_ms: int, original: Head | None) -> Head:
+        """Put a new group, and place its members."""
+        targets = self.targets()
+        head = targets.processing(head, now_ms)
         stored = self._put(head, original)
         # Of concurrent requests with the same Idempotency-Key the first puts its group, and all go
         # on with that one.
