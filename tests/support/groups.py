@@ -117,7 +117,7 @@ class GroupWorld:
             self.inboxes.make(DESCRIPTOR.queue_url_prefix + inbox_name(NAME, f"web-{index}"))
         head = make_head(JOB, "acme", submission(target="_all", **spec), NOW_MS)
         most = head.spec.max_concurrency
-        group = Group(members, FIRST)
+        group = Group(members, FIRST, begun_ms=NOW_MS)
         group = begin_page(group) if most is None else roll(group, {}, most, None).group
         self.rows.put_roster(group, [f"web-{n}" for n in range(members)], int(NOW) + 9_999_999)
         step = Step(State.PROCESSING, NOW_MS, 0, group.reason)

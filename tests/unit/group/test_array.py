@@ -127,7 +127,7 @@ def test_what_is_no_array_is_refused_with_its_field(
         (
             {"tolerate": 2},
             "tolerate",
-            "allowed with an array, or a target of several agents, only: _all, or a label",
+            "allowed with a target of several agents only: _all, or a label; or with an array",
         ),
         (
             {"array": {"size": 1000}, "max_failures": 1},

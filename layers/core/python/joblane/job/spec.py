@@ -373,7 +373,7 @@ class Submission(JobFields):
             return value
         if array is None and not is_broadcast(target):
             raise ValueError(
-                "allowed with an array, or a target of several agents, only: _all, or a label"
+                "allowed with a target of several agents only: _all, or a label; or with an array"
             )
         if info.field_name == "max_failures" and info.data.get("max_concurrency", 1) is None:
             if array is not None and array.jobs > AT_ONCE:
