@@ -126,6 +126,28 @@ def test_whoever_is_killed_after_any_call_leaves_no_chunk_behind():
     assert point > 6
 
 
+def test_a_member_whose_row_has_expired_never_runs_again():
+    at = GroupWorld()
+    at.begin_all(40, max_concurrency=32)
+    at.end(0)
+    at.end(1)
+    records = at.stream.take()
+    at.deliver(records)
+    for index in range(2, 38):
+        at.end(index)
+        at.deliver()
+    at.expand()
+    assert (40, 40, [38, 39]) == (at.group.begun, at.group.placed, at.open())
+    at.rows.delete(at.group.id_of(20))
+    at.take_sent()
+    at.deliver(records)
+    assert ([38, 39], False) == (at.take_sent(), 20 in at.states())
+    for index in (38, 39):
+        at.end(index)
+        at.deliver()
+    assert "40 of 40 completed" == at.head.reason
+
+
 def deliver_within(
     at: GroupWorld, first: list[Record], second: list[Record], point: int
 ) -> bool:
