@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from joblane.group.record import PAGE, Group, Stop, chunk_of, has_room, retry_members, roll
+from joblane.group.record import PAGE, Group, Stop, chunk_of, has_room, roll
 from joblane.state.lifecycle import State
 from tests.support.depth import budget
 from tests.support.groups import GroupWorld
@@ -148,9 +148,7 @@ def test_a_member_whose_row_has_expired_never_runs_again():
     assert "40 of 40 completed" == at.head.reason
 
 
-def deliver_within(
-    at: GroupWorld, first: list[Record], second: list[Record], point: int
-) -> bool:
+def deliver_within(at: GroupWorld, first: list[Record], second: list[Record], point: int) -> bool:
     """Deliver to one handler, and before its call `point` to another; whether it came to that."""
     calls = itertools.count(1)
 

@@ -1,9 +1,9 @@
 """What the ends of members of a group with `max_concurrency` lead to: others begin, in chunks.
 
-Further members begin when `chunk_of` places are free, so the group's row is written once for so many
-ends, and not at each. In between, ends are noted in an item of their own. Whoever notes adds to a
-set, which refuses nobody and takes an end that comes twice once. The notes are no count: they say
-which rows to read, and only rows that are ended, read after the group, free a place.
+Further members begin when `chunk_of` places are free, so the group's row is written once for so
+many ends, and not at each. In between, ends are noted in an item of their own. Whoever notes adds
+to a set, which refuses nobody and takes an end that comes twice once. The notes are not a count:
+they say which rows to read, and only a row that shows an end, read after the group, frees a place.
 
 Two that handle ends at the same time must not both leave the chunk to the other one. So whoever has
 noted an end reads the group again, and whoever has written the group reads the notes again:
@@ -70,7 +70,7 @@ class Rolling:
     groups: GroupStore
 
     def turn(self, seen: Head, group: Group, look: Look, now_ms: int) -> Turn:
-        """Take ended members out and begin others, if a chunk of places is free; else note the ends.
+        """Take ended members out and begin others if a chunk of places is free; else note ends.
 
         Reads the rows of `look.ended` that are open. Raises Changed if others have noted ends.
         """
@@ -121,9 +121,7 @@ class Rolling:
         expired = [index for index in asked if index not in known and index < group.placed]
         return {**ends, **dict.fromkeys(expired, State.COMPLETED)}
 
-    def _note(
-        self, group: Group, seen: frozenset[int], ended: frozenset[int], now_ms: int
-    ) -> Turn:
+    def _note(self, group: Group, seen: frozenset[int], ended: frozenset[int], now_ms: int) -> Turn:
         """Note that these members have ended, and nothing else; look again with what is noted."""
         expires_at = now_ms // 1000 + DATA_DAYS * 86_400
         if seen == ended:
