@@ -211,7 +211,7 @@ class Handlers:
     members=st.integers(1, 260),
     most=st.integers(1, 4) | st.integers(32, 70),
 )
-@settings(max_examples=budget(12, 150), deadline=None)
+@settings(max_examples=budget(10, 150), deadline=None)
 def test_all_members_run_once_by_their_events_alone_though_handlers_die(
     seed: int, members: int, most: int
 ):
