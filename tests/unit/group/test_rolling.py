@@ -78,7 +78,7 @@ def test_failures_that_are_noted_stop_a_group_before_another_member_begins():
     for index in (0, 1):
         at.end(index, State.DEAD)
         at.deliver()
-    assert at.group.stop is None
+    assert not at.group.stop
     at.end(2)
     at.deliver()
     why = "2 members have failed, and max_failures is 1"

@@ -94,9 +94,8 @@ class Rolling:
         if not rolled.begin and (after.again, after.stop) == (group.again, group.stop):
             # Some of the noted members run again, or their events came late.
             return self._note(group, noted, frozenset(ended), now_ms)
-        following = Look(continues=len(rolled.restart) == MOST_RESTARTS)
-        if not following.continues and chunk_of(most) == 1:
-            following = None
+        continues = len(rolled.restart) == MOST_RESTARTS
+        following = Look(continues=continues) if continues or chunk_of(most) > 1 else None
         restarts = [moves[index] for index in rolled.restart]
         return Turn(after, rolled.begin, restarts, following)
 
