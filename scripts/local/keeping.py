@@ -6,7 +6,7 @@ import shlex
 import shutil
 from pathlib import Path
 
-from joblane.config import DEFAULT_MACHINE
+from joblane.config.tenant import DEFAULT_MACHINE
 from joblane.deployment.names import PLATFORM
 from scripts.local.agent import END_GRACE_S
 from scripts.local.cloud import TENANT, Cloud

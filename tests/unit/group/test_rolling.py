@@ -1,6 +1,7 @@
 """Groups with `max_concurrency`: members begin in chunks, and what that costs."""
 
 import heapq
+import itertools
 import math
 import random
 from collections import Counter
@@ -14,6 +15,7 @@ from tests.support.depth import budget
 from tests.support.groups import GroupWorld
 from tests.support.jobs import JOB
 from tests.support.meter import item_size
+from tests.support.stream import Record
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +78,7 @@ def test_failures_that_are_noted_stop_a_group_before_another_member_begins():
     for index in (0, 1):
         at.end(index, State.DEAD)
         at.deliver()
-    assert at.group.stop is None
+    assert not at.group.stop
     at.end(2)
     at.deliver()
     why = "2 members have failed, and max_failures is 1"
@@ -104,10 +106,10 @@ def test_a_retry_finds_the_room_that_ends_have_left_after_all_had_begun():
     at = GroupWorld()
     at.begin_all(40, max_concurrency=32)
     for index in range(35):
-        at.end(index, State.FAILED if index == 34 else State.COMPLETED)
+        at.end(index, State.FAILED if index == 3 else State.COMPLETED)
         at.deliver()
-    assert (40, []) == (at.group.begun, [n for n in at.open() if n < 35])
-    assert State.PENDING is at.retry(34).state
+    assert (40, list(range(35, 40))) == (at.group.begun, at.open())
+    assert State.PENDING is at.retry(3).state
 
 
 def test_whoever_is_killed_after_any_call_leaves_no_chunk_behind():
@@ -124,8 +126,44 @@ def test_whoever_is_killed_after_any_call_leaves_no_chunk_behind():
     assert point > 6
 
 
-def test_of_two_that_note_at_the_same_time_one_begins_the_chunk():
-    """Before each call of the first, in turn, the second does all of its work."""
+def test_a_member_whose_row_has_expired_never_runs_again():
+    at = GroupWorld()
+    at.begin_all(40, max_concurrency=32)
+    at.end(0)
+    at.end(1)
+    records = at.stream.take()
+    at.deliver(records)
+    for index in range(2, 38):
+        at.end(index)
+        at.deliver()
+    at.expand()
+    assert (40, 40, [38, 39]) == (at.group.begun, at.group.placed, at.open())
+    at.rows.delete(at.group.id_of(20))
+    at.take_sent()
+    at.deliver(records)
+    assert ([38, 39], False) == (at.take_sent(), 20 in at.states())
+    for index in (38, 39):
+        at.end(index)
+        at.deliver()
+    assert "40 of 40 completed" == at.head.reason
+
+
+def deliver_within(at: GroupWorld, first: list[Record], second: list[Record], point: int) -> bool:
+    """Deliver to one handler, and before its call `point` to another; whether it came to that."""
+    calls = itertools.count(1)
+
+    def meddle() -> None:
+        if next(calls) == point:
+            at.deliver(second)
+
+    at.meddle = meddle
+    at.deliver(first)
+    at.meddle = lambda: None
+    return next(calls) > point
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_of_two_that_note_at_the_same_time_one_begins_the_chunk(*, swapped: bool):
     for point in range(1, 99):
         at = GroupWorld()
         at.begin_all(200, max_concurrency=48)
@@ -135,18 +173,33 @@ def test_of_two_that_note_at_the_same_time_one_begins_the_chunk():
         first = at.stream.take()
         at.end(40)
         second = at.stream.take()
-        calls = iter(range(1, 999))
-
-        def meddle(at: GroupWorld = at, calls=calls, second=second, point=point) -> None:
-            if next(calls) == point:
-                at.deliver(second)
-
-        at.meddle = meddle
-        at.deliver(first)
-        at.meddle = lambda: None
-        if next(calls) <= point:
+        both = (second, first) if swapped else (first, second)
+        if not deliver_within(at, *both, point):
             break
         assert [48, 49, 50] == [index for index in at.open() if index >= 48], f"before {point}"
+    assert point > 4
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_an_end_that_is_noted_while_the_last_members_begin_is_seen(*, swapped: bool):
+    """The last one of its page: after that, nobody would look at the page."""
+    for point in range(1, 99):
+        at = GroupWorld()
+        at.begin_all(102, max_concurrency=32)
+        for index in range(0, 68, 2):
+            at.end(index)
+            at.end(index + 1)
+            at.deliver()
+        assert (100, 32) == (at.group.begun, len(at.open()))
+        at.end(80)
+        first = at.stream.take()
+        for index in at.open():
+            at.end(index)
+        second = at.stream.take()
+        both = (second, first) if swapped else (first, second)
+        if not deliver_within(at, *both, point):
+            break
+        assert ([100, 101], [0]) == (at.open(), list(at.group.done)), f"before {point}"
     assert point > 4
 
 

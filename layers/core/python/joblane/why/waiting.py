@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from joblane.condition.names import unscope_name
 from joblane.formats.text import some, span
 from joblane.formats.times import rfc3339
-from joblane.group.record import Group
+from joblane.group.record import Group, chunk_of
 from joblane.job.blocked import waiting_job
 from joblane.state.lifecycle import State
 from joblane.state.timeline import waits_since
@@ -192,7 +192,10 @@ def _members(s: Situation, group: Group) -> Reason:
     elif group.begun < group.members:
         text += f"; {group.members - group.begun} are not begun yet"
         if head.spec.max_concurrency is not None:
-            text += f", at most {head.spec.max_concurrency} at once (max_concurrency)"
+            most = head.spec.max_concurrency
+            text += f", at most {most} at once (max_concurrency)"
+            if (wanted := min(chunk_of(most), group.waiting)) > 1:
+                text += f"; further ones begin when {wanted} places are free"
     commands = [f"joblane get {head.job_id}"]
     if seen is not None and seen.states:
         states = ", ".join(f"{count} {state}" for state, count in seen.states.items())

@@ -1,9 +1,9 @@
 """What the ends of members of a group with `max_concurrency` lead to: others begin, in chunks.
 
-Further members begin when `chunk_of` places are free, so the group's row is written once for so many
-ends, and not at each. In between, ends are noted in an item of their own. Whoever notes adds to a
-set, which refuses nobody and takes an end that comes twice once. The notes are no count: they say
-which rows to read, and only rows that are ended, read after the group, free a place.
+Further members begin when `chunk_of` places are free, so the group's row is written once for so
+many ends, and not at each. In between, ends are noted in an item of their own. Whoever notes adds
+to a set, which refuses nobody and takes an end that comes twice once. The notes are not a count:
+they say which rows to read, and only a row that shows an end, read after the group, frees a place.
 
 Two that handle ends at the same time must not both leave the chunk to the other one. So whoever has
 noted an end reads the group again, and whoever has written the group reads the notes again:
@@ -70,7 +70,7 @@ class Rolling:
     groups: GroupStore
 
     def turn(self, seen: Head, group: Group, look: Look, now_ms: int) -> Turn:
-        """Take ended members out and begin others, if a chunk of places is free; else note the ends.
+        """Take ended members out and begin others if a chunk of places is free; else note ends.
 
         Reads the rows of `look.ended` that are open. Raises Changed if others have noted ends.
         """
@@ -94,9 +94,8 @@ class Rolling:
         if not rolled.begin and (after.again, after.stop) == (group.again, group.stop):
             # Some of the noted members run again, or their events came late.
             return self._note(group, noted, frozenset(ended), now_ms)
-        following = Look(continues=len(rolled.restart) == MOST_RESTARTS)
-        if not following.continues and chunk_of(most) == 1:
-            following = None
+        continues = len(rolled.restart) == MOST_RESTARTS
+        following = Look(continues=continues) if continues or chunk_of(most) > 1 else None
         restarts = [moves[index] for index in rolled.restart]
         return Turn(after, rolled.begin, restarts, following)
 

@@ -20,6 +20,7 @@ What was begun is put after the write. A crash in between leaves members without
     9 has no row  ----------->   9 pending  ------------->  message
 
 and if the event does not come again, the requeue function looks at the group within minutes.
+How many begin, and when, is `joblane.service.group.rolling`.
 """
 
 import random
@@ -184,8 +185,9 @@ class GroupSettlement:
         """Members that were begun or retried before and may not have been put or sent.
 
         Only if one of `ended` was taken out of the group before: then this event came again, maybe
-        after a crash. What an array has put, and that waits, may be a thousand messages: the watch
-        sends them again (`joblane.group.again`).
+        after a crash. One that was placed and has no row has ended, and never runs again. What an
+        array has put, and that waits, may be a thousand messages: the watch sends them again
+        (`joblane.group.again`).
         """
         if group is None or not group.open or group.open.issuperset(ended):
             return []
@@ -193,8 +195,11 @@ class GroupSettlement:
         return [
             index
             for index in sorted(group.open)
-            if ((member := states.get(index)) is None and index >= group.placed)
-            or (member is not None and member.state is State.PENDING and group.array is None)
+            if (
+                index >= group.placed
+                if (member := states.get(index)) is None
+                else member.state is State.PENDING and group.array is None
+            )
         ]
 
     def _note(self, group: Head) -> None:
