@@ -1,6 +1,6 @@
 """Groups in the API: a broadcast or an array with its members, and the body of a retry."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -11,6 +11,9 @@ from joblane.contract.queries import Each, PageQuery
 from joblane.group.array import MOST_SELECTED
 from joblane.state.lifecycle import Outcome, State
 
+MOST_IN_QUERY: Final = 4096
+"""Longest text of the indices in a query, in characters."""
+
 GroupKind = Literal["array", "broadcast"]
 
 
@@ -20,6 +23,8 @@ class GroupQuery(PageQuery):
     state: Annotated[tuple[State, ...], Each, Field(max_length=len(State))] = ()
     """Members in one of these states; can be repeated. A page may have fewer entries than `limit`,
     or none, although others follow: it examines 1,000 members at most."""
+    indices: Annotated[str, Field(min_length=1, max_length=MOST_IN_QUERY)] | None = None
+    """Members with these indices, such as `3,5-9`."""
 
 
 class GroupRestart(Restart):

@@ -36,7 +36,11 @@ def group_routes(app: Application, groups: "Callable[[], Groups]", limits: Limit
         head = reader.require(app.tenant(), group)
         start = None if after is None else int(after)
         entries, last, changed = reader.members(
-            head, limit=query.limit, after=start, states=query.state
+            head,
+            limit=query.limit,
+            after=start,
+            states=query.state,
+            chosen=_chosen(head, query.indices),
         )
         following = None if last is None else str(last)
         counted = reader.count(head) if start is None else None
@@ -94,7 +98,7 @@ def group_routes(app: Application, groups: "Callable[[], Groups]", limits: Limit
 
 
 def _chosen(head: Head, indices: str | None) -> list[int] | None:
-    """The numbers of the members that a retry names; None for all. Raises Invalid."""
+    """The numbers of the members that a request names; None for all. Raises Invalid."""
     if indices is None or head.group is None:
         return None
     try:

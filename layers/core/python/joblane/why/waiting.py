@@ -202,7 +202,8 @@ def _members(s: Situation, group: Group) -> Reason:
         text += f"; of {seen.looked_at} that were looked at: {states}"
         if seen.first is not None:
             commands.insert(0, f"joblane why {seen.first.job_id}")
-            text += f"; the first of them, on agent {seen.first.assigned}: {seen.first.reason}"
+            where = "" if seen.first.assigned is None else f", on agent {seen.first.assigned}"
+            text += f"; the first of them{where}: {seen.first.reason}"
     return Reason(
         "group_members",
         text,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from joblane.group.record import PAGE, Group
+from joblane.group.states import failures
 from joblane.job.head import Head
 from joblane.job.moves import NotAllowed
 from joblane.service.group.cancel import GroupCancel, Swept
@@ -40,7 +41,7 @@ class Groups:
         if it changed on every try.
         """
         group = head.group
-        if group is None or head.state in {State.COMPLETED, State.SKIPPED}:
+        if group is None or (head.state in _WITHOUT_FAILURES and not failures(group.ended)):
             raise NotAllowed(
                 f"a group that is {head.state} has no members that failed; resubmit it instead"
             )
@@ -62,6 +63,10 @@ class Groups:
         )
         following = pages[1] if pages[1:] else None
         return Swept(len(numbers), done.done, done.refused, following)
+
+
+_WITHOUT_FAILURES = frozenset({State.COMPLETED, State.SKIPPED})
+"""States of groups none of whose members failed, unless they tolerate some."""
 
 
 def _list_pages(group: Group, first: int, chosen: Sequence[int] | None) -> list[int]:

@@ -5,8 +5,9 @@ filter by state reads no page that has no such member.
 """
 
 import json
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from joblane.aws.job.groups import GroupStore
 from joblane.contract.groups import GroupKind, Member
 from joblane.contract.problems import NotFound
 from joblane.formats.times import rfc3339
-from joblane.group.record import PAGE, Group
+from joblane.group.record import PAGE, Group, waits_for_its_turn
 from joblane.group.states import FAILURES, Tally, add_up
 from joblane.job.assigned import overdue
 from joblane.job.head import Head
@@ -104,65 +105,77 @@ class GroupReader:
         return CountedMembers(add_up([found]), sorted(failed))
 
     def members(
-        self, head: Head, *, limit: int, after: int | None, states: Collection[State] = ()
+        self,
+        head: Head,
+        *,
+        limit: int,
+        after: int | None,
+        states: Collection[State] = (),
+        chosen: Sequence[int] | None = None,
     ) -> ShownMembers:
         """Show the members after a number; with `states` those in one of them.
 
-        One read of the roster for each hundred members that it crosses, and one of all rows. A
-        group whose `run_at` has not come has none.
+        With `chosen`, of these alone, which are in order. One read of the roster for each hundred
+        members that it crosses, and one of all rows. A group whose `run_at` has not come has none.
         """
         group, start = head.group, 0 if after is None else after + 1
-        if group is None or start >= group.members:
-            return ShownMembers([], None, group is not None and group.changed)
-        if not states:
-            numbers = range(start, min(start + limit, group.members))
-            found, changed = self._read(group, numbers)
-            last = numbers[-1] if numbers.stop < group.members else None
-            return ShownMembers(found, last, group.changed or changed)
+        if group is None:
+            return ShownMembers([], None, changed=False)
+        every = range(group.members) if chosen is None else chosen
+        left: Sequence[int] = every[bisect_left(every, start) :]
         found, changed, examined = list[Member](), group.changed, 0
-        while start < group.members and len(found) < limit and examined < MOST_EXAMINED:
-            numbers = range(start, group.page(start // PAGE).stop)
-            start = numbers.stop
+        while left and len(found) < limit and examined < MOST_EXAMINED:
+            # Without a filter what is looked at is shown.
+            end = min(limit - len(found) if not states else PAGE, len(left))
+            numbers = [n for n in left[:end] if not states or n // PAGE == left[0] // PAGE]
+            left = left[len(numbers) :]
             if not _may_have(group, numbers, states):
                 continue
-            examined += sum(index < group.begun for index in numbers)
-            members, new = self._read(group, numbers)
+            examined += sum(number < group.begun for number in numbers)
+            members, new = self._read(head, group, numbers)
             changed |= new
-            some = [member for member in members if member.state in states]
-            if len(found) + len(some) > limit:
-                some = some[: limit - len(found)]
-                start = _number(group, some[-1].index) + 1
-            found += some
-        return ShownMembers(found, start - 1 if start < group.members else None, changed)
+            for number, member in members.items():
+                if states and member.state not in states:
+                    continue
+                if len(found) == limit:
+                    left = every[bisect_left(every, number) :]
+                    break
+                found.append(member)
+        last = left[0] - 1 if left else None
+        return ShownMembers(found, last, changed)
 
-    def _read(self, group: Group, numbers: range) -> tuple[list[Member], bool]:
+    def _read(
+        self, head: Head, group: Group, numbers: Sequence[int]
+    ) -> tuple[dict[int, Member], bool]:
         """Members as they stand, and whether a result of theirs says `changed`."""
         begun = [group.id_of(index) for index in numbers if index < group.begun]
         rows = {row.job_id: row for row in self.groups.heads(begun, consistent=True)}
         agents = self._agents(group, numbers)
         now_ms = self.now_ms()
-        found = [
-            _member(group, number, agents[number], rows.get(group.id_of(number)), now_ms)
+        found = {
+            number: _member(head, number, agents[number], rows.get(group.id_of(number)), now_ms)
             for number in numbers
             if number in agents  # else the group is being deleted
-        ]
+        }
         return found, any(says_changed(row.result) for row in rows.values())
 
-    def _agents(self, group: Group, numbers: range) -> dict[int, str | None]:
+    def _agents(self, group: Group, numbers: Sequence[int]) -> dict[int, str | None]:
         """The agents that members were made for."""
         if group.array is not None:
             return dict.fromkeys(numbers)
         rosters = {
             page: self.groups.roster(group, page)
-            for page in range(numbers[0] // PAGE, numbers[-1] // PAGE + 1)
+            for page in sorted({number // PAGE for number in numbers})
         }
         return {
             number: names[number % PAGE] for number in numbers if (names := rosters[number // PAGE])
         }
 
 
-def _may_have(group: Group, numbers: range, states: Collection[State]) -> bool:
-    """Whether some of these members of one page may be in one of the states."""
+def _may_have(group: Group, numbers: Sequence[int], states: Collection[State]) -> bool:
+    """Whether some of these members of one page may be in one of the states, if any are named."""
+    if not states:
+        return True
     page = numbers[0] // PAGE
     begun = sum(index < group.begun for index in numbers)
     if begun < len(numbers):
@@ -175,14 +188,14 @@ def _may_have(group: Group, numbers: range, states: Collection[State]) -> bool:
     return tally is None or any(state in states for state in tally)
 
 
-def _member(group: Group, number: int, agent: str | None, row: Head | None, now_ms: int) -> Member:
+def _member(group: Head, number: int, agent: str | None, row: Head | None, now_ms: int) -> Member:
     if row is None or row.has_expired_row(now_ms / 1000):
         return _without_row(group, number, agent)
     late = overdue(row, now_ms)
     start = first_start(row.timeline)
     return Member(
         agent=agent or row.agent,
-        index=_index(group, number),
+        index=_index(group.group, number),
         id=row.job_id,
         state=row.state if late is None else State.FAILED,
         reason=row.reason if late is None else late.partition(";")[0],
@@ -195,25 +208,20 @@ def _member(group: Group, number: int, agent: str | None, row: Head | None, now_
     )
 
 
-def _index(group: Group, number: int) -> int:
-    return number if group.array is None else group.array.of(number)
+def _index(group: Group | None, number: int) -> int:
+    return number if group is None or group.array is None else group.array.of(number)
 
 
-def _number(group: Group, index: int) -> int:
-    """The number of the member with an index that it has."""
-    found = index if group.array is None else group.array.number(index)
-    if found is None:
-        raise ValueError(f"no member has the index {index}")
-    return found
-
-
-def _without_row(group: Group, index: int, agent: str | None) -> Member:
+def _without_row(head: Head, index: int, agent: str | None) -> Member:
+    group = head.group
+    if group is None:
+        raise ValueError(f"job {head.job_id} is no group")
     state: State | None
     job_id: str | None = None
     if index >= group.begun and group.stop is not None:
         state, reason = group.stop.state, f"not begun: {group.stop.why}"
     elif index >= group.begun:
-        state, reason = State.WAITING, "waits for its turn in its group"
+        state, reason = State.WAITING, waits_for_its_turn(group, index, head.spec.max_concurrency)
     elif index >= group.placed and index // PAGE not in group.done:
         to = "its lane" if group.array is not None else "its agent"
         state, reason = State.WAITING, f"is being sent to {to}"
