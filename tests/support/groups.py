@@ -193,12 +193,18 @@ class GroupWorld:
 
     def states(self) -> dict[int, State]:
         """The members that have rows."""
-        rows = {index: self._jobs.get((_id(index), "JOB")) for index in range(self.group.begun)}
+        group = self.group
+        of = _id if group.first == FIRST else group.id_of
+        rows = {index: self._jobs.get((of(index), "JOB")) for index in range(group.begun)}
         return {index: State(row["state"]["S"]) for index, row in rows.items() if row is not None}
 
     def open(self) -> list[int]:
         """Members that have rows and have not ended."""
         return [index for index, state in self.states().items() if state not in ENDED]
+
+    def drop_row(self, index: int) -> None:
+        """DynamoDB deletes the row of a member that has expired."""
+        self._jobs.pop((self.group.id_of(index), "JOB"), None)
 
     def truth(self) -> State:
         """The group's state, from its members' rows alone."""
