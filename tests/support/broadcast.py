@@ -71,8 +71,9 @@ class Broadcast:
         return self.aws.job(self.group().id_of(index))
 
     def end(self, index: int, state: State = State.COMPLETED, result: str | None = None) -> None:
-        """An agent runs a member to its end."""
-        self.claim(index)
+        """An agent runs a member to its end; it may have started it before."""
+        if self.member(index).state is not State.ACTIVE:
+            self.claim(index)
         head = self.member(index)
         step = Step(state, int(self.now * 1000), head.attempt, "as the test wants", records=0)
         expires_at = int(NOW) + 999_999

@@ -1,5 +1,6 @@
 """A group of jobs in memory: its rows, the stream of their changes, and agents that run them."""
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,7 +14,8 @@ from joblane.aws.job.ends import read_end
 from joblane.aws.job.groups import GroupStore
 from joblane.aws.queue.lanes import Lanes
 from joblane.deployment.names import inbox_name
-from joblane.group.record import Group, MemberOf, begin_page, note_placed, roll
+from joblane.group.array import Indices
+from joblane.group.record import Group, MemberOf, Stop, begin_page, note_placed, roll, stop_group
 from joblane.group.states import state_of
 from joblane.job.head import Head, make_head
 from joblane.job.moves import AttemptFacts
@@ -123,6 +125,28 @@ class GroupWorld:
         step = Step(State.PROCESSING, NOW_MS, 0, group.reason)
         self.rows.put_new(replace(head, state=step.state, timeline=(step,), group=group))
         return self.head
+
+    def submit_array(self, members: int, **spec: Any) -> Head:
+        """Put an array, and begin its first members, without placing them."""
+        self.inboxes.make(DESCRIPTOR.lane_url("default", "default"))
+        head = make_head(JOB, "acme", submission(array={"size": members}, **spec), NOW_MS)
+        most = head.spec.max_concurrency
+        group = Group(members, FIRST, begun_ms=NOW_MS, array=Indices())
+        group = begin_page(group) if most is None else roll(group, {}, most, None).group
+        step = Step(State.PROCESSING, NOW_MS, 0, group.reason)
+        self.rows.put_new(replace(head, state=step.state, timeline=(step,), group=group))
+        return self.head
+
+    def stop(self, why: str) -> None:
+        """Somebody cancels what has not begun."""
+        head = self.head
+        after = stop_group(self.group, Stop(State.CANCELLED, why))
+        self.rows.write_group(head, replace(head, group=after))
+
+    def lane_jobs(self) -> list[str]:
+        """Jobs of the messages in the lane of an array."""
+        entries = self.inboxes.entries[DESCRIPTOR.lane_url("default", "default")].values()
+        return [json.loads(entry.body)["job_id"] for entry in entries]
 
     def expand(self) -> None:
         """Place what is begun, then begin the next page."""
