@@ -5,7 +5,7 @@
 /** Fields of a submission, in the order in which people read them. */
 const FIELDS = /** @type {const} */ ([
   'name', 'type', 'params', 'command', 'queue', 'priority', 'resources', 'network', 'env', 'secret_env', 'mask_secrets', 'merge_stderr', 'stdin', 'stdin_file', 'inputs', 'outputs',
-  'timeout_s', 'heartbeat_timeout_s', 'restartable', 'retry', 'exit_codes', 'labels', 'items', 'run_at', 'deadline', 'requires', 'concurrency', 'target', 'reply_timeout_s', 'max_concurrency', 'max_failures', 'notify',
+  'timeout_s', 'heartbeat_timeout_s', 'restartable', 'retry', 'exit_codes', 'labels', 'items', 'run_at', 'deadline', 'requires', 'concurrency', 'array', 'target', 'reply_timeout_s', 'max_concurrency', 'max_failures', 'tolerate', 'notify',
 ]);
 
 /** Values that a field has without being given. @type {Record<string, unknown>} */

@@ -18,6 +18,7 @@ from joblane.aws.files.output_store import OutputFileStore
 from joblane.aws.files.store import FileStore
 from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.fleet.facts import FactStore
+from joblane.aws.job.array_values import ArrayValues
 from joblane.aws.job.jobs import JobStore
 from joblane.aws.job.output_store import OutputStore
 from joblane.aws.job.payload_store import PayloadStore
@@ -61,7 +62,9 @@ class Aws:
         self.agents = AgentStore(dynamodb, descriptor.agents_table)
         self.facts = FactStore(dynamodb, descriptor.agents_table)
         self.keys = KeyStore(dynamodb, table_name(descriptor.name, "keys"))
-        self.payloads = PayloadStore(lambda: s3, descriptor.bucket)
+        self.payloads = PayloadStore(
+            lambda: s3, descriptor.bucket, ArrayValues(dynamodb, descriptor.jobs_table)
+        )
         self.results = ResultStore(lambda: s3, descriptor.bucket)
         self.output = OutputStore(
             dynamodb,

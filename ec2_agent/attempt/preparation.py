@@ -26,6 +26,7 @@ from joblane.aws.job.payload_store import PayloadLost, PayloadStore
 from joblane.aws.job.secret_store import SecretProblem, SecretStore
 from joblane.condition.blocking import Blocking
 from joblane.condition.names import scope_name
+from joblane.group.array import value_text
 from joblane.job.fields import GRACE_S
 from joblane.job.head import Head
 from joblane.job.judge import (
@@ -119,8 +120,8 @@ class Preparation:
             return Prepared(spec, typed, held.pop_all())
 
     async def _read_whole(self, head: Head, stop: Stop) -> Head:
-        """Read the submission from S3, if it is there."""
-        if head.payload is None:
+        """Read what of the submission is elsewhere: in S3, or the value of a member of an array."""
+        if not head.is_abridged:
             return head
         try:
             return await self._retry(
@@ -237,6 +238,17 @@ def trace_env(head: Head) -> dict[str, str]:
     return {} if own else env
 
 
+def array_env(head: Head) -> dict[str, str]:
+    """What the job of an array is told; empty for other jobs."""
+    place = head.in_array
+    if place is None:
+        return {}
+    found = {"JOBLANE_ARRAY_INDEX": str(place.index), "JOBLANE_ARRAY_SIZE": str(place.jobs)}
+    if head.value is not None:
+        found["JOBLANE_ARRAY_VALUE"] = value_text(json.loads(head.value))
+    return found
+
+
 def _fill_in(template: Sequence[Constant], params: object) -> tuple[Constant, ...]:
     """The segments of a key that was admitted, so they are there; none if they are not."""
     try:
@@ -256,6 +268,7 @@ def sandbox_spec(head: Head, grace_s: float) -> Spec:
             **spec.env,
             "JOBLANE_JOB_ID": head.job_id,
             "JOBLANE_ATTEMPT": str(head.attempt),
+            **array_env(head),
             **({} if head.slot_token is None else {"JOBLANE_SLOT": head.slot_token}),
         },
         limits=SandboxLimits(

@@ -4,7 +4,8 @@ import random
 from collections.abc import Mapping
 
 from joblane.group.states import SETTLES, STATES
-from joblane.job.spec import ExitCodes, Retry
+from joblane.job.exit_codes import ExitCodes
+from joblane.job.spec import Retry
 from joblane.state.lifecycle import (
     CLAIMABLE,
     ENDED,

@@ -46,6 +46,7 @@ from joblane.aws.condition.requirements import Requirements
 from joblane.aws.files.output_store import OutputFileStore
 from joblane.aws.files.store import FileStore
 from joblane.aws.fleet.agents import AgentStore
+from joblane.aws.job.array_values import ArrayValues
 from joblane.aws.job.jobs import JobStore
 from joblane.aws.job.payload_store import PayloadStore
 from joblane.aws.job.result_store import ResultStore
@@ -256,10 +257,11 @@ class Parts:
             self.jobs_dir = temporary_folder("jobs") / "jobs"
             self.jobs_dir.mkdir(0o700)
         make = self.clients.make
+        values = ArrayValues(make("dynamodb"), DESCRIPTOR.jobs_table)
         parts = AttemptParts(
             Preparation(
                 Fulfilled(),
-                PayloadStore(lambda: make("s3"), DESCRIPTOR.bucket),
+                PayloadStore(lambda: make("s3"), DESCRIPTOR.bucket, values),
                 SecretStore(make("secretsmanager"), make("ssm"), DESCRIPTOR.name),
                 self._types(self.jobs_dir),
                 self._inputs(self.jobs_dir),
@@ -281,7 +283,7 @@ class Parts:
             ResultStore(lambda: make("s3"), DESCRIPTOR.bucket),
             OutputCollector(
                 OutputFileStore(lambda: make("s3"), DESCRIPTOR.bucket),
-                PayloadStore(lambda: make("s3"), DESCRIPTOR.bucket),
+                PayloadStore(lambda: make("s3"), DESCRIPTOR.bucket, values),
                 Transfers(),
                 self.limits,
             ),

@@ -14,8 +14,10 @@ from pydantic import BaseModel
 
 from joblane.aws.clients import QUICK, Clients
 from joblane.aws.fleet.agents import AgentStore
+from joblane.aws.job.array_values import ArrayValues
 from joblane.aws.job.jobs import JobStore
 from joblane.aws.job.output_store import OutputStore
+from joblane.aws.job.payload_store import PayloadStore
 from joblane.deployment.descriptor import Descriptor, QueueDescriptor
 from joblane.deployment.names import (
     LANES,
@@ -231,3 +233,9 @@ def objects(aws: Cloud) -> list[str]:
     """Keys of what the bucket has."""
     answer = aws.clients.make("s3").list_objects_v2(Bucket=DESCRIPTOR.bucket)
     return [entry["Key"] for entry in answer.get("Contents", [])]
+
+
+def payload_store(aws: Cloud) -> PayloadStore:
+    """The store of submissions that the table does not take."""
+    values = ArrayValues(aws.clients.make("dynamodb"), DESCRIPTOR.jobs_table)
+    return PayloadStore(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket, values)

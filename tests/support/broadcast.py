@@ -1,4 +1,4 @@
-"""A broadcast to agents in memory: the functions that submit, settle and change its group."""
+"""A broadcast or an array in memory: the functions that submit, settle and change its group."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +24,10 @@ NOW_MS = int(NOW * 1000)
 
 
 class Broadcast:
-    """A deployment in memory with agents `web-0`, `web-1`, ... and a group of all of them."""
+    """A deployment in memory with agents `web-0`, `web-1`, ... and a group.
+
+    The group is of all of them, or an array, if the fields of its submission have one.
+    """
 
     def __init__(
         self, agents: int = 3, prepare: Callable[[Cloud], object] | None = None, **fields: Any
@@ -40,7 +43,8 @@ class Broadcast:
         if prepare is not None:
             prepare(self.aws)
         command = {} if "type" in fields else {"command": ["a"]}
-        body = {**command, "target": "_all", **fields}
+        target = {} if "array" in fields else {"target": "_all"}
+        body = {**command, **target, **fields}
         status, job = self.api("POST", "/v1/jobs", body)
         assert 202 == status, job
         self.id = str(job["id"])
@@ -67,8 +71,9 @@ class Broadcast:
         return self.aws.job(self.group().id_of(index))
 
     def end(self, index: int, state: State = State.COMPLETED, result: str | None = None) -> None:
-        """An agent runs a member to its end."""
-        self.claim(index)
+        """An agent runs a member to its end; it may have started it before."""
+        if self.member(index).state is not State.ACTIVE:
+            self.claim(index)
         head = self.member(index)
         step = Step(state, int(self.now * 1000), head.attempt, "as the test wants", records=0)
         expires_at = int(NOW) + 999_999
@@ -78,7 +83,7 @@ class Broadcast:
     def claim(self, index: int) -> None:
         """A member's agent starts it."""
         message = wake_up_message(self.member(index))
-        self.aws.jobs.claim(message, self.names[index], int(self.now * 1000))
+        self.aws.jobs.claim(message, self.names[index % len(self.names)], int(self.now * 1000))
 
     def deliver(self) -> None:
         """The stream brings the function `sequel` what has changed."""

@@ -10,7 +10,7 @@ import time
 import tracemalloc
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import boto3
@@ -30,6 +30,7 @@ from joblane.aws.files.output_store import (
 )
 from joblane.aws.files.signed_uploads import SIGNING
 from joblane.aws.files.store import FileStore
+from joblane.aws.job.array_values import ArrayValues
 from joblane.aws.job.payload_store import PayloadLost, PayloadStore
 from joblane.aws.job.result_store import ResultStore
 from joblane.deployment.names import manifest_key
@@ -204,12 +205,16 @@ def test_objects_are_read_up_to_their_bound_and_no_further(
     with pytest.raises(Unreadable):
         outputs.manifest("acme", JOB, 1)
     with pytest.raises(PayloadLost):
-        PayloadStore(lambda: s3, DESCRIPTOR.bucket).read_whole(head)
+        PayloadStore(lambda: s3, DESCRIPTOR.bucket, NO_VALUES).read_whole(head)
     assert None is ResultStore(lambda: s3, DESCRIPTOR.bucket).read(head)
     noise = [OutputRecord(n, "stdout", 0, random.Random(n).randbytes(30_000)) for n in range(1, 30)]
     aws.output.write("acme/x/1", Chunk.of(noise))
     assert [] == aws.output.read("acme/x/1", 0, 0, 9, 1 << 20).entries
     assert [MAX_LIST_BYTES + 1, 1001, MAX_RESULT_BYTES + 1, READ_MAX_BYTES + 1] == asked
+
+
+NO_VALUES = ArrayValues(cast("Any", None), DESCRIPTOR.jobs_table)
+"""Of arrays, which these tests have none of."""
 
 
 class Cutting(socketserver.StreamRequestHandler):
@@ -236,7 +241,7 @@ def test_a_connection_that_breaks_is_no_short_object(aws: Cloud):
             aws_secret_access_key="b",
         )
         with pytest.raises(BotoCoreError):
-            PayloadStore(lambda: s3, DESCRIPTOR.bucket).read_whole(head)
+            PayloadStore(lambda: s3, DESCRIPTOR.bucket, NO_VALUES).read_whole(head)
         server.shutdown()
 
 

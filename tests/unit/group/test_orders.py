@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from joblane.contract.problems import TryAgain
 from joblane.errors import Changed
-from joblane.group.record import Stop, stop_group
+from joblane.group.record import Stop, chunk_of, stop_group
 from joblane.group.states import GROUP_STATES
 from joblane.job.moves import NotAllowed
 from joblane.state.lifecycle import ENDED, State
@@ -49,9 +51,12 @@ class Drill:
         return self.rng.randint(1, 12) if self.rng.random() < 0.3 else 0
 
     def end(self) -> None:
-        """A member ends."""
-        if self.at.open():
-            self.at.end(self.rng.choice(self.at.open()), self.rng.choice(ENDS))
+        """Members end: one, or about as many as a chunk of those that may run at once."""
+        most = self.at.head.spec.max_concurrency
+        some = 1 if most is None else self.rng.randint(1, chunk_of(most) + 1)
+        open_members = self.at.open()
+        for index in self.rng.sample(open_members, min(some, len(open_members))):
+            self.at.end(index, self.rng.choice(ENDS))
 
     def deliver(self) -> None:
         """Some records arrive, in any order; some of them come again."""
@@ -124,7 +129,7 @@ def limits(most: int | None, failures: int | None) -> dict[str, int | None]:
 @given(
     seed=st.integers(0, 2**32),
     members=st.integers(1, 12) | st.sampled_from([100, 130]),
-    most=st.none() | st.integers(1, 4),
+    most=st.none() | st.integers(1, 4) | st.integers(32, 64),
     failures=st.none() | st.integers(0, 3),
 )
 @settings(max_examples=budget(12, 60), deadline=None)
@@ -144,3 +149,74 @@ def test_whatever_the_order_a_group_says_what_its_members_are(
     before = at.head
     at.look()
     assert before == at.head
+
+
+class Handlers:
+    """Runs a group by its events alone: several handlers, which die, and nobody else looks."""
+
+    def __init__(self, seed: int, members: int, most: int) -> None:
+        self.rng = random.Random(seed)
+        self.at = GroupWorld(seed)
+        self.at.begin_all(members, max_concurrency=most)
+        self.at.meddle = self.meddle
+        self.left: list[Record] = []
+        """Records that no handler has finished with."""
+        self.busy = 0
+        self.starts: Counter[int] = Counter()
+        """How often each member has started."""
+
+    def meddle(self) -> None:
+        """Between two calls of a handler members end, and another handler does all of its work."""
+        if self.busy < 3 and self.rng.random() < 0.15:
+            self.end()
+            self.handle()
+
+    def end(self) -> None:
+        """Some members end."""
+        open_members = self.at.open()
+        most = self.at.head.spec.max_concurrency
+        assert most is not None
+        assert len(open_members) <= most
+        some = self.rng.randint(1, chunk_of(most) + 1)
+        for index in self.rng.sample(open_members, min(some, len(open_members))):
+            self.starts[index] += 1
+            self.at.end(index, self.rng.choice((State.COMPLETED, State.FAILED)))
+
+    def handle(self) -> None:
+        """A handler gets some of the records; if it dies, they come again."""
+        self.left += self.at.stream.take()
+        self.rng.shuffle(self.left)
+        some = [self.left.pop() for _ in range(self.rng.randint(0, len(self.left)))]
+        self.busy += 1
+        dies = self.rng.randint(1, 12) if self.rng.random() < 0.2 else 0
+        try:
+            if self.at.is_killed(lambda: self.at.deliver(some), dies):
+                self.left += some
+            else:
+                self.left += [record for record in some if self.rng.random() < 0.1]
+        except TryAgain:
+            self.left += some
+        finally:
+            self.busy -= 1
+
+    def run(self) -> None:
+        """Until nothing is open, and no record is left."""
+        while self.at.open() or self.left or self.at.stream.records:
+            self.end()
+            self.handle()
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    members=st.integers(1, 260),
+    most=st.integers(1, 4) | st.integers(32, 70),
+)
+@settings(max_examples=budget(10, 150), deadline=None)
+def test_all_members_run_once_by_their_events_alone_though_handlers_die(
+    seed: int, members: int, most: int
+):
+    drill = Handlers(seed, members, most)
+    drill.run()
+    assert dict.fromkeys(range(members), 1) == dict(drill.starts)
+    assert drill.at.truth() is drill.at.state()
+    assert drill.at.head.ended

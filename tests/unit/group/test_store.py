@@ -49,7 +49,7 @@ def member(head: Head, index: int, *, spec_of: str | None = None) -> Head:
 def test_a_group_and_its_roster_are_read_as_written(aws: Cloud):
     group = roll(replace(GROUP, begun=0, placed=0), {}, 7, 3).group
     group = replace(
-        group, again=(3, 1), stop=Stop(State.CANCELLED, "by ann"), failed=frozenset({2, 3})
+        group, again=(1, 3), stop=Stop(State.CANCELLED, "by ann"), failed=frozenset({2, 3})
     )
     head = parent(aws, group, max_concurrency=7, max_failures=3)
     assert head == store(aws).get(JOB)
@@ -60,7 +60,7 @@ def test_a_group_and_its_roster_are_read_as_written(aws: Cloud):
         store(aws).roster(group, 1),
     )
     assert [JOB] == [h.job_id for h in aws.jobs.page("acme", limit=10, before=None)[0]]
-    store(aws).delete_roster(group)
+    store(aws).delete_beside(head)
     assert () == store(aws).roster(group, 0)
 
 

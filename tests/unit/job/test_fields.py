@@ -41,6 +41,12 @@ OTHERS = {
 }
 """A value for each field that is not its default; a type sets the command."""
 
+ARRAY = {
+    "array": {"first": 1, "last": 9, "step": 2},
+    "tolerate": "5 %",
+}
+"""Values for those that exclude `concurrency` and `target`."""
+
 TARGETED = {
     "target": "group:web",
     "reply_timeout_s": 5,
@@ -53,10 +59,15 @@ TARGETED = {
 
 @pytest.mark.parametrize(
     "fields",
-    [OTHERS, {n: v for n, v in OTHERS.items() if n not in {"concurrency", "stdin"}} | TARGETED],
+    [
+        OTHERS,
+        {n: v for n, v in OTHERS.items() if n != "concurrency"} | ARRAY,
+        {n: v for n, v in OTHERS.items() if n not in {"concurrency", "stdin"}} | TARGETED,
+    ],
 )
 def test_the_api_shows_each_field_of_a_submission_as_it_was_submitted(fields: dict[str, object]):
-    assert Submission.model_fields.keys() == OTHERS.keys() | TARGETED.keys() | {"command"}
+    known = OTHERS.keys() | ARRAY.keys() | TARGETED.keys() | {"command"}
+    assert known == Submission.model_fields.keys()
     spec = Submission.model_validate(fields)
     assert fields.keys() <= spec.model_dump(exclude_defaults=True).keys()
     job = job_view(make_head("01KAJ5RJ00V3XW8TQZ9M4C2N7D", "acme", spec, NOW_MS))

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joblane.job.spec import ExitCodes, Retry
+from joblane.job.exit_codes import ExitCodes
+from joblane.job.spec import Retry
 from joblane.state.lifecycle import (
     CLAIMABLE,
     ENDED,

@@ -183,6 +183,10 @@ def test_a_group_says_how_its_open_members_are():
     )
     assert f"joblane why {OTHER}" == reason.commands[0]
     assert (100, 99) == (reason.facts["ended"], reason.facts["completed"])
+    head = replace(job(State.PROCESSING, target="_all", max_concurrency=100), group=group)
+    assert "at most 100 at once (max_concurrency); further ones begin when 6 places are free" in (
+        first(Situation(head, NOW, members=members)).text
+    )
 
 
 def runs(agent: Heartbeat | None, **changes: Any) -> Situation:

@@ -23,6 +23,7 @@ from ec2_agent.sandbox.model import Spec
 from ec2_agent.state.backend import Backend
 from ec2_agent.state.memory import MemoryBackend
 from ec2_agent.state.records import BATCH, StateRecord, Verb, WriteResult
+from joblane.aws.job.array_values import ArrayValues
 from joblane.aws.job.payload_store import PayloadStore
 from joblane.aws.job.result_store import ResultStore
 from joblane.aws.queue.lanes import LaneQueue
@@ -133,7 +134,11 @@ def submit(aws: Cloud, spec: dict[str, Any]) -> None:
     lane = LaneQueue(aws.clients.make("sqs"), DESCRIPTOR.lane_url("default", "default"))
     lane.send(named(JOB))
     s3 = aws.clients.make("s3")
-    payloads = PayloadStore(lambda: s3, DESCRIPTOR.bucket)
+    payloads = PayloadStore(
+        lambda: s3,
+        DESCRIPTOR.bucket,
+        ArrayValues(aws.clients.make("dynamodb"), DESCRIPTOR.jobs_table),
+    )
     for data in (b"data", b"standard input"):
         key = file_key("acme", hashlib.sha256(data).hexdigest())
         s3.put_object(Bucket=DESCRIPTOR.bucket, Key=key, Body=data)

@@ -18,7 +18,6 @@ from functions.dead_letter import handler as dead_letter
 from functions.requeue import handler as requeue
 from functions.submission import handler as submit
 from joblane.aws.clients import Clients
-from joblane.aws.job.payload_store import PayloadStore
 from joblane.deployment.names import inbox_name
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head, make_head
@@ -27,7 +26,7 @@ from joblane.service.job.wake_up import wake_up_message
 from joblane.state.lifecycle import Event, Outcome, State
 from joblane.state.timeline import Step
 from joblane.testing.inline import Inline
-from tests.support.aws import DESCRIPTOR, NAME, Cloud, configure
+from tests.support.aws import DESCRIPTOR, NAME, Cloud, configure, payload_store
 from tests.support.crash_points import Killed, Process
 from tests.support.jobs import JOB, named, submission
 from tests.support.memory import Memory
@@ -152,7 +151,7 @@ class Case:
 
 def huge(aws: Cloud) -> None:
     """A job whose submission lies in S3."""
-    payloads = PayloadStore(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket)
+    payloads = payload_store(aws)
     aws.jobs.put_new(payloads.keep(make_head(JOB, "acme", submission(**HUGE), NOW_MS - 60_000)))
     send(aws, JOB)
 
@@ -265,10 +264,7 @@ def in_reach(head: Head, sent: list[str]) -> bool:
 
 def whole(aws: Cloud, head: Head) -> bool:
     """Whether all of a job's submission is there; PayloadLost if it is not."""
-    return (
-        PayloadStore(lambda: aws.clients.make("s3"), DESCRIPTOR.bucket).read_whole(head).payload
-        is None
-    )
+    return payload_store(aws).read_whole(head).payload is None
 
 
 def kill_at(point: int, case: Case, deployment: Deployment) -> bool:

@@ -15,12 +15,11 @@ import pytest
 
 from functions.submission import handler as submit
 from joblane.aws.clients import Clients
-from joblane.aws.job.payload_store import PayloadStore
 from joblane.aws.key.keys import KeyStore
 from joblane.job.head import Head
 from joblane.key.segments import KeyName
 from joblane.state.lifecycle import State
-from tests.support.aws import DESCRIPTOR, KEYS_TABLE, configure
+from tests.support.aws import KEYS_TABLE, configure, payload_store
 from tests.support.crash_points import Killed, Process
 from tests.support.dying import end
 from tests.support.keyed import NOW, Deployed
@@ -81,7 +80,7 @@ def submitted(at: Deployed, case: Case, now: float) -> str:
 
 def check(at: Deployed, case: Case, job_id: str) -> Head:
     """The job has the submission of its version, and no key lists one that does not name it."""
-    payloads = PayloadStore(lambda: at.aws.clients.make("s3"), DESCRIPTOR.bucket)
+    payloads = payload_store(at.aws)
     whole = payloads.read_whole(at.aws.job(job_id))
     mode = {1: "one", 2: "two"}[whole.type_version or 0]
     assert mode == whole.spec.env["MODE"]

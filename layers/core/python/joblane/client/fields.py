@@ -118,6 +118,22 @@ class Filters(DeadFilters, total=False):
     """Only groups: jobs that have a job for each agent of their target."""
 
 
+class Array(TypedDict, total=False):
+    """Which jobs a submission makes, up to 10,000: `size`, a range, or `values`."""
+
+    size: int
+    """Number of jobs, with the indices 0 to `size - 1`."""
+    first: int
+    """First index of a range, with `last`."""
+    last: int
+    """Last index of the range; it is one of them if the steps meet it."""
+    step: int
+    """From one index of the range to the next, 1 by default."""
+    values: Sequence[Any]
+    """A value for each job, any JSON, together at most 262,144 bytes. With a type each is the
+    params of its job."""
+
+
 class SubmissionFields(TypedDict, total=False):
     """Fields of a submission besides its command; None and missing ones get the API's default.
 
@@ -167,6 +183,9 @@ class SubmissionFields(TypedDict, total=False):
     """Conditions that must hold before the job starts."""
     concurrency: str | Concurrency | None
     """Limit of jobs that run at once with the same key, or the name of a policy of joblane.toml."""
+    array: Array | None
+    """Makes a group of jobs, one for each index: `{"size": 100}`, `{"first": 1, "last": 99,
+    "step": 2}`, or `{"values": [...]}`."""
     target: str | None
     """The agents that it is for: `_any`, `_all`, `host:NAME`, or a label such as `group:web.dev`.
     With `_all` or a label the job becomes a group of jobs, one for each agent."""
@@ -176,6 +195,9 @@ class SubmissionFields(TypedDict, total=False):
     """Most jobs of a group that are begun at once."""
     max_failures: int | None
     """If more jobs of a group fail, no further ones are begun."""
+    tolerate: int | str | None
+    """How many jobs of a group may fail, a number or a share such as `5 %`, so that it is completed
+    all the same."""
     notify: Notify | None
     """Whom to notify when the job ends or blocks."""
     traceparent: str | None

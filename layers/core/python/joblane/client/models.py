@@ -184,6 +184,22 @@ class ConcurrencyView(Answer):
     """Strings, numbers and booleans that name the key, such as `["customer", "acme"]`."""
 
 
+class ArrayView(Answer):
+    """Which jobs a submission makes, one for each index: `size`, a range, or `values`."""
+
+    size: int | None
+    """Number of jobs, with the indices 0 to `size - 1`."""
+    first: int | None
+    """First index of a range, with `last`."""
+    last: int | None
+    """Last index of the range; it is one of them if the steps meet it."""
+    step: int | None
+    """With `first` and `last`: from one index to the next, 1 by default."""
+    values: list[Any] | None
+    """A value for each job, any JSON, together at most 262,144 bytes; the indices are 0, 1, 2 and
+    so on. With a `type` each value is the params of its job."""
+
+
 class NotifyView(Answer):
     """Whom to notify about a job: exactly one of `url`, `sns` and `eventbridge`."""
 
@@ -245,6 +261,11 @@ class Submitted(Answer):
     """Name of the only agent that may run it; null for jobs of a lane."""
     group: str | None
     """Id of the group that it is a member of; null for most jobs."""
+    index: int | None
+    """Of a member of a group its index there: in an array what `JOBLANE_ARRAY_INDEX` says, in a
+    broadcast its number in the order of the agents' names; null for other jobs."""
+    value: Any
+    """Of a member of an array with values its value. Only `GET /v1/jobs/{id}` shows it."""
     members: int | None
     """Number of members of a group; null for a job, and for a group whose members are not chosen
     yet."""
@@ -278,8 +299,8 @@ class Submitted(Answer):
     """Transitions, oldest first. Of a long timeline the first and the last; the reason of an entry
     in between says how many it stands for."""
     abridged: bool
-    """Whether `command`, `env` and `params` are cut short here; `GET /v1/jobs/{id}` shows them
-    whole."""
+    """Whether `command`, `env`, `params` and the values of an `array` are cut short here, or left
+    out; `GET /v1/jobs/{id}` shows them whole."""
     name: str | None
     """Name for people; several jobs may have the same one."""
     type: str | None
@@ -345,6 +366,10 @@ class Submitted(Answer):
     concurrency: ConcurrencyView | str | None
     """Limits how many jobs with the same key run at once: a key of constants with its limits, or
     the name of a policy of joblane.toml."""
+    array: ArrayView | None
+    """Makes a group of up to 10,000 jobs, one for each index: each has its own in
+    `JOBLANE_ARRAY_INDEX`, and their number in `JOBLANE_ARRAY_SIZE`. With `values` each has its own
+    in `JOBLANE_ARRAY_VALUE`: a text as it is, anything else as JSON."""
     target: str | None
     """The agents that it is for, of those that serve its queue: `_any` of them (as without it),
     `_all`, `host:NAME` (or `NAME` alone, unless it may mean a label), or those with a label, such
@@ -354,9 +379,13 @@ class Submitted(Answer):
     """With a target: seconds that an agent has to start the job (60 by default); otherwise the job
     fails."""
     max_concurrency: int | None
-    """Of a group: maximum number of its jobs that run at once; without it, all start at once."""
+    """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
+    of an array with more than 1,000 jobs these many."""
     max_failures: int | None
     """Of a group with `max_concurrency`: no further jobs start after more failures than this."""
+    tolerate: int | str | None
+    """Of a group: how many of its jobs may fail, a number or a share such as `5 %`, so that it is
+    `completed` all the same; none without it."""
     notify: NotifyView | None
     """Whom to notify when the job ends or blocks, or of the events that `on` names; without it,
     whom joblane.toml names for its queue. Of a group, the group itself is what they are notified
@@ -422,6 +451,11 @@ class Job(Answer):
     """Name of the only agent that may run it; null for jobs of a lane."""
     group: str | None
     """Id of the group that it is a member of; null for most jobs."""
+    index: int | None
+    """Of a member of a group its index there: in an array what `JOBLANE_ARRAY_INDEX` says, in a
+    broadcast its number in the order of the agents' names; null for other jobs."""
+    value: Any
+    """Of a member of an array with values its value. Only `GET /v1/jobs/{id}` shows it."""
     members: int | None
     """Number of members of a group; null for a job, and for a group whose members are not chosen
     yet."""
@@ -455,8 +489,8 @@ class Job(Answer):
     """Transitions, oldest first. Of a long timeline the first and the last; the reason of an entry
     in between says how many it stands for."""
     abridged: bool
-    """Whether `command`, `env` and `params` are cut short here; `GET /v1/jobs/{id}` shows them
-    whole."""
+    """Whether `command`, `env`, `params` and the values of an `array` are cut short here, or left
+    out; `GET /v1/jobs/{id}` shows them whole."""
     name: str | None
     """Name for people; several jobs may have the same one."""
     type: str | None
@@ -522,6 +556,10 @@ class Job(Answer):
     concurrency: ConcurrencyView | str | None
     """Limits how many jobs with the same key run at once: a key of constants with its limits, or
     the name of a policy of joblane.toml."""
+    array: ArrayView | None
+    """Makes a group of up to 10,000 jobs, one for each index: each has its own in
+    `JOBLANE_ARRAY_INDEX`, and their number in `JOBLANE_ARRAY_SIZE`. With `values` each has its own
+    in `JOBLANE_ARRAY_VALUE`: a text as it is, anything else as JSON."""
     target: str | None
     """The agents that it is for, of those that serve its queue: `_any` of them (as without it),
     `_all`, `host:NAME` (or `NAME` alone, unless it may mean a label), or those with a label, such
@@ -531,9 +569,13 @@ class Job(Answer):
     """With a target: seconds that an agent has to start the job (60 by default); otherwise the job
     fails."""
     max_concurrency: int | None
-    """Of a group: maximum number of its jobs that run at once; without it, all start at once."""
+    """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
+    of an array with more than 1,000 jobs these many."""
     max_failures: int | None
     """Of a group with `max_concurrency`: no further jobs start after more failures than this."""
+    tolerate: int | str | None
+    """Of a group: how many of its jobs may fail, a number or a share such as `5 %`, so that it is
+    `completed` all the same; none without it."""
     notify: NotifyView | None
     """Whom to notify when the job ends or blocks, or of the events that `on` names; without it,
     whom joblane.toml names for its queue. Of a group, the group itself is what they are notified
@@ -677,6 +719,11 @@ class Edited(Answer):
     """Name of the only agent that may run it; null for jobs of a lane."""
     group: str | None
     """Id of the group that it is a member of; null for most jobs."""
+    index: int | None
+    """Of a member of a group its index there: in an array what `JOBLANE_ARRAY_INDEX` says, in a
+    broadcast its number in the order of the agents' names; null for other jobs."""
+    value: Any
+    """Of a member of an array with values its value. Only `GET /v1/jobs/{id}` shows it."""
     members: int | None
     """Number of members of a group; null for a job, and for a group whose members are not chosen
     yet."""
@@ -710,8 +757,8 @@ class Edited(Answer):
     """Transitions, oldest first. Of a long timeline the first and the last; the reason of an entry
     in between says how many it stands for."""
     abridged: bool
-    """Whether `command`, `env` and `params` are cut short here; `GET /v1/jobs/{id}` shows them
-    whole."""
+    """Whether `command`, `env`, `params` and the values of an `array` are cut short here, or left
+    out; `GET /v1/jobs/{id}` shows them whole."""
     name: str | None
     """Name for people; several jobs may have the same one."""
     type: str | None
@@ -777,6 +824,10 @@ class Edited(Answer):
     concurrency: ConcurrencyView | str | None
     """Limits how many jobs with the same key run at once: a key of constants with its limits, or
     the name of a policy of joblane.toml."""
+    array: ArrayView | None
+    """Makes a group of up to 10,000 jobs, one for each index: each has its own in
+    `JOBLANE_ARRAY_INDEX`, and their number in `JOBLANE_ARRAY_SIZE`. With `values` each has its own
+    in `JOBLANE_ARRAY_VALUE`: a text as it is, anything else as JSON."""
     target: str | None
     """The agents that it is for, of those that serve its queue: `_any` of them (as without it),
     `_all`, `host:NAME` (or `NAME` alone, unless it may mean a label), or those with a label, such
@@ -786,9 +837,13 @@ class Edited(Answer):
     """With a target: seconds that an agent has to start the job (60 by default); otherwise the job
     fails."""
     max_concurrency: int | None
-    """Of a group: maximum number of its jobs that run at once; without it, all start at once."""
+    """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
+    of an array with more than 1,000 jobs these many."""
     max_failures: int | None
     """Of a group with `max_concurrency`: no further jobs start after more failures than this."""
+    tolerate: int | str | None
+    """Of a group: how many of its jobs may fail, a number or a share such as `5 %`, so that it is
+    `completed` all the same; none without it."""
     notify: NotifyView | None
     """Whom to notify when the job ends or blocks, or of the events that `on` names; without it,
     whom joblane.toml names for its queue. Of a group, the group itself is what they are notified
@@ -974,6 +1029,11 @@ class Cancelled(Answer):
     """Name of the only agent that may run it; null for jobs of a lane."""
     group: str | None
     """Id of the group that it is a member of; null for most jobs."""
+    index: int | None
+    """Of a member of a group its index there: in an array what `JOBLANE_ARRAY_INDEX` says, in a
+    broadcast its number in the order of the agents' names; null for other jobs."""
+    value: Any
+    """Of a member of an array with values its value. Only `GET /v1/jobs/{id}` shows it."""
     members: int | None
     """Number of members of a group; null for a job, and for a group whose members are not chosen
     yet."""
@@ -1007,8 +1067,8 @@ class Cancelled(Answer):
     """Transitions, oldest first. Of a long timeline the first and the last; the reason of an entry
     in between says how many it stands for."""
     abridged: bool
-    """Whether `command`, `env` and `params` are cut short here; `GET /v1/jobs/{id}` shows them
-    whole."""
+    """Whether `command`, `env`, `params` and the values of an `array` are cut short here, or left
+    out; `GET /v1/jobs/{id}` shows them whole."""
     name: str | None
     """Name for people; several jobs may have the same one."""
     type: str | None
@@ -1074,6 +1134,10 @@ class Cancelled(Answer):
     concurrency: ConcurrencyView | str | None
     """Limits how many jobs with the same key run at once: a key of constants with its limits, or
     the name of a policy of joblane.toml."""
+    array: ArrayView | None
+    """Makes a group of up to 10,000 jobs, one for each index: each has its own in
+    `JOBLANE_ARRAY_INDEX`, and their number in `JOBLANE_ARRAY_SIZE`. With `values` each has its own
+    in `JOBLANE_ARRAY_VALUE`: a text as it is, anything else as JSON."""
     target: str | None
     """The agents that it is for, of those that serve its queue: `_any` of them (as without it),
     `_all`, `host:NAME` (or `NAME` alone, unless it may mean a label), or those with a label, such
@@ -1083,9 +1147,13 @@ class Cancelled(Answer):
     """With a target: seconds that an agent has to start the job (60 by default); otherwise the job
     fails."""
     max_concurrency: int | None
-    """Of a group: maximum number of its jobs that run at once; without it, all start at once."""
+    """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
+    of an array with more than 1,000 jobs these many."""
     max_failures: int | None
     """Of a group with `max_concurrency`: no further jobs start after more failures than this."""
+    tolerate: int | str | None
+    """Of a group: how many of its jobs may fail, a number or a share such as `5 %`, so that it is
+    `completed` all the same; none without it."""
     notify: NotifyView | None
     """Whom to notify when the job ends or blocks, or of the events that `on` names; without it,
     whom joblane.toml names for its queue. Of a group, the group itself is what they are notified
@@ -1148,12 +1216,14 @@ class AuditPage(Answer):
 
 
 class Member(Answer):
-    """A member of a group: one agent and the job that it was to run."""
+    """A member of a group, and its job."""
 
-    agent: str
-    """Name of the only agent that may run the job."""
+    agent: str | None
+    """Of a broadcast the name of the only agent that may run the job; of an array that of its
+    present or last attempt."""
     index: int
-    """Its number, in the order of the agents' names; 0 for the first."""
+    """Of an array its index, which it keeps for ever; of a broadcast its number in the order of the
+    agents' names, from 0."""
     id: str | None
     """Id of its job; null if it has not begun."""
     state: str | None
@@ -1185,11 +1255,20 @@ class GroupPage(Answer):
     """Cursor of the next page; null at the end. A page may be shorter than `limit` and have one."""
     group: Job
     """The job that was submitted, with the state of the group."""
+    kind: str
+    """`array`, or `broadcast` for a job with a target of several agents."""
+    counts: dict[str, int] | None
+    """How many members are in each state, those that have not begun included; members that have
+    ended and whose rows have expired while the group goes on are in none. null in pages after the
+    first, which `next` shows."""
+    failed_indices: str | None
+    """The indices of the members that are failed, dead, expired or stale, as ranges such as
+    `1,3-5,7`; empty for none. null where `counts` is."""
     changed: bool
     """Whether the `result` of a member is an object with `"changed": true`: of one of these
     entries, or of any hundred members that have all ended."""
     entries: list[Member]
-    """Members, in the order of their agents' names."""
+    """Members, in the order of their indices."""
 
 
 class DeadReplayed(Answer):

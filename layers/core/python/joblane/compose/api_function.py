@@ -160,9 +160,11 @@ class ApiFunction(Generic[Settings]):
     @cached_property
     def payloads(self) -> "PayloadStore":
         """Submissions that are too large for the jobs table."""
+        from joblane.aws.job.array_values import ArrayValues
         from joblane.aws.job.payload_store import PayloadStore
 
-        return PayloadStore(self.make_s3, self.settings.bucket)
+        values = ArrayValues(self.dynamodb, self.settings.jobs_table)
+        return PayloadStore(self.make_s3, self.settings.bucket, values)
 
     @cached_property
     def usage(self) -> "UsageStore":

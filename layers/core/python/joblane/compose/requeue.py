@@ -16,6 +16,7 @@ from joblane.aws.clients import COPY, Clients
 from joblane.aws.environment import Environment
 from joblane.aws.files.kept_objects import KeptObjects
 from joblane.aws.fleet.agents import AgentStore
+from joblane.aws.job.array_values import ArrayValues
 from joblane.aws.job.groups import GroupStore
 from joblane.aws.job.jobs import JobStore
 from joblane.aws.job.payload_store import PayloadStore
@@ -166,7 +167,11 @@ def build(
 
     files = FileKeeper(
         KeptObjects(lambda: clients.make("s3", COPY), settings.bucket),
-        PayloadStore(lambda: clients.make("s3"), settings.bucket),
+        PayloadStore(
+            lambda: clients.make("s3"),
+            settings.bucket,
+            ArrayValues(dynamodb, settings.jobs_table),
+        ),
         settings.retention,
         pool=pool,
     )

@@ -1,19 +1,49 @@
-"""Groups in the API: a broadcast with its members."""
+"""Groups in the API: a broadcast or an array with its members, and the body of a retry."""
 
-from typing import Any
+from typing import Annotated, Any, Final, Literal
 
+from pydantic import Field
+
+from joblane.contract.audit import Restart
 from joblane.contract.job import Job
 from joblane.contract.models import Page, View
+from joblane.contract.query import Each, PageQuery
+from joblane.group.array import MOST_SELECTED
 from joblane.state.lifecycle import Outcome, State
+
+MOST_IN_QUERY: Final = 4096
+"""Longest text of the indices in a query, in characters."""
+
+GroupKind = Literal["array", "broadcast"]
+
+
+class GroupQuery(PageQuery):
+    """Which members of a group to show."""
+
+    state: Annotated[tuple[State, ...], Each, Field(max_length=len(State))] = ()
+    """Members in one of these states; can be repeated. A page may have fewer entries than `limit`,
+    or none, although others follow: it examines 1,000 members at most."""
+    indices: Annotated[str, Field(min_length=1, max_length=MOST_IN_QUERY)] | None = None
+    """Members with these indices, such as `3,5-9`."""
+
+
+class GroupRestart(Restart):
+    """Optional body of a retry of a group."""
+
+    indices: Annotated[str, Field(min_length=1, max_length=MOST_SELECTED)] | None = None
+    """Only the members with these indices, such as `3,5-9`: those that are neither failed nor dead
+    are among the refused. Without it all that are failed or dead."""
 
 
 class Member(View):
-    """A member of a group: one agent and the job that it was to run."""
+    """A member of a group, and its job."""
 
-    agent: str
-    """Name of the only agent that may run the job."""
+    agent: str | None
+    """Of a broadcast the name of the only agent that may run the job; of an array that of its
+    present or last attempt."""
     index: int
-    """Its number, in the order of the agents' names; 0 for the first."""
+    """Of an array its index, which it keeps for ever; of a broadcast its number in the order of the
+    agents' names, from 0."""
     id: str | None
     """Id of its job; null if it has not begun."""
     state: State | None
@@ -41,8 +71,17 @@ class GroupPage(Page):
 
     group: Job
     """The job that was submitted, with the state of the group."""
+    kind: GroupKind
+    """`array`, or `broadcast` for a job with a target of several agents."""
+    counts: dict[State, int] | None
+    """How many members are in each state, those that have not begun included; members that have
+    ended and whose rows have expired while the group goes on are in none. null in pages after the
+    first, which `next` shows."""
+    failed_indices: str | None
+    """The indices of the members that are failed, dead, expired or stale, as ranges such as
+    `1,3-5,7`; empty for none. null where `counts` is."""
     changed: bool
     """Whether the `result` of a member is an object with `"changed": true`: of one of these
     entries, or of any hundred members that have all ended."""
     entries: tuple[Member, ...]
-    """Members, in the order of their agents' names."""
+    """Members, in the order of their indices."""

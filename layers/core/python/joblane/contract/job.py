@@ -140,6 +140,11 @@ class JobProgress(View):
     """Name of the only agent that may run it; null for jobs of a lane."""
     group: str | None
     """Id of the group that it is a member of; null for most jobs."""
+    index: int | None
+    """Of a member of a group its index there: in an array what `JOBLANE_ARRAY_INDEX` says, in a
+    broadcast its number in the order of the agents' names; null for other jobs."""
+    value: Any
+    """Of a member of an array with values its value. Only `GET /v1/jobs/{id}` shows it."""
     members: int | None
     """Number of members of a group; null for a job, and for a group whose members are not chosen
     yet."""
@@ -173,8 +178,8 @@ class JobProgress(View):
     """Transitions, oldest first. Of a long timeline the first and the last; the reason of an entry
     in between says how many it stands for."""
     abridged: bool
-    """Whether `command`, `env` and `params` are cut short here; `GET /v1/jobs/{id}` shows them
-    whole."""
+    """Whether `command`, `env`, `params` and the values of an `array` are cut short here, or left
+    out; `GET /v1/jobs/{id}` shows them whole."""
 
 
 class Job(JobFields, JobProgress):
@@ -233,6 +238,8 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
         cancel_requested=head.cancel_requested,
         assigned=head.assigned,
         group=None if head.member_of is None else head.member_of.group_id,
+        index=_index(head),
+        value=None if head.value is None else json.loads(head.value),
         members=None if head.group is None else head.group.members,
         key=None if head.key is None else KeyOfJob(type=head.key.scope, id=head.key.hash),
         slot=head.slot,
@@ -258,8 +265,15 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
                 head.timeline, versions_at(head.timeline, head.type_version), strict=True
             )
         ),
-        abridged=head.payload is not None or spec is not head.spec,
+        abridged=head.is_abridged or spec is not head.spec,
     )
+
+
+def _index(head: Head) -> int | None:
+    """The index of a member in its group."""
+    if head.in_array is not None:
+        return head.in_array.index
+    return None if head.member_of is None else head.member_of.index
 
 
 def _limits(asked: Resources) -> Limits:

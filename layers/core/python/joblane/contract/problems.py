@@ -132,8 +132,9 @@ def field_problems(error: ValidationError) -> list[FieldProblem]:
     ]
 
 
-_TAGS = frozenset({"[key]", "[name]"})
-"""Parts of a place that name no field: of a key of a map, and of the kinds of `concurrency`."""
+_TAGS = frozenset({"[key]", "[name]", "[number]", "[share]"})
+"""Parts of a place that name no field: of a key of a map, and of the kinds of `concurrency` and of
+`tolerate`."""
 
 
 def _path(place: tuple[str | int, ...]) -> str:

@@ -14,7 +14,7 @@ from joblane.deployment.names import Name
 from joblane.formats.levels import Level
 from joblane.job.fields import JobName, Moment, TypeName
 from joblane.job.head import Head
-from joblane.job.spec import LOG_PAGE_MAX, is_broadcast
+from joblane.job.spec import LOG_PAGE_MAX
 from joblane.state.lifecycle import State
 
 LOG_PAGE_DEFAULT = 100
@@ -63,7 +63,8 @@ class ListJobs(JobFilters):
     state: Annotated[tuple[State, ...], Each, Field(max_length=len(State))] = ()
     """Jobs in one of these states; can be repeated."""
     groups: Truth = False
-    """Whether to list groups only: jobs that have a job for each agent of their target."""
+    """Whether to list groups only: broadcasts, with a job for each agent of their target, and
+    arrays."""
 
     @property
     def narrows(self) -> bool:
@@ -80,7 +81,7 @@ class ListJobs(JobFilters):
         labels = [label.split("=") for label in self.label]
         return (
             (self.hidden or not head.hidden)
-            and (not self.groups or is_broadcast(head.spec.target))
+            and (not self.groups or head.spec.makes_group)
             and (not self.state or head.state in self.state)
             and self.type in {None, head.spec.type}
             and self.name in {None, head.spec.name}

@@ -1,22 +1,26 @@
-"""A group: the jobs that one broadcast became, one for each agent, and how far they have come.
+"""A group: the jobs that one broadcast or one array became, and how far they have come.
 
 A group is a value. Every change of it is written by comparing its version
 (`joblane.aws.job.group_items`); what it holds is what nobody can compute from the members at the
-price of a few reads. Members are numbered from 0, in the order of their agents' names.
+price of a few reads. Members are numbered from 0: of a broadcast in the order of their agents'
+names, of an array in the order of their indices.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Self
 
 from joblane.formats.ids import nth_id
-from joblane.group.states import Tally, add_up, sentence, state_of
+from joblane.group.array import Indices
+from joblane.group.states import FAILURES, Tally, add_up, sentence, state_of
 from joblane.state.lifecycle import State
 
 PAGE = 100
 """Members that are put, read and settled together: as many as a BatchGetItem reads."""
 
-MOST_MEMBERS = 10_000
+PUT_MS = 20 * 3_600_000
+"""For so long after they were begun members are put, in milliseconds: rows of ended jobs live for a
+day at least (`joblane.state.retention`)."""
 
 MOST_RESTARTS = 25
 """Members that are retried together: their rows and the group's row are one transaction."""
@@ -66,16 +70,27 @@ class Group:
     """Members below this number were begun: their rows and messages exist, or are being written."""
     placed: int = 0
     """Members below this number have their rows, and their messages were sent."""
+    begun_ms: int = 0
+    """When the first of the members was begun that are not noted as placed, in Unix milliseconds:
+    they may have had rows that have expired since, if that is long ago."""
     done: Mapping[int, Tally] = field(default_factory=dict)
     """Pages whose members have all ended, and how."""
     open: frozenset[int] = frozenset()
-    """Members that were begun and have not ended; kept only with `max_concurrency`."""
+    """Members that were begun and may not have ended: each that has not is among them; kept only
+    with `max_concurrency`. Those that have ended are taken out when further ones begin."""
     failed: frozenset[int] = frozenset()
-    """Members that count for `max_failures`; kept only with `max_concurrency`."""
+    """Members that count for `max_failures`, as far as they were taken out of `open`; without that,
+    those of pages that are not done. Kept only with `max_concurrency`."""
     again: tuple[int, ...] = ()
-    """Members that are to be retried once there is room, the first one first; kept only with
+    """Members that are to be retried once there is room, in order; kept only with
     `max_concurrency`."""
     stop: Stop | None = None
+    array: Indices | None = None
+    """Of an array: the indices of its members, which run on any agents; None for a broadcast."""
+    tolerate: int = 0
+    """So many members may fail, and the group is completed all the same."""
+    lost: frozenset[int] = frozenset()
+    """Members of pages that are done that failed."""
     changed: bool = False
     """Whether the result of a completed member of a page that is done says `"changed": true`. Such
     a member is not retried, so this is never taken back."""
@@ -88,6 +103,13 @@ class Group:
         """The members of a page."""
         return range(number * PAGE, min((number + 1) * PAGE, self.members))
 
+    def may_put(self, now_ms: int) -> bool:
+        """Whether a member that was begun before, and has no row, is put to run.
+
+        After `PUT_MS` it may have run, and its row may have expired.
+        """
+        return now_ms - self.begun_ms < PUT_MS
+
     @property
     def pages(self) -> int:
         """How many pages it has."""
@@ -99,10 +121,15 @@ class Group:
         return [page for page in range(-(-self.begun // PAGE)) if page not in self.done]
 
     @property
+    def waiting(self) -> int:
+        """Members that are still to be begun, or to be retried once there is room."""
+        left = self.members - self.begun if self.stop is None else 0
+        return left + len(self.again)
+
+    @property
     def settled(self) -> bool:
         """Whether every member has ended, or is not to be begun any more."""
-        left = self.begun < self.members and self.stop is None
-        return not left and not self.again and not self.open_pages
+        return not self.waiting and not self.open_pages
 
     def may_be_done(self, page: int) -> bool:
         """Whether a page is done if all its members that were begun have ended."""
@@ -121,7 +148,9 @@ class Group:
     @property
     def state(self) -> State:
         """The group's state."""
-        return state_of(self.ended, self.members) if self.settled else State.PROCESSING
+        if not self.settled:
+            return State.PROCESSING
+        return state_of(self.ended, self.members, self.tolerate)
 
     @property
     def reason(self) -> str:
@@ -130,7 +159,7 @@ class Group:
             return "no agent matches"
         if not self.settled:
             return f"waits for its {self.members} members"
-        said = sentence(self.ended, self.members)
+        said = sentence(self.ended, self.members, self.tolerate)
         return said if self.stop is None else f"{said}: {self.stop.why}"
 
     def next(self, **changes: Any) -> "Group":
@@ -150,16 +179,55 @@ def note_placed(group: Group, upto: int) -> Group:
     return group if upto <= group.placed else group.next(placed=min(upto, group.begun))
 
 
-def page_done(group: Group, page: int, tally: Tally, *, changed: bool = False) -> Group:
+def page_done(
+    group: Group,
+    page: int,
+    tally: Tally,
+    *,
+    failed: Collection[int] = (),
+    changed: bool = False,
+) -> Group:
     """Note that all members of a page that were begun have ended.
 
-    `tally`, and whether a result says `changed`, are computed from their rows, read after this
-    version of the group.
+    `tally`, which of them `failed`, and whether a result says `changed`, are computed from their
+    rows, read after this version of the group.
     """
     if page in group.done or not group.may_be_done(page):
         return group
-    done = {**group.done, page: dict(tally)}
-    return group.next(done=done, changed=group.changed or changed)
+    return group.next(
+        done={**group.done, page: dict(tally)},
+        open=group.open.difference(group.page(page)),
+        lost=group.lost.union(failed),
+        changed=group.changed or changed,
+    )
+
+
+def chunk_of(max_concurrency: int) -> int:
+    """How many places must be free before further members begin.
+
+    A sixteenth of them, at least one: so many are idle at most, and the group's row is written once
+    for so many ends.
+    """
+    return max(1, max_concurrency // 16)
+
+
+def has_room(group: Group, open_members: int, max_concurrency: int, chunk: int) -> bool:
+    """Whether further members begin, while so many have not ended.
+
+    If `chunk` places are free, or enough for all that wait.
+    """
+    wanted = min(chunk, group.waiting)
+    return wanted > 0 and max_concurrency - open_members >= wanted
+
+
+def waits_for_its_turn(group: Group, index: int, max_concurrency: int | None) -> str:
+    """Why a member has not begun that is still to begin: a sentence."""
+    if max_concurrency is None:
+        return "is about to be placed"
+    before = index - group.begun
+    first = "it is the next one" if not before else f"{before} begin before it"
+    said = f"waits for its turn: at most {max_concurrency} run at once (max_concurrency)"
+    return f"{said}, and {first}"
 
 
 class Rolled(NamedTuple):
@@ -173,23 +241,32 @@ class Rolled(NamedTuple):
 
 
 def roll(
-    group: Group, ended: Mapping[int, State], max_concurrency: int, max_failures: int | None
+    group: Group,
+    ended: Mapping[int, State],
+    max_concurrency: int,
+    max_failures: int | None,
+    chunk: int = 1,
 ) -> Rolled:
-    """Take ended members out, and begin as many as there is room for.
+    """Take ended members out, and begin as many as there is room for, if `chunk` places are free.
 
     `ended` has the states of members whose rows, read after this version of the group, show that
     they have ended. A member that is not open any more changes nothing.
     """
     new = {index: state for index, state in ended.items() if index in group.open}
     still = group.open - new.keys()
-    failed = group.failed | {index for index, state in new.items() if state in _FAILURES}
+    failed = group.failed | {index for index, state in new.items() if state in FAILURES}
+    if max_failures is None:
+        failed = frozenset(index for index in failed if index // PAGE not in group.done)
     stop, again = group.stop, group.again
     if stop is None and max_failures is not None and len(failed) > max_failures:
         some = "1 member has" if len(failed) == 1 else f"{len(failed)} members have"
         stop = Stop(State.SKIPPED, f"{some} failed, and max_failures is {max_failures}")
     if stop is not None:
         again = ()
-    room = max(0, max_concurrency - len(still))
+    group_then = replace(group, stop=stop, again=again)
+    room = 0
+    if has_room(group_then, len(still), max_concurrency, chunk):
+        room = max_concurrency - len(still)
     at_once = min(room, MOST_RESTARTS)
     restart, again = again[:at_once], again[at_once:]
     room = 0 if again else room - len(restart)
@@ -201,15 +278,10 @@ def roll(
         "again": again,
         "stop": stop,
         "begun": upto,
-        "done": {page: t for page, t in group.done.items() if not _any_of(group, page, restart)},
+        **_open_again(group, restart),
     }
     changed = replace(group, **values) != group
     return Rolled(group if not changed else group.next(**values), begin, restart)
-
-
-_FAILURES = frozenset({State.FAILED, State.DEAD, State.EXPIRED, State.STALE})
-"""States of members that count for `max_failures`. A member that somebody cancelled did not
-fail."""
 
 
 def stop_group(group: Group, stop: Stop) -> Group:
@@ -218,19 +290,24 @@ def stop_group(group: Group, stop: Stop) -> Group:
 
 
 def retry_members(group: Group, indices: Iterable[int], *, rolling: bool) -> Group:
-    """Let ended members run again, at once or, with `rolling`, when there is room.
+    """Let members that have ended run again, at once or, with `rolling`, when there is room.
 
     With `rolling`, members that were not begun because others failed are begun as well.
     """
     chosen = tuple(sorted(indices))
-    done = {page: t for page, t in group.done.items() if not _any_of(group, page, chosen)}
+    pages = _open_again(group, chosen)
     if not rolling:
-        return group.next(done=done)
+        return group.next(**pages)
     stop = None if group.stop is not None and group.stop.state is State.SKIPPED else group.stop
-    again = (*group.again, *(index for index in chosen if index not in group.again))
-    return group.next(done=done, again=again, failed=frozenset(), stop=stop)
+    again = tuple(sorted({*group.again, *chosen}))
+    still = group.open.difference(chosen)
+    return group.next(**pages, open=still, again=again, failed=frozenset(), stop=stop)
 
 
-def _any_of(group: Group, page: int, indices: Iterable[int]) -> bool:
-    numbers = group.page(page)
-    return any(index in numbers for index in indices)
+def _open_again(group: Group, indices: Iterable[int]) -> dict[str, Any]:
+    """What a group has of its pages that are done once some members run again."""
+    pages = {index // PAGE for index in indices}
+    return {
+        "done": {page: tally for page, tally in group.done.items() if page not in pages},
+        "lost": frozenset(index for index in group.lost if index // PAGE not in pages),
+    }

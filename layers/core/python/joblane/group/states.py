@@ -47,10 +47,23 @@ SETTLES: Mapping[State, Event] = {
 GROUP_STATES: frozenset[State] = frozenset(STATES.values())
 
 
-def state_of(ended: Tally, members: int) -> State:
-    """The state of a group of so many members, of which those of `ended` have ended."""
-    total = sum(ended.values())
-    completed = ended.get(State.COMPLETED, 0)
+FAILURES: frozenset[State] = frozenset({State.FAILED, State.DEAD, State.EXPIRED, State.STALE})
+"""States of members that failed, as `max_failures` and `tolerate` count them. A member that
+somebody cancelled did not fail."""
+
+
+def failures(ended: Tally) -> int:
+    """How many members failed."""
+    return sum(count for state, count in ended.items() if state in FAILURES)
+
+
+def state_of(ended: Tally, members: int, tolerate: int = 0) -> State:
+    """The state of a group of so many members, of which those of `ended` have ended.
+
+    If no more than `tolerate` failed, they count as completed.
+    """
+    total, failed = sum(ended.values()), failures(ended)
+    completed = ended.get(State.COMPLETED, 0) + (failed if failed <= tolerate else 0)
     other = total - completed - ended.get(State.SKIPPED, 0)
     return STATES[SeenMemberStates(total < members, completed > 0, other > 0)]
 
@@ -64,8 +77,13 @@ def add_up(tallies: Iterable[Tally]) -> Tally:
     return {state: found[state] for state in State if found.get(state)}
 
 
-def sentence(ended: Tally, members: int) -> str:
-    """What has become of the members, such as "48 of 50 completed; 1 failed, 1 cancelled"."""
+def sentence(ended: Tally, members: int, tolerate: int = 0) -> str:
+    """What has become of the members, such as "48 of 50 completed; 1 failed, 1 cancelled".
+
+    Ends with how many were to be `tolerated`, if some failed.
+    """
     said = f"{ended.get(State.COMPLETED, 0)} of {members} completed"
     rest = [f"{count} {state}" for state, count in ended.items() if state != State.COMPLETED]
+    if tolerate and failures(ended):
+        rest.append(f"and {tolerate} may fail")
     return f"{said}; {', '.join(rest)}" if rest else said

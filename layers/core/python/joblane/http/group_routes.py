@@ -5,16 +5,19 @@ from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
-from joblane.contract.audit import Restart
-from joblane.contract.groups import GroupPage
+from joblane.contract.groups import GroupPage, GroupQuery, GroupRestart
 from joblane.contract.job import job_view
-from joblane.contract.query import MembersQuery, PageQuery
+from joblane.contract.problems import wrong
+from joblane.contract.query import MembersQuery
 from joblane.contract.route_tables.groups import GROUP_ROUTES
 from joblane.contract.views import JobsCancelled, JobsRetried, LeftOut
+from joblane.group.array import NotAnIndex, as_ranges, parse_ranges
 from joblane.http.answers import next_cursor, page_start, success
 from joblane.http.application import Application
 from joblane.http.conflicts import conflicts
+from joblane.job.head import Head
 from joblane.service.deployment.limit_check import LimitCheck
+from joblane.service.group.view import kind_of
 
 if TYPE_CHECKING:  # most requests concern no group
     from collections.abc import Callable
@@ -29,16 +32,27 @@ def group_routes(app: Application, groups: "Callable[[], Groups]", limits: Limit
 
     @app.route("GET /v1/groups/{group}")
     def show(group: str) -> Response[str]:
-        query = app.parameters(PageQuery)
+        query = app.parameters(GroupQuery)
         after = page_start(query, _is_number)
         reader = groups().reader
         head = reader.require(app.tenant(), group)
         start = None if after is None else int(after)
-        entries, more, changed = reader.members(head, limit=query.limit, after=start)
-        following = str(entries[-1].index) if more and entries else None
+        entries, last, changed = reader.members(
+            head,
+            limit=query.limit,
+            after=start,
+            states=query.state,
+            chosen=_chosen(head, query.indices),
+        )
+        following = None if last is None else str(last)
+        counted = reader.count(head) if start is None else None
+        indices = None if head.group is None else head.group.array
         return success(
             GroupPage(
                 group=job_view(head),
+                kind=kind_of(head),
+                counts=None if counted is None else dict(counted.counts),
+                failed_indices=None if counted is None else as_ranges(counted.failed, indices),
                 changed=changed,
                 entries=tuple(entries),
                 limit=query.limit,
@@ -60,10 +74,13 @@ def group_routes(app: Application, groups: "Callable[[], Groups]", limits: Limit
         now_ms = app.now_ms()
         head = groups().reader.require(app.tenant(), group)
         why, page = app.describe_request("retried", now_ms), _page()
-        same = app.read_action(Restart).same_version
+        asked = app.read_action(GroupRestart)
+        chosen = _chosen(head, asked.indices)
         limits.require(app.tenant())
         with conflicts():
-            swept = groups().retry(head, why, now_ms, page=page, same_version=same)
+            swept = groups().retry(
+                head, why, now_ms, page=page, chosen=chosen, same_version=asked.same_version
+            )
         limits.note(app.tenant(), swept.done - 1)
         return success(JobsRetried(retried=swept.done, **_sweep(swept)))
 
@@ -80,6 +97,16 @@ def group_routes(app: Application, groups: "Callable[[], Groups]", limits: Limit
             ),
             "next": next_cursor(app.parameters(MembersQuery), following),
         }
+
+
+def _chosen(head: Head, indices: str | None) -> list[int] | None:
+    """The numbers of the members that a request names; None for all. Raises Invalid."""
+    if indices is None or head.group is None:
+        return None
+    try:
+        return parse_ranges(indices, head.group.members, head.group.array)
+    except NotAnIndex as problem:
+        raise wrong("indices", str(problem)) from None
 
 
 def _is_number(text: str) -> bool:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
+    ConfigDict,
     Field,
     GetJsonSchemaHandler,
     StringConstraints,
@@ -156,6 +158,16 @@ Timeout = Annotated[float, Field(gt=0, le=MAX_TIMEOUT_S)]
 HeartbeatTimeout = Annotated[float, Field(ge=1, le=MAX_TIMEOUT_S)]
 """Seconds."""
 NetworkAccess = Literal["none", "egress", "host"]
+
+
+INPUT: Final = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+"""How parts of a request are validated."""
+
+
+class Input(BaseModel):
+    """Part of a request: unknown fields are refused, and 5 is not "5"."""
+
+    model_config = INPUT
 
 
 STORED: Final = "stored"

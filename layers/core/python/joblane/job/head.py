@@ -26,6 +26,7 @@ from joblane.target.match import REPLY_TIMEOUT_S
 
 if TYPE_CHECKING:  # most jobs are in no group and leave no files
     from joblane.files.models import OutputSummary
+    from joblane.group.array import InArray
     from joblane.group.record import Group, MemberOf
 
 _Entry = TypeVar("_Entry")
@@ -137,6 +138,15 @@ class Head:
     """The progress of a group; None for a job, and for a group whose members are not chosen yet."""
     member_of: "MemberOf | None" = None
     """The group that it is a member of; None for most."""
+    in_array: "InArray | None" = None
+    """Of a member of an array: its place there; None for most."""
+    value: str | None = None
+    """Of a member of an array with values its value as JSON, in a head that was read whole; no row
+    has it."""
+    looked_ms: int | None = None
+    """When requeue has looked at all members of an array that goes on; None before."""
+    has_values: bool = False
+    """Whether it is an array whose values are in items of their own, and not in its submission."""
     spec_of: str | None = None
     """Id of the job whose DATA item has the submission; None for its own."""
     files_mb: int = 0
@@ -154,6 +164,15 @@ class Head:
     """How often its submission was changed, by edits and by restarts with another version of its
     type; a message of an earlier edit does not start it. Members of a group have that of the group
     at their start, and their messages."""
+
+    @property
+    def is_abridged(self) -> bool:
+        """Whether parts of its submission are elsewhere (`joblane.aws.job.payload_store`)."""
+        if self.payload is not None:
+            return True
+        if self.in_array is not None and self.in_array.has_value:
+            return self.value is None
+        return self.has_values and (self.spec.array is None or self.spec.array.values is None)
 
     @property
     def trace(self) -> TraceContext:
@@ -319,7 +338,7 @@ def with_step(head: Head, step: Step) -> Head:
 
 
 def abridge(spec: Submission) -> Submission:
-    """The submission with command, environment, params, stdin and files cut to `LISTED_CHARS`.
+    """The submission with its texts and lists cut to `LISTED_CHARS`.
 
     A word counts one more than it has, as a command may have 200,000 that are empty. The result is
     a valid submission: code that needs only queue, times and limits can use it as the whole one.
@@ -343,7 +362,10 @@ def abridge(spec: Submission) -> Submission:
 
 
 def _files_abridged(spec: Submission) -> Submission:
-    """The submission with the first characters of its stdin, and the first of its files."""
+    """The submission with the first characters of its stdin, and the first of its files.
+
+    Of an array with long values it has their number.
+    """
     cut: dict[str, object] = {}
     if spec.stdin is not None and len(spec.stdin) > LISTED_CHARS:
         cut["stdin"] = spec.stdin[:LISTED_CHARS] + "\u2026"
@@ -351,6 +373,8 @@ def _files_abridged(spec: Submission) -> Submission:
         cut["inputs"] = inputs
     if len(outputs := _first(spec.outputs, len)) < len(spec.outputs):
         cut["outputs"] = outputs
+    if spec.array is not None and json_bytes(spec.array.values) > LISTED_CHARS:
+        cut["array"] = spec.array.bare
     return spec.model_copy(update=cut) if cut else spec
 
 

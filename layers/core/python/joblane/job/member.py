@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from joblane.group.array import InArray
 from joblane.group.record import MemberOf
 from joblane.job.head import Head, waits
 from joblane.job.spec import OF_A_GROUP
@@ -9,16 +10,21 @@ from joblane.state.lifecycle import State
 from joblane.state.timeline import Step
 
 
-def member_job(parent: Head, index: int, agent: str, now_ms: int, *, inline: bool) -> Head:
-    """Make the job of a member, for `agent`, which must claim it within the reply timeout of now.
+def member_job(parent: Head, index: int, agent: str | None, now_ms: int, *, inline: bool) -> Head:
+    """Make the job of a member.
 
-    It belongs to the trace of its group. With `inline` it has the submission itself, else its row
-    names that of the group.
+    Of a broadcast it is for `agent`, which must claim it within the reply timeout of now; of an
+    array, without one, for any agent. It belongs to the trace of its group. With `inline` it has
+    the submission itself, else its row names that of the group.
     """
-    if parent.group is None:
+    group = parent.group
+    if group is None:
         raise ValueError(f"job {parent.job_id} is no group")
+    in_array = None
+    if group.array is not None:
+        in_array = InArray(group.array.of(index), group.members, parent.has_values)
     job = Head(
-        job_id=parent.group.id_of(index),
+        job_id=group.id_of(index),
         tenant=parent.tenant,
         state=State.PENDING,
         epoch=0,
@@ -33,7 +39,8 @@ def member_job(parent: Head, index: int, agent: str, now_ms: int, *, inline: boo
         bundle_mb=parent.bundle_mb,
         given=parent.given,
         assigned=agent,
-        reply_by_ms=now_ms + parent.reply_timeout_ms,
+        reply_by_ms=None if agent is None else now_ms + parent.reply_timeout_ms,
+        in_array=in_array,
         member_of=MemberOf(parent.job_id, index),
         spec_of=None if inline else parent.job_id,
         # Only for its events: the group's row has it for everybody else.

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from joblane.errors import Failure
 from joblane.job.head import Head, waits, with_step
-from joblane.job.spec import is_broadcast
 from joblane.state.lease import LEASE_S
 from joblane.state.lifecycle import ENDED, OF_GROUPS, TABLE, Event, Outcome, State, name_done
 from joblane.state.result import ResultObject
@@ -67,9 +66,9 @@ def plan(head: Head, event: Event, now_ms: int, why: str) -> Step:
         from joblane.job.refusals import refusal  # refusals only
 
         raise NotAllowed(refusal(head, event))
-    if event in OF_GROUPS and not is_broadcast(head.spec.target):
+    if event in OF_GROUPS and not head.spec.makes_group:
         raise NotAllowed(f"a job that is no group cannot be {verb}")
-    if event in _RESTARTS and is_broadcast(head.spec.target):
+    if event in _RESTARTS and head.spec.makes_group:
         raise NotAllowed(f"a group without members cannot be {verb}; submit it again")
     if event in _RESTARTS:
         if not head.spec.restartable and head.attempt > 0:
@@ -187,7 +186,7 @@ def due(head: Head, now_ms: int) -> Due:
     if head.deadline_ms is not None and head.deadline_ms <= now_ms:
         return _at_deadline(head)
     if head.state is State.SCHEDULED:
-        return Due.WAKE if head.spec.target is None else Due.CHOOSE
+        return Due.CHOOSE if head.spec.target or head.spec.array else Due.WAKE
     if head.assigned is not None and not _awaits_message(head):
         return Due.JUDGE
     return Due.SEND if head.state is State.PENDING or _awaits_message(head) else Due.REARM

@@ -56,10 +56,19 @@ def _group_takes(head: Head, event: Event, now_ms: int) -> bool:
         return head.state is State.PROCESSING
     return (
         event is Event.RETRY
-        and head.state in RETRIABLE
+        and (head.state in RETRIABLE or _tolerated(head))
         and head.spec.restartable
         and not _deadline_passed(head, now_ms)
     )
+
+
+def _tolerated(head: Head) -> bool:
+    """Whether a group is completed though some of its members failed."""
+    if head.group is None or head.state is not State.COMPLETED:
+        return False
+    from joblane.group.states import failures  # most jobs are no group
+
+    return failures(head.group.ended) > 0
 
 
 def check_resubmission(head: Head, now_ms: int, *, new_deadline: bool = False) -> None:

@@ -5,20 +5,24 @@ confidential.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
 from joblane.deployment.names import Lane, Name
 from joblane.files.fields import Sha256
 from joblane.formats.times import unix_ms
+from joblane.group.array import AT_ONCE, Array, Tolerance
+from joblane.job.exit_codes import ExitCodes
 from joblane.job.fields import (
+    INPUT,
     Argument,
     ConditionName,
     Cores,
     EnvName,
     EnvValue,
     HeartbeatTimeout,
+    Input,
     Inputs,
     JobName,
     LabelKey,
@@ -35,7 +39,6 @@ from joblane.job.fields import (
 )
 from joblane.key.policy import AnyConcurrency
 from joblane.notify.field import NotifyField
-from joblane.state.lifecycle import EXIT_BLOCKED, EXIT_PERMANENT
 from joblane.target.match import ANY, Target, TargetText, parse_target
 
 MAX_BODY_BYTES = 3_000_000
@@ -89,22 +92,20 @@ def parse_valid_target(target: str | None) -> Target | None:
 
 
 def is_broadcast(target: str | None) -> bool:
-    """Whether a job with this target becomes a group."""
+    """Whether a job with this target becomes a group of one job for each agent."""
     parsed = parse_valid_target(target)
     return parsed is not None and parsed.broadcast
 
 
-TARGETING: Final = frozenset({"target", "reply_timeout_s", "max_concurrency", "max_failures"})
-"""Fields of a submission about its target."""
+GROUPING: Final = frozenset(
+    {"array", "target", "reply_timeout_s", "max_concurrency", "max_failures", "tolerate"}
+)
+"""Fields of a submission about its target or its array."""
 
-OF_A_GROUP: Final = {"target": None, "max_concurrency": None, "max_failures": None, "notify": None}
+OF_A_GROUP: Final = dict.fromkeys(
+    ("array", "target", "max_concurrency", "max_failures", "tolerate", "notify")
+)
 """Fields of a group's submission that its members do not have."""
-
-
-class Input(BaseModel):
-    """Part of a request: unknown fields are refused, and 5 is not "5"."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class Resources(Input):
@@ -168,48 +169,10 @@ class Retry(Input):
     12 h, the limit of SQS."""
 
 
-ExitCode = Annotated[int, Field(ge=1, le=255)]
-
-
-def _name_once(codes: tuple[int, ...]) -> tuple[int, ...]:
-    if len(set(codes)) < len(codes):
-        raise ValueError("must name each code once")
-    return codes
-
-
-class ExitCodes(Input):
-    """What exit codes of the job mean that otherwise are ordinary failures."""
-
-    permanent: Annotated[
-        tuple[ExitCode, ...], Field(max_length=20), AfterValidator(_name_once)
-    ] = ()
-    """After one of these codes the job fails, and is not tried again."""
-    blocked: Annotated[tuple[ExitCode, ...], Field(max_length=20), AfterValidator(_name_once)] = ()
-    """After one of these codes the job waits for the condition that it has named on its line, else
-    for the first of its `requires`, else for `app:` and its queue's name."""
-
-    skipped: Annotated[tuple[ExitCode, ...], Field(max_length=20), AfterValidator(_name_once)] = ()
-    """After one of these codes the job is skipped: it does not apply where it ran."""
-
-    @field_validator("blocked", "skipped")
-    @classmethod
-    def _one_meaning(cls, codes: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
-        for earlier, named in info.data.items():
-            if both := set(codes).intersection(named):
-                raise ValueError(f"{min(both)} is in {earlier} as well; name it once")
-        return codes
-
-    def check_typed(self) -> Self:
-        """Refuse codes with which handlers of job types end. Raises ValueError."""
-        own = {EXIT_PERMANENT: "PermanentError", EXIT_BLOCKED: "Job.block"}
-        for code in (*self.permanent, *self.blocked, *self.skipped):
-            if code in own:
-                raise ValueError(f"must not name {code}: the exit code of a handler's {own[code]}")
-        return self
-
-
-class JobFields(Input):
+class JobFields(BaseModel):
     """The fields that describe a job: a submission sets them, and the API shows them."""
+
+    model_config = INPUT
 
     name: JobName | None = None
     """Name for people; several jobs may have the same one."""
@@ -277,6 +240,10 @@ class JobFields(Input):
     concurrency: AnyConcurrency | None = None
     """Limits how many jobs with the same key run at once: a key of constants with its limits, or
     the name of a policy of joblane.toml."""
+    array: Array | None = None
+    """Makes a group of up to 10,000 jobs, one for each index: each has its own in
+    `JOBLANE_ARRAY_INDEX`, and their number in `JOBLANE_ARRAY_SIZE`. With `values` each has its own
+    in `JOBLANE_ARRAY_VALUE`: a text as it is, anything else as JSON."""
     target: TargetText | None = None
     """The agents that it is for, of those that serve its queue: `_any` of them (as without it),
     `_all`, `host:NAME` (or `NAME` alone, unless it may mean a label), or those with a label, such
@@ -286,9 +253,13 @@ class JobFields(Input):
     """With a target: seconds that an agent has to start the job (60 by default); otherwise the job
     fails."""
     max_concurrency: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """Of a group: maximum number of its jobs that run at once; without it, all start at once."""
+    """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
+    of an array with more than 1,000 jobs these many."""
     max_failures: Annotated[int, Field(ge=0, le=1000)] | None = None
     """Of a group with `max_concurrency`: no further jobs start after more failures than this."""
+    tolerate: Tolerance | None = None
+    """Of a group: how many of its jobs may fail, a number or a share such as `5 %`, so that it is
+    `completed` all the same; none without it."""
     notify: NotifyField | None = None
     """Whom to notify when the job ends or blocks, or of the events that `on` names; without it,
     whom joblane.toml names for its queue. Of a group, the group itself is what they are notified
@@ -303,6 +274,11 @@ class JobFields(Input):
     def needs(self) -> frozenset[str]:
         """What not every host can give it, in the words of `Heartbeat.lacks`."""
         return self.resources.asked | ({"egress"} if self.network == "egress" else set())
+
+    @property
+    def makes_group(self) -> bool:
+        """Whether it becomes a group of jobs: a broadcast or an array."""
+        return self.array is not None or is_broadcast(self.target)
 
 
 class Submission(JobFields):
@@ -362,27 +338,46 @@ class Submission(JobFields):
     def _not_of_handlers(cls, codes: ExitCodes, info: ValidationInfo) -> ExitCodes:
         return codes if info.data.get("type") is None else codes.check_typed()
 
+    @field_validator("array")
+    @classmethod
+    def _without_key(cls, array: Array | None, info: ValidationInfo) -> Array | None:
+        if array is None:
+            return None
+        if info.data.get("concurrency") is not None:
+            raise ValueError("not allowed with concurrency; an array has max_concurrency")
+        if array.values is not None and info.data.get("params") is not None:
+            raise ValueError("has values, which are the params; leave params out")
+        return array
+
     @field_validator("target")
     @classmethod
     def _one_at_a_time(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value in (None, ANY):
             return None
+        if info.data.get("array") is not None:
+            raise ValueError("not allowed with array: its jobs run on any agents of the queue")
         if info.data.get("concurrency") is not None:
             raise ValueError("not allowed with concurrency; a group has max_concurrency")
         return value
 
-    @field_validator("reply_timeout_s", "max_concurrency", "max_failures")
+    @field_validator("reply_timeout_s", "max_concurrency", "max_failures", "tolerate")
     @classmethod
-    def _with_a_target(cls, value: float | None, info: ValidationInfo) -> float | None:
+    def _of_a_group(cls, value: Any, info: ValidationInfo) -> Any:
         """What comes before may be invalid itself, and is missing here then."""
-        target = info.data.get("target", "invalid")
-        if value is None or target == "invalid":
+        if value is None or not {"array", "target"} <= info.data.keys():
             return value
-        if info.field_name == "reply_timeout_s" and target is None:
-            raise ValueError("allowed with a target only")
-        if info.field_name == "max_concurrency" and not is_broadcast(target):
-            raise ValueError("allowed with a target of several agents only: _all, or a label")
+        array, target = info.data["array"], info.data["target"]
+        if info.field_name == "reply_timeout_s":
+            if target is None:
+                raise ValueError("allowed with a target only")
+            return value
+        if array is None and not is_broadcast(target):
+            raise ValueError(
+                "allowed with a target of several agents only: _all, or a label; or with an array"
+            )
         if info.field_name == "max_failures" and info.data.get("max_concurrency", 1) is None:
+            if array is not None and array.jobs > AT_ONCE:
+                return value
             raise ValueError("allowed with max_concurrency only: without it all jobs begin at once")
         return value
 

@@ -58,6 +58,8 @@ class Change:
     """The job type; `command` for a job without one."""
     submitted: int = 0
     """The minute of the job's id: Unix seconds over 60."""
+    unbegun: int = 0
+    """How many more members of a group have not begun: they are no jobs yet, and wait."""
     moved_from: str | None = None
     """The queue that it was in until then, if that is another one: an edit, or a retired queue, may
     move a job whose state stays."""

@@ -73,7 +73,7 @@ def fold_use(changes: Iterable[Change]) -> dict[tuple[str, int], tuple[int, Use]
     """Count a batch by tenant and minute: the sequence number of the first change, and its use."""
     found: dict[tuple[str, int], tuple[int, Use]] = {}
     for change in changes:
-        added = Use(change.waiting, change.output_bytes, change.file_bytes)
+        added = Use(change.waiting + change.unbegun, change.output_bytes, change.file_bytes)
         if added != Use():
             place = (change.tenant, change.minute)
             _, use = found.setdefault(place, (change.sequence, Use()))
@@ -86,7 +86,8 @@ class Figures:
     """The figures of a tenant that limits bound."""
 
     waiting: int = 0
-    """Jobs that wait: scheduled, pending, between two attempts, or blocked."""
+    """Jobs that wait: scheduled, pending, between two attempts, or blocked; and members of groups
+    that have not begun."""
     day: int = 0
     """A day in UTC: Unix seconds over 86,400."""
     output_bytes: int = 0

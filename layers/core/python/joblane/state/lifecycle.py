@@ -150,6 +150,7 @@ TABLE: Mapping[tuple[State, Event], State] = {
     (State.PROCESSING, Event.SOME_COMPLETED): State.PARTIAL_FAILURE,
     (State.PROCESSING, Event.NONE_COMPLETED): State.FAILED,
     (State.PROCESSING, Event.ALL_SKIPPED): State.SKIPPED,
+    (State.COMPLETED, Event.REOPEN): State.PROCESSING,
     (State.FAILED, Event.REOPEN): State.PROCESSING,
     (State.PARTIAL_FAILURE, Event.REOPEN): State.PROCESSING,
 }
@@ -203,8 +204,9 @@ OPEN: frozenset[State] = frozenset(State) - ENDED
 
 RETRIABLE: frozenset[State] = frozenset(
     source for source, event in TABLE if event in {Event.RETRY, Event.REOPEN}
-)
-"""States in which a job can be retried, or members of a group."""
+) - {State.COMPLETED}
+"""States in which a job can be retried, or members of a group; but for a group that is completed
+though some of its members failed, as it tolerates them."""
 
 UNSUCCESSFUL: frozenset[State] = ENDED - {State.COMPLETED, State.DISMISSED, State.SKIPPED}
 """Ends of jobs that may still be wanted: neither done, nor given up by an operator or for another

@@ -9,6 +9,7 @@ from joblane.aws.condition.conditions import ConditionStore
 from joblane.aws.condition.executions import Executions as ExecutionStarter
 from joblane.aws.condition.places import ConditionPlaces
 from joblane.aws.fleet.agents import AgentStore
+from joblane.aws.job.array_values import ArrayValues
 from joblane.aws.job.jobs import JobStore
 from joblane.aws.job.output_store import OutputStore
 from joblane.aws.job.payload_store import PayloadStore
@@ -63,7 +64,7 @@ def stores_of(
         jobs=JobStore(dynamodb, JOBS),
         agents=AgentStore(dynamodb, names["JOBLANE_AGENTS_TABLE"]),
         settings=SettingsStore(dynamodb, names["JOBLANE_SETTINGS_TABLE"]),
-        payloads=PayloadStore(lambda: s3, BUCKET),
+        payloads=PayloadStore(lambda: s3, BUCKET, ArrayValues(dynamodb, JOBS)),
         results=ResultStore(lambda: s3, BUCKET),
         output=OutputStore(
             dynamodb,

@@ -16,15 +16,17 @@ from joblane.files.fields import Sha256
 from joblane.formats.pointer import parse_pointer
 from joblane.job.deadlines import DeadlineAfter
 from joblane.job.disk import MOST_BUNDLE_MB
+from joblane.job.exit_codes import ExitCodes
 from joblane.job.fields import (
     EnvName,
     EnvValue,
     HeartbeatTimeout,
+    Input,
     NetworkAccess,
     Timeout,
     json_bytes,
 )
-from joblane.job.spec import ExitCodes, Input, Resources, Retry
+from joblane.job.spec import Resources, Retry
 from joblane.key.policy import KeyLimits
 from joblane.key.segments import Template
 

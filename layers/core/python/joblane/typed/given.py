@@ -7,7 +7,8 @@ type needs to know what that was: those fields are filled in anew.
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from joblane.job.spec import Input, Submission
+from joblane.job.fields import Input
+from joblane.job.spec import Submission
 from joblane.typed.definition import TypeDefaults
 
 _FILLED = (

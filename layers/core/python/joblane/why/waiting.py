@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from joblane.condition.names import unscope_name
 from joblane.formats.text import some, span
 from joblane.formats.times import rfc3339
-from joblane.group.record import Group
+from joblane.group.record import Group, chunk_of
 from joblane.job.blocked import waiting_job
 from joblane.state.lifecycle import State
 from joblane.state.timeline import waits_since
@@ -192,14 +192,18 @@ def _members(s: Situation, group: Group) -> Reason:
     elif group.begun < group.members:
         text += f"; {group.members - group.begun} are not begun yet"
         if head.spec.max_concurrency is not None:
-            text += f", at most {head.spec.max_concurrency} at once (max_concurrency)"
+            most = head.spec.max_concurrency
+            text += f", at most {most} at once (max_concurrency)"
+            if (wanted := min(chunk_of(most), group.waiting)) > 1:
+                text += f"; further ones begin when {wanted} places are free"
     commands = [f"joblane get {head.job_id}"]
     if seen is not None and seen.states:
         states = ", ".join(f"{count} {state}" for state, count in seen.states.items())
         text += f"; of {seen.looked_at} that were looked at: {states}"
         if seen.first is not None:
             commands.insert(0, f"joblane why {seen.first.job_id}")
-            text += f"; the first of them, on agent {seen.first.assigned}: {seen.first.reason}"
+            where = "" if seen.first.assigned is None else f", on agent {seen.first.assigned}"
+            text += f"; the first of them{where}: {seen.first.reason}"
     return Reason(
         "group_members",
         text,

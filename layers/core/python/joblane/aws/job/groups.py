@@ -10,7 +10,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from joblane.aws.job.group_items import group_value, roster_key, roster_row
+from joblane.aws.job.array_values import values_key
+from joblane.aws.job.group_items import group_value, noted_key, roster_key, roster_row
 from joblane.aws.job.items import (
     change,
     change_whole,
@@ -57,12 +58,13 @@ class GroupStore(JobStore):
         row = self._table.get(roster_key(group, page))
         return () if row is None else tuple(row["agents"].split(" "))
 
-    def delete_roster(self, group: Group) -> None:
-        """Delete the roster of a group."""
-        self._table.delete_many([roster_key(group, page) for page in range(group.pages)])
+    def delete_beside(self, head: Head) -> None:
+        """Delete what lies beside a group: its roster or its values, and noted ends."""
+        if head.group is not None:
+            self._table.delete_many([*_beside(head), noted_key(head.group)])
 
     def keep_data(self, head: Head, expires_at: int) -> None:
-        """Let the submission of a job, and the roster of a group, live on until `expires_at`.
+        """Let the submission of a job, and what lies beside a group, live on until `expires_at`.
 
         In Unix seconds. What lives for longer, as that of a job that starts in years, is left as
         it is. What is not there, as a submission in the head, is no error: a write unit. Raises
@@ -72,7 +74,7 @@ class GroupStore(JobStore):
         if head.group is not None:
             # Members that have ended may have the submission of before a restart.
             keys += [key(head.job_id, data_sk(edit)) for edit in range(head.edit)]
-            keys += [roster_key(head.group, page) for page in range(head.group.pages)]
+            keys += _beside(head)
         for each in keys:
             with suppress(ConditionFailed):
                 self._table.update(each, "SET expires_at = :at", "expires_at < :at", at=expires_at)
@@ -108,6 +110,47 @@ class GroupStore(JobStore):
             wanted[row["job_id"]]: MemberState(State(row["state"]), says_changed(row.get("result")))
             for row in rows
         }
+
+    def noted(self, group: Group) -> frozenset[int]:
+        """Read which members' ends are noted, strongly consistent."""
+        row = self._table.get(noted_key(group))
+        return frozenset() if row is None else _read_noted(row)
+
+    def note_ends(self, group: Group, indices: Iterable[int], expires_at: int) -> frozenset[int]:
+        """Note that members have ended; returns all that are noted then.
+
+        Whatever others note at the same time is kept, and no such write refuses another one. A unit
+        for up to 250 members. The item expires at `expires_at`, in Unix seconds.
+        """
+        ended = frozenset(map(str, indices))
+        update = "SET #expires_at = :at ADD #ended :ended"
+        return _read_noted(self._table.update(noted_key(group), update, at=expires_at, ended=ended))
+
+    def renew_noted(
+        self, group: Group, seen: frozenset[int], indices: Iterable[int], expires_at: int
+    ) -> frozenset[int]:
+        """Note these ends in place of those that were `seen`; returns what is noted then.
+
+        Raises Changed if others have noted more since:
+
+            sequel 1                     item                       sequel 2
+            reads 3, 4: taken out        3, 4                       reads 3, 4
+                                         3, 4, 9      <-----------  adds 9
+            9 only if 3, 4  -------->    refused: reads again
+        """
+        row = noted_key(group) | {
+            "ended": frozenset(map(str, indices)) or None,
+            "expires_at": expires_at,
+        }
+        old = frozenset(map(str, seen))
+        try:
+            if old:
+                self._table.put(row, "#ended = :old", old=old)
+            else:
+                self._table.put(row, "attribute_not_exists(#ended)")
+        except ConditionFailed as failure:
+            raise _changed() from failure
+        return frozenset(indices)
 
     def write_group(self, seen: Head, after: Head) -> None:
         """Write the next version of a group, with its step if `after` has one more.
@@ -181,6 +224,20 @@ class GroupStore(JobStore):
             data.append(data_key(gone))
         for item in data:
             self._table.delete(item)
+
+
+def _beside(head: Head) -> list[Row]:
+    """Primary keys of the items with the roster of a broadcast, or the values of an array."""
+    group = head.group
+    if group is None or (group.array is not None and not head.has_values):
+        return []
+    if group.array is not None:
+        return [values_key(head.job_id, page) for page in range(group.pages)]
+    return [roster_key(group, page) for page in range(group.pages)]
+
+
+def _read_noted(row: Row) -> frozenset[int]:
+    return frozenset(map(int, row.get("ended", ())))
 
 
 def _changed() -> Changed:

@@ -11,7 +11,7 @@ from joblane.aws.table import Item, Row, decode, encode
 from joblane.deployment.names import LanePath, parse_lane_path
 from joblane.job.fields import STORED
 from joblane.job.head import INLINE_SPEC_BYTES, TARGET_BYTES, Head, PayloadObject
-from joblane.job.spec import OF_A_GROUP, TARGETING, Submission
+from joblane.job.spec import GROUPING, OF_A_GROUP, Submission
 from joblane.key.segments import KeyName
 from joblane.state.lifecycle import INDEXED, Outcome, State
 from joblane.state.result import ResultObject
@@ -20,6 +20,7 @@ from joblane.state.trace import TraceContext, parse_trace
 
 if TYPE_CHECKING:
     from joblane.files.models import OutputSummary
+    from joblane.group.array import InArray
     from joblane.group.record import Group, MemberOf
     from joblane.notify.scope import EventScope
 
@@ -97,6 +98,9 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         "type_version": head.type_version,
         "assigned": head.assigned,
         "reply_by": head.reply_by_ms,
+        "looked": head.looked_ms,
+        "values": head.has_values or None,
+        "array": None if head.in_array is None else head.in_array.encode(),
         "group": _group_value(head.group),
         "spec_of": head.spec_of,
         "files_mb": head.files_mb or None,
@@ -176,7 +180,8 @@ def _beside_data(head: Head) -> Row:
     if spec.notify is not None and _notifies(head):
         found[NOTIFY] = spec.notify.model_dump_json(exclude_defaults=True)
     if head.group is not None:
-        found["targeting"] = spec.model_dump_json(exclude_defaults=True, include=set(TARGETING))
+        bare = spec if spec.array is None else spec.model_copy(update={"array": spec.array.bare})
+        found["targeting"] = bare.model_dump_json(exclude_defaults=True, include=set(GROUPING))
     return found
 
 
@@ -263,6 +268,9 @@ def from_row(row: Row, data: Row) -> Head:
         queued_after=row.get("queued_after"),
         assigned=row.get("assigned"),
         reply_by_ms=row.get("reply_by"),
+        in_array=_in_array(row),
+        looked_ms=row.get("looked"),
+        has_values="values" in row,
         group=_group(row),
         member_of=member_of(row),
         spec_of=row.get("spec_of"),
@@ -320,6 +328,15 @@ def member_of(row: Row) -> "MemberOf | None":
     from joblane.group.record import MemberOf  # most jobs are in no group
 
     return MemberOf.decode(found)
+
+
+def _in_array(row: Row) -> "InArray | None":
+    """The place of a job's row in an array."""
+    if "array" not in row:
+        return None
+    from joblane.group.array import InArray
+
+    return InArray.decode(row["array"])
 
 
 def _group_value(group: "Group | None") -> Row | None:

@@ -197,13 +197,17 @@ class JobMoves(JobEdits):
             self._update(head.job_id, condition, lambda _: False, sets=sets, removes=removes)
         return after
 
-    def rearm(self, head: Head, now_ms: int, *, at_ms: int | None = None) -> None:
+    def rearm(
+        self, head: Head, now_ms: int, *, at_ms: int | None = None, looked: bool = False
+    ) -> None:
         """Set when the requeue function handles a job next, after it has handled it.
 
-        At `at_ms`, or when what is to come next is due (`rearm`). Conditional on the `wake_at`
-        that was handled; a refusal counts as success.
+        At `at_ms`, or when what is to come next is due (`rearm`). `looked` notes that all members
+        of an array were looked at. Conditional on the `wake_at` that was handled; a refusal counts
+        as success.
         """
         after = rearm(head, now_ms) if at_ms is None else replace(head, wake_at_ms=at_ms)
+        after = replace(after, looked_ms=now_ms) if looked else after
         sets, removes = change(head, after)
         if not sets and not removes:  # DynamoDB refuses an update without a change
             return

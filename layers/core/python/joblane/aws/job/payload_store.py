@@ -1,4 +1,7 @@
-"""Adapter for submissions that are too large for the table: one S3 object for each.
+"""Adapter for what jobs do not have of their submissions: an S3 object, and values of arrays.
+
+An object is for a submission that is too large for the table, and the values of an array are in
+items of their own (`joblane.aws.job.array_values`).
 
 The object `payloads/<tenant>/<job id>` is written once, before the job's message and row, and never
 changed. What a job has now of `EDITABLE_FIELDS` is in its DATA item, where they are not abridged.
@@ -26,11 +29,13 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from joblane.aws.bounded import Unreadable, read
+from joblane.aws.job.array_values import ArrayValues
 from joblane.aws.job.items import encode_spec, read_spec, spec_of_member
 from joblane.deployment.names import PAYLOADS
 from joblane.errors import Failure
+from joblane.group.array import Array
 from joblane.job.edit import EDITABLE_FIELDS
-from joblane.job.head import Head, PayloadObject, abridge
+from joblane.job.head import DATA_DAYS, Head, PayloadObject, abridge
 from joblane.job.spec import Submission
 
 if TYPE_CHECKING:
@@ -65,15 +70,18 @@ def _encode(spec: Submission) -> bytes:
 class PayloadStore:
     """Stores large submissions. `client` makes the S3 client when it is first needed."""
 
-    def __init__(self, client: "Callable[[], S3Client]", bucket: str) -> None:
+    def __init__(self, client: "Callable[[], S3Client]", bucket: str, values: ArrayValues) -> None:
         self._client = client
         self._bucket = bucket
+        self._values = values
 
     def keep(self, head: Head) -> Head:
         """Put the submission of a new job, or of a restart, into S3 if the table does not take it.
 
-        Returns the head to store; its submission is abridged if it was put into S3.
+        The values of a new array are written into items of their own. Returns the head to store;
+        its submission is abridged if it was put into S3, and has no values.
         """
+        head = self._without_values(head)
         body = _encode(head.spec)
         if len(body) <= MAX_DATA_BYTES:
             return head
@@ -88,10 +96,42 @@ class PayloadStore:
         return replace(head, spec=abridge(head.spec), payload=stored)
 
     def read_whole(self, head: Head) -> Head:
-        """Return the head with its whole submission; sends a request only if that is in S3.
+        """Return the head with its whole submission; sends a request only if that is elsewhere.
 
         Raises PayloadLost, Unavailable.
         """
+        return self._with_values(self._read_object(head))
+
+    def _without_values(self, head: Head) -> Head:
+        """A job without the values of its array, which are written unless they are there."""
+        array = head.spec.array
+        if array is None or array.values is None:
+            return head
+        if not head.has_values:  # else a restart, which changes none
+            starts_ms = head.next_at_ms or head.timeline[0].at_ms
+            expires_at = starts_ms // 1000 + DATA_DAYS * 86_400
+            self._values.put(head.job_id, array.values, expires_at)
+        spec = head.spec.model_copy(update={"array": array.bare})
+        return replace(head, spec=spec, has_values=True)
+
+    def _with_values(self, head: Head) -> Head:
+        """An array with its values, or a member of one with its own."""
+        if head.in_array is not None and head.in_array.has_value:
+            from joblane.typed.array import with_value  # few jobs have one
+
+            value = self._values.of_member(head)
+            if value is None:
+                raise PayloadLost("submit its group again: its value has expired")
+            return with_value(head, value)
+        if not head.has_values:
+            return head
+        values = self._values.all_of(head)
+        if values is None:
+            raise PayloadLost("submit it again: its values have expired")
+        array = Array.model_construct(values=values)
+        return replace(head, spec=head.spec.model_copy(update={"array": array}))
+
+    def _read_object(self, head: Head) -> Head:
         stored = head.payload
         if stored is None:
             return head

@@ -28,7 +28,9 @@ def read_record(record: Mapping[str, Any]) -> Change | None:
     output_bytes = _added("output_bytes", old, new)
     file_bytes = _added("output_file_bytes", old, new)
     moved_from = queue_of(old) if old and new and queue_of(old) != queue_of(new) else None
-    if kind is None and before is after and not (output_bytes or file_bytes or moved_from):
+    unbegun = _unbegun(new) - _unbegun(old)
+    told = output_bytes or file_bytes or moved_from or unbegun
+    if kind is None and before is after and not told:
         return None
     return Change(
         tenant=tenant_of(new or old),
@@ -37,6 +39,7 @@ def read_record(record: Mapping[str, Any]) -> Change | None:
         items=int(submitted_field(new or old, "items", 1)),
         type=str(submitted_field(new or old, "type", COMMAND)),
         moved_from=moved_from,
+        unbegun=unbegun,
         minute=int(stream["ApproximateCreationDateTime"]) // 60,
         sequence=int(stream["SequenceNumber"]),
         submitted=submitted_ms(stream["Keys"]["job_id"]["S"]) // 60_000,
@@ -48,6 +51,14 @@ def read_record(record: Mapping[str, Any]) -> Change | None:
         after=after,
         listed="tenant" in (new or old),  # a member of a group has `of` in its place
     )
+
+
+def _unbegun(head: Row) -> int:
+    """Members of a group that are still to begin; 0 of any other job, or of none."""
+    group = head.get("group")
+    if group is None or State(head["state"]) is not State.PROCESSING or "stop" in group:
+        return 0
+    return int(group["n"] - group["begun"])
 
 
 def _added(name: str, old: Row, new: Row) -> int:

@@ -3,9 +3,8 @@
 from http import HTTPStatus
 from typing import Final
 
-from joblane.contract.audit import Restart
-from joblane.contract.groups import GroupPage
-from joblane.contract.query import MembersQuery, PageQuery
+from joblane.contract.groups import GroupPage, GroupQuery, GroupRestart
+from joblane.contract.query import MembersQuery
 from joblane.contract.route import Route
 from joblane.contract.route_kinds import sweep
 from joblane.contract.views import (
@@ -23,7 +22,7 @@ GROUP_ROUTES: Final = (
         ("jobs.read",),
         "Show a group and its members",
         GroupPage,
-        query=PageQuery,
+        query=GroupQuery,
     ),
     sweep(
         "cancelGroup",
@@ -43,7 +42,7 @@ GROUP_ROUTES: Final = (
         "Retry the failed and dead members of a group, a page at a time",
         JobsRetried,
         MembersQuery,
-        body=Restart,
+        body=GroupRestart,
         errors=(HTTPStatus.CONFLICT,),
     ),
 )

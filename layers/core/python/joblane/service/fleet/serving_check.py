@@ -20,7 +20,6 @@ from joblane.aws.queue.settings import SettingsStore
 from joblane.errors import Unavailable
 from joblane.fleet.serving import Serving, describe_missing
 from joblane.job.head import Head
-from joblane.job.spec import is_broadcast
 from joblane.service.log import Log
 from joblane.state.lifecycle import State
 
@@ -76,7 +75,7 @@ class ServingCheck:
         known = None if self._summary is None else self._summary.serving
         if known is None or head.state not in _NOW or head.assigned is not None:
             return None
-        if is_broadcast(head.spec.target):
+        if head.spec.makes_group:
             return None
         if known.missing(head.queue, head.spec, head.own_disk_mb) == ():
             return None

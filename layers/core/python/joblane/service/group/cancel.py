@@ -105,11 +105,7 @@ class GroupCancel:
         ids = [group.id_of(index) for index in numbers]
         swept = Swept(examined=len(ids))
         there = self.groups.states(group, numbers)
-        missing = [
-            index
-            for index in numbers
-            if index not in there and (index >= group.placed or index in group.open)
-        ]
+        missing = [index for index in numbers if index not in there and index >= group.placed]
         if missing:
             whole = self.groups.get(head.job_id)  # stopped: they are put as cancelled
             if whole is None:

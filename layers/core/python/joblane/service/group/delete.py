@@ -67,7 +67,7 @@ class GroupDeleter:
                     "send the request again",
                     retry_after_s=1,
                 )
-        self.groups.delete_roster(group)
+        self.groups.delete_beside(head)
         try:
             self.groups.delete_group(head)
         except Changed:

@@ -1,4 +1,4 @@
-"""Turn a broadcast into a group: write down its members, then place them page by page.
+"""Turn a broadcast or an array into a group: write down its members, then place them by pages.
 
     request                      table                      inboxes
     roster  ---------------->    AGENTS#0000 ...
@@ -19,9 +19,12 @@ from dataclasses import dataclass, replace
 
 from joblane.aws.job.groups import GroupStore, with_group
 from joblane.errors import Changed
+from joblane.group.array import tolerated
 from joblane.group.record import PAGE, Group, begin_page, note_placed, roll
 from joblane.job.head import DATA_DAYS, Head
 from joblane.service.group.members import Members
+from joblane.service.group.progress import with_time
+from joblane.state.lease import LEASE_S
 from joblane.state.lifecycle import State
 from joblane.state.retention import Retention
 
@@ -47,9 +50,20 @@ class Expansion:
 
         `first` is the id of the first member. The roster expires after everything of the group.
         """
-        group = first_begun(Group(len(agents), first), head)
+        group = first_begun(new_group(head, len(agents), first), head, now_ms)
         days = max(DATA_DAYS, self.retention.payload_days)
         self.groups.put_roster(group, agents, now_ms // 1000 + days * 86_400)
+        return replace(head, group=group, wake_at_ms=now_ms + SOON_MS)
+
+    def begin_array(self, head: Head, first: str, now_ms: int) -> Head:
+        """Make the group of an array; returns its job, with the first members begun.
+
+        `first` is as in `write_down`. Nobody else needs to know who its members are.
+        """
+        if head.spec.array is None:
+            raise ValueError(f"job {head.job_id} is no array")
+        group = new_group(head, head.spec.array.jobs, first)
+        group = first_begun(replace(group, array=head.spec.array.indices), head, now_ms)
         return replace(head, group=group, wake_at_ms=now_ms + SOON_MS)
 
     def expand(self, head: Head, left_s: Callable[[], float], *, fresh: bool = False) -> Head:
@@ -70,6 +84,7 @@ class Expansion:
                 after = begin_page(after)
             if after is group:
                 return head
+            after = with_time(group, after, now_ms)
             wake_at_ms = head.wake_at_ms  # a change of it costs two write units more
             if not is_unfinished(head, after):
                 wake_at_ms = next_reply_ms(head, now_ms)
@@ -97,17 +112,28 @@ def is_unfinished(head: Head, group: Group) -> bool:
     return group.placed < (group.members if begins else group.begun)
 
 
-def first_begun(group: Group, head: Head) -> Group:
+def new_group(head: Head, members: int, first: str) -> Group:
+    """The group of a job, of which nothing has begun."""
+    return Group(members, first, tolerate=tolerated(head.spec.tolerate, members))
+
+
+def first_begun(group: Group, head: Head, now_ms: int) -> Group:
     """Begin the first members of a group: a page, or as many as may run at once."""
     spec = head.spec
     if spec.max_concurrency is None:
-        return begin_page(group)
-    return roll(group, {}, spec.max_concurrency, spec.max_failures).group
+        return with_time(group, begin_page(group), now_ms)
+    begun = roll(group, {}, spec.max_concurrency, spec.max_failures).group
+    return with_time(group, begun, now_ms)
 
 
 def next_reply_ms(head: Head, now_ms: int) -> int:
-    """When the members that are placed now must have been claimed, or an earlier deadline."""
-    times = [now_ms + head.reply_timeout_ms]
+    """When a group is looked at after all its members are placed.
+
+    When they must have been claimed, of an array after the time of a lease; or at an earlier
+    deadline.
+    """
+    is_array = head.group is not None and head.group.array is not None
+    times = [now_ms + (LEASE_S * 1000 if is_array else head.reply_timeout_ms)]
     if head.deadline_ms is not None and head.deadline_ms > now_ms:
         times.append(head.deadline_ms)
     return min(times)

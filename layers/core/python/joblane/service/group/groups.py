@@ -1,13 +1,15 @@
 """What can be done with groups, in one value, and the retry of a page of members."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from joblane.group.record import PAGE
+from joblane.group.record import PAGE, Group
+from joblane.group.states import failures
 from joblane.job.head import Head
 from joblane.job.moves import NotAllowed
 from joblane.service.group.cancel import GroupCancel, Swept
 from joblane.service.group.delete import GroupDeleter
-from joblane.service.group.restart import GroupRestart
+from joblane.service.group.restart import RETRIED, GroupRestart
 from joblane.service.group.view import GroupReader
 from joblane.state.lifecycle import State
 
@@ -22,22 +24,58 @@ class Groups:
     deleter: GroupDeleter
 
     def retry(
-        self, head: Head, why: str, now_ms: int, *, page: int | None, same_version: bool = False
+        self,
+        head: Head,
+        why: str,
+        now_ms: int,
+        *,
+        page: int | None,
+        chosen: Sequence[int] | None = None,
+        same_version: bool = False,
     ) -> Swept:
-        """Retry the failed and dead members of one page.
+        """Retry the failed and dead members of one page, with `chosen` those of them alone.
 
-        The group takes the present version of its type, unless `same_version`. `page` is the
-        `following` of an earlier request. Raises NotAllowed for a group that has none
-        or that is about to be cancelled, Gone if it is deleted, and TryAgain if it changed on
-        every try.
+        Pages without any are passed over. The group takes the present version of its type, unless
+        `same_version`. `page` is the `following` of an earlier request. Raises NotAllowed for a
+        group that has none or that is about to be cancelled, Gone if it is deleted, and TryAgain
+        if it changed on every try.
         """
         group = head.group
-        if group is None or head.state in {State.COMPLETED, State.SKIPPED}:
+        if group is None or (head.state in _WITHOUT_FAILURES and not failures(group.ended)):
             raise NotAllowed(
                 f"a group that is {head.state} has no members that failed; resubmit it instead"
             )
-        first = (page or 0) * PAGE
-        numbers = range(first, min(first + PAGE, group.begun))
-        done = self.restart.members(head.job_id, numbers, why, now_ms, same_version=same_version)
-        following = None if numbers.stop >= group.begun else numbers.stop // PAGE
+        pages = _list_pages(group, page or 0, chosen)
+        if not pages:
+            return Swept()
+        numbers = [
+            number
+            for number in (group.page(pages[0]) if chosen is None else chosen)
+            if number // PAGE == pages[0] and number < group.begun
+        ]
+        done = self.restart.members(
+            head.job_id,
+            numbers,
+            why,
+            now_ms,
+            same_version=same_version,
+            named=chosen is not None,
+        )
+        following = pages[1] if pages[1:] else None
         return Swept(len(numbers), done.done, done.refused, following)
+
+
+_WITHOUT_FAILURES = frozenset({State.COMPLETED, State.SKIPPED})
+"""States of groups none of whose members failed, unless they tolerate some."""
+
+
+def _list_pages(group: Group, first: int, chosen: Sequence[int] | None) -> list[int]:
+    """The pages, from a first one, with members to look at."""
+    if chosen is not None:
+        named = {number // PAGE for number in chosen if number < group.begun}
+        return sorted(page for page in named if page >= first)
+    return [
+        page
+        for page in range(first, -(-group.begun // PAGE))
+        if page not in group.done or not RETRIED.isdisjoint(group.done[page])
+    ]

@@ -10,6 +10,16 @@ from joblane.state.lifecycle import ENDED, Event, State
 from joblane.state.retention import Retention
 
 
+def with_time(before: Group | None, group: Group, now_ms: int) -> Group:
+    """A group that may have begun further members, with the time of the first ones not placed.
+
+    That is now if all before them are.
+    """
+    if before is None or group.placed >= before.begun:
+        return group if before and group.begun == before.begun else replace(group, begun_ms=now_ms)
+    return group
+
+
 def advance(head: Head, group: Group, now_ms: int, retention: Retention, why: str = "") -> Head:
     """A group's job with its next progress, and the transition that follows from it.
 
@@ -17,6 +27,7 @@ def advance(head: Head, group: Group, now_ms: int, retention: Retention, why: st
     reason then. A group that ends needs no further look, so it leaves the index `wake`; one that
     is processing again is due at once, in case that its messages are never sent.
     """
+    group = with_time(head.group, group, now_ms)
     after = replace(head, group=group)
     if head.state is State.PROCESSING and group.settled:
         # All pages are done, so all members have their rows.

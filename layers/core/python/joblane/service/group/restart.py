@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from joblane.aws.job.groups import GroupStore
+from joblane.aws.job.groups import GroupStore, MemberState
 from joblane.aws.job.items import is_inline
 from joblane.aws.job.jobs import Refused
 from joblane.group.record import MOST_RESTARTS, Group, retry_members
@@ -93,8 +93,11 @@ class GroupRestart:
         now_ms: int,
         *,
         same_version: bool = False,
+        named: bool = False,
     ) -> Restarts:
         """Retry those of some members that are failed or dead. Raises Gone and TryAgain.
+
+        Others are refused if they were `named`, else left as they are.
 
         With the present version of the group's type, unless `same_version`: raises DoesNotFit if
         that does not take the group.
@@ -113,6 +116,12 @@ class GroupRestart:
         states = self.groups.states(seen.group, indices)
         failed = [index for index in indices if index in states and states[index].state in RETRIED]
         done, refused = 0, dict[str, str]()
+        if named:
+            refused = {
+                seen.group.id_of(index): _not_retried(states.get(index))
+                for index in indices
+                if index not in failed
+            }
         for start in range(0, len(failed), MOST_RESTARTS):
             ids = [seen.group.id_of(index) for index in failed[start : start + MOST_RESTARTS]]
             part = self._restart(group_id, ids, why, now_ms, renew=renew)
@@ -156,7 +165,9 @@ class GroupRestart:
                 after = _with_code_of(seen, after, to)
             if rolling:
                 self.groups.write_group(seen, after)
-                self.settlement.settle(group_id)
+                # Once all had begun, nobody took out those that have ended.
+                ended = () if seen.group.waiting else group.open
+                self.settlement.settle(group_id, ended)
             else:
                 self.groups.write_group_with(seen, after, moves)
                 for _, member in moves:
@@ -164,6 +175,13 @@ class GroupRestart:
             return Restarts(len(moves), refused)
 
         return decide_again(once, passes=Refused)
+
+
+def _not_retried(member: MemberState | None) -> str:
+    """Why a member that was named is not retried."""
+    if member is None:
+        return "its row has expired, or is not there yet"
+    return f"it is {member.state}; members that are failed or dead are retried"
 
 
 def _with_code_of(seen: Head, after: Head, to: Head) -> Head:

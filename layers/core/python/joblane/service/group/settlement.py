@@ -20,24 +20,24 @@ What was begun is put after the write. A crash in between leaves members without
     9 has no row  ----------->   9 pending  ------------->  message
 
 and if the event does not come again, the requeue function looks at the group within minutes.
+How many begin, and when, is `joblane.service.group.rolling`.
 """
 
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from joblane.aws.job.groups import GroupStore
-from joblane.aws.job.items import is_inline
-from joblane.group.record import MOST_RESTARTS, PAGE, Group, page_done, roll
-from joblane.group.states import Tally
+from joblane.group.record import PAGE, Group, page_done
+from joblane.group.states import FAILURES, Tally
 from joblane.job.head import Head
-from joblane.job.member import as_group, is_as_group
-from joblane.job.moves import NotAllowed, apply, plan_restart
 from joblane.service.decide_again import decide_again
 from joblane.service.group.progress import advance
+from joblane.service.group.rolling import Look, Rolling, Turn
 from joblane.service.log import Log
-from joblane.state.lifecycle import ENDED, Event, State
+from joblane.state.lifecycle import ENDED, State
 from joblane.state.retention import Retention
 
 FIRST_LOOK = 4
@@ -67,6 +67,10 @@ class GroupSettlement:
     clock: Callable[[], float]
     """Returns Unix seconds."""
 
+    @property
+    def _rolling(self) -> Rolling:
+        return Rolling(self.groups)
+
     def settle(self, group_id: str, ended: Collection[int] = ()) -> State | None:
         """Do what follows for a group some of whose members may have ended.
 
@@ -74,95 +78,68 @@ class GroupSettlement:
         the group's state, None if it is deleted. Raises TryAgain if the group changed on every
         try, and Unavailable.
         """
-        after, more = decide_again(lambda: self._once(group_id, ended))
-        while more:  # `ended` are taken out
-            after, more = decide_again(lambda: self._once(group_id, ()))
+        look: Look | None = Look(frozenset(ended))
+        after: Head | None = None
+        while look is not None:
+            after, look = decide_again(partial(self._once, group_id, look))
         return None if after is None else after.state
 
-    def _once(self, group_id: str, ended: Collection[int]) -> tuple[Head | None, bool]:
+    def _once(self, group_id: str, look: Look) -> tuple[Head | None, Look | None]:
         """Read a group, and do one step; None if it is deleted."""
         seen = self.groups.progress(group_id)
         if seen is None or seen.group is None:
-            return None, False
-        return self._step(seen, seen.group, ended)
+            return None, None
+        return self._step(seen, seen.group, look)
 
-    def _step(self, seen: Head, group: Group, ended: Collection[int]) -> tuple[Head, bool]:
-        """One write of a group at most. Returns it, and whether another one may follow."""
+    def _step(self, seen: Head, before: Group, look: Look) -> tuple[Head, Look | None]:
+        """One write of a group at most. Returns it, and at what to look after that."""
         now_ms = int(self.clock() * 1000)
-        moves: list[tuple[Head, Head]] = []
-        begin: Sequence[int] = ()
-        rolling = seen.spec.max_concurrency is not None
-        if rolling:
-            group, begin, moves = self._roll(seen, group, ended, now_ms)
-            pages = group.open_pages
+        rolls = seen.spec.max_concurrency is not None and before.waiting > 0
+        turn = self._rolling.turn(seen, before, look, now_ms) if rolls else Turn(before)
+        group = turn.group
+        if not rolls:
+            pages = self._pages(seen, group, look)
         else:
-            pages = sorted({index // PAGE for index in ended} & set(group.open_pages))
+            pages = [] if group is before else group.open_pages
         for page in pages:
-            seen_page = self._tally(group, page, set(ended), rolling=rolling)
+            seen_page = self._tally(seen, group, page, look.ended, exact=rolls)
             if seen_page is not None:
-                tally, changed = seen_page
-                group = page_done(group, page, tally, changed=changed)
+                tally, failed, changed = seen_page
+                group = page_done(group, page, tally, failed=failed, changed=changed)
         after = advance(seen, group, now_ms, self.retention)
-        if moves:
-            self.groups.write_group_with(seen, after, moves)
-        elif group != seen.group:
+        if turn.moves:
+            self.groups.write_group_with(seen, after, turn.moves)
+        elif group != before:
             self.groups.write_group(seen, after)
         if after.state is not seen.state:
             self._note(after)
-        for _, member in moves:
+        for _, member in turn.moves:
             self.send(member, now_ms)
-        begin = [*begin, *self._find_left_behind(seen.group, ended)]
+        begin = [*turn.begin, *self._find_left_behind(before, look.ended, now_ms)]
         whole = self.groups.get(seen.job_id) if begin else None  # with its submission
         if whole is not None:
             self.place(whole, begin, now_ms)
-        return after, len(moves) == MOST_RESTARTS
+        return after, turn.following
 
-    def _roll(
-        self, seen: Head, group: Group, ended: Collection[int], now_ms: int
-    ) -> tuple[Group, Sequence[int], list[tuple[Head, Head]]]:
-        """Take ended members out of a group with `max_concurrency`, and begin the next ones."""
-        most = seen.spec.max_concurrency or 1
-        known = self.groups.states(group, group.open.intersection(ended))
-        ends = {index: each.state for index, each in known.items() if each.state in ENDED}
-        moves = self._restarts(seen, group, now_ms)
-        first = group.again[:MOST_RESTARTS]
-        lost = [index for index in first if index not in moves]
-        if lost:
-            group = group.next(again=tuple(index for index in group.again if index not in lost))
-        rolled = roll(group, ends, most, seen.spec.max_failures)
-        return rolled.group, rolled.begin, [moves[index] for index in rolled.restart]
+    def _pages(self, seen: Head, group: Group, look: Look) -> list[int]:
+        """The open pages of which some members may have ended, where none is begun any more.
 
-    def _restarts(self, seen: Head, group: Group, now_ms: int) -> dict[int, tuple[Head, Head]]:
-        """The transitions of the members that are to be retried next, by number.
-
-        Those that cannot be retried any more are left out: they are deleted, or their deadline has
-        passed.
+        With `max_concurrency`, also those of members whose ends are noted: of before the last
+        ones were begun, so they are read unless an end is handled that came after that.
         """
-        first = group.again[:MOST_RESTARTS]
-        found: dict[int, tuple[Head, Head]] = {}
-        if not first:
-            return found
-        heads = self.groups.heads([group.id_of(index) for index in first], consistent=True)
-        to = seen
-        if not all(is_as_group(head, seen) for head in heads):
-            to = self.groups.get(seen.job_id) or seen  # with its submission
-        why = "retried, as there is room in its group"
-        for head in heads:
-            becomes = as_group(head, to, inline=is_inline(to))
-            try:
-                step = plan_restart(head, becomes, Event.RETRY, now_ms, why)
-            except NotAllowed:
-                continue
-            if head.member_of is not None:
-                found[head.member_of.index] = (head, apply(becomes, Event.RETRY, step))
-        return found
+        ended, clear = look.ended, set[int]()
+        if seen.spec.max_concurrency is not None:
+            if look.noted is not None or not ended or not ended <= group.open:
+                ended |= self._rolling.noted(seen, group, look) & group.open
+            clear = {page for page in group.open_pages if group.open.isdisjoint(group.page(page))}
+        return sorted(({index // PAGE for index in ended} | clear) & set(group.open_pages))
 
     def _tally(
-        self, group: Group, page: int, ended: Collection[int], *, rolling: bool
-    ) -> tuple[Tally, bool] | None:
-        """How the members of a page have ended, and whether one says `changed`.
+        self, seen: Head, group: Group, page: int, ended: Collection[int], *, exact: bool
+    ) -> tuple[Tally, set[int], bool] | None:
+        """How the members of a page have ended, which failed, and whether one says `changed`.
 
-        None if not all have ended.
+        None if not all have ended. With `exact`, all that have not are in `open`, and only those.
 
         Nearly always some of them are still open, and then a few reads are enough to find one:
         those that have just ended are read last.
@@ -170,43 +147,49 @@ class GroupSettlement:
         if not group.may_be_done(page):
             return None
         numbers = [index for index in group.page(page) if index < group.begun]
-        if rolling and not group.open.isdisjoint(numbers):
+        if exact and not group.open.isdisjoint(numbers):
             return None
         self.rng.shuffle(numbers)
         numbers.sort(key=lambda index: index in ended)
         found: Counter[State] = Counter()
-        changed = False
-        size = PAGE if rolling else FIRST_LOOK
+        failed, changed = set[int](), False
+        size = PAGE if exact else FIRST_LOOK
         while numbers:
             look, numbers = numbers[:size], numbers[size:]
             states = self.groups.states(group, look)
             for index in look:
                 member = states.get(index)
-                state = member.state if member else self._without_row(group, index, rolling=rolling)
+                state = member.state if member else self._without_row(seen, group, index)
                 if state not in ENDED:
                     return None
                 found[state] += 1
+                failed |= {index} if state in FAILURES else set()
                 changed |= member is not None and member.changed
             size *= 2
-        return found, changed
+        return found, failed, changed
 
     @staticmethod
-    def _without_row(group: Group, index: int, *, rolling: bool) -> State:
+    def _without_row(seen: Head, group: Group, index: int) -> State:
         """What a member counts as that has no row.
 
         It is about to be put; or it had a row, which has expired since it ended: members are kept
         as long as a group that ends now, but one that takes longer than that may outlive some. Of
-        those only failures are known.
+        those only some failures are known.
         """
-        if rolling or index < group.placed:
-            return _ENDS_OF_ROLLING[index in group.failed]
-        return State.PENDING
+        taken_out = seen.spec.max_concurrency is not None and index not in group.open
+        if index >= group.placed and not taken_out:
+            return State.PENDING
+        return _ENDS_OF_ROLLING[index in group.failed]
 
-    def _find_left_behind(self, group: Group | None, ended: Collection[int]) -> list[int]:
+    def _find_left_behind(
+        self, group: Group | None, ended: Collection[int], now_ms: int
+    ) -> list[int]:
         """Members that were begun or retried before and may not have been put or sent.
 
         Only if one of `ended` was taken out of the group before: then this event came again, maybe
-        after a crash.
+        after a crash. One that was placed and has no row has ended, and never runs again. What an
+        array has put, and that waits, may be a thousand messages: the watch sends them again
+        (`joblane.group.again`).
         """
         if group is None or not group.open or group.open.issuperset(ended):
             return []
@@ -214,7 +197,11 @@ class GroupSettlement:
         return [
             index
             for index in sorted(group.open)
-            if (member := states.get(index)) is None or member.state is State.PENDING
+            if (
+                index >= group.placed and group.may_put(now_ms)
+                if (member := states.get(index)) is None
+                else member.state is State.PENDING and group.array is None
+            )
         ]
 
     def _note(self, group: Head) -> None:

@@ -1,31 +1,57 @@
-"""Show a page of a group's members: the roster says who they are, and their rows how they stand."""
+"""Show a group: how many of its members are in each state, and a page of them.
+
+Of pages of members that are done the group's row says how they ended; the others are read. So a
+filter by state reads no page that has no such member.
+"""
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 from joblane.aws.job.groups import GroupStore
-from joblane.contract.groups import Member
+from joblane.contract.groups import GroupKind, Member
 from joblane.contract.problems import NotFound
 from joblane.formats.times import rfc3339
-from joblane.group.record import PAGE, Group
+from joblane.group.record import PAGE, Group, waits_for_its_turn
+from joblane.group.states import FAILURES, Tally, add_up
 from joblane.job.assigned import overdue
 from joblane.job.head import Head
-from joblane.job.spec import is_broadcast
 from joblane.state.lifecycle import State
 from joblane.state.result import says_changed
 from joblane.state.timeline import first_start
+
+MOST_EXAMINED = 1000
+"""Members whose rows a request with a filter by state reads at most."""
+
+AT_ONCE = 8
+"""Pages whose rows are read at the same time."""
 
 
 class ShownMembers(NamedTuple):
     """Members of a group, as its tenant sees them."""
 
     members: list[Member]
-    more: bool
-    """Whether others follow."""
+    last: int | None
+    """The number after which others follow; None if none do."""
     changed: bool
     """Whether a result says `"changed": true`: of one of these, or of a page that is done."""
+
+
+class CountedMembers(NamedTuple):
+    """What has become of the members of a group."""
+
+    counts: Tally
+    failed: list[int]
+    """The numbers of those that failed."""
+
+
+def kind_of(head: Head) -> GroupKind:
+    """Which kind of group a job is, or becomes."""
+    return "broadcast" if head.spec.array is None else "array"
 
 
 @dataclass(frozen=True)
@@ -36,6 +62,9 @@ class GroupReader:
     find: Callable[[str, str], Head | None]
     """Reads a job by its tenant and id; None if the tenant has no such job."""
     now_ms: Callable[[], int]
+    _: KW_ONLY
+    pool: Callable[[int], Executor] = ThreadPoolExecutor
+    """Makes an executor of that many workers."""
 
     def require(self, tenant: str, group_id: str) -> Head:
         """Return the job of a group.
@@ -45,44 +74,128 @@ class GroupReader:
         head = self.find(tenant, group_id)
         if head is None:
             raise NotFound("there is no such group")
-        if head.group is None and not is_broadcast(head.spec.target):
+        if head.group is None and not head.spec.makes_group:
             raise NotFound(f"job {group_id} is no group; see /v1/jobs")
         return head
 
-    def members(self, head: Head, *, limit: int, after: int | None) -> ShownMembers:
-        """Show the members after a number.
+    def count(self, head: Head) -> CountedMembers:
+        """Count the members of a group by state, those that have not begun included.
 
-        One read of the roster for each hundred members that it crosses, and one of all rows. A
-        group whose `run_at` has not come has none.
+        Reads the rows of pages that are not done.
+        """
+        group = head.group
+        if group is None:
+            return CountedMembers({}, [])
+        found: Counter[State] = Counter(group.ended)
+        failed = list(group.lost)
+        if group.stop is None and group.begun < group.members:
+            found[State.WAITING] += group.members - group.begun
+
+        def read(page: int) -> dict[int, State]:
+            numbers = [index for index in group.page(page) if index < group.begun]
+            rows = self.groups.states(group, numbers)
+            absent = {index: State.WAITING for index in numbers if index >= group.placed}
+            return absent | {index: row.state for index, row in rows.items()}
+
+        pages = group.open_pages
+        with self.pool(AT_ONCE) as pool:
+            for states in pool.map(read, pages):
+                found.update(states.values())
+                failed += [index for index, state in states.items() if state in FAILURES]
+        return CountedMembers(add_up([found]), sorted(failed))
+
+    def members(
+        self,
+        head: Head,
+        *,
+        limit: int,
+        after: int | None,
+        states: Collection[State] = (),
+        chosen: Sequence[int] | None = None,
+    ) -> ShownMembers:
+        """Show the members after a number; with `states` those in one of them.
+
+        With `chosen`, of these alone, which are in order. One read of the roster for each hundred
+        members that it crosses, and one of all rows. A group whose `run_at` has not come has none.
         """
         group, start = head.group, 0 if after is None else after + 1
-        if group is None or start >= group.members:
-            return ShownMembers([], more=False, changed=group is not None and group.changed)
-        numbers = range(start, min(start + limit, group.members))
+        if group is None:
+            return ShownMembers([], None, changed=False)
+        every = range(group.members) if chosen is None else chosen
+        left: Sequence[int] = every[bisect_left(every, start) :]
+        found, changed, examined = list[Member](), group.changed, 0
+        while left and len(found) < limit and examined < MOST_EXAMINED:
+            # Without a filter what is looked at is shown.
+            end = min(limit - len(found) if not states else PAGE, len(left))
+            numbers = [n for n in left[:end] if not states or n // PAGE == left[0] // PAGE]
+            left = left[len(numbers) :]
+            if not _may_have(group, numbers, states):
+                continue
+            examined += sum(number < group.begun for number in numbers)
+            members, new = self._read(head, group, numbers)
+            changed |= new
+            for number, member in members.items():
+                if states and member.state not in states:
+                    continue
+                if len(found) == limit:
+                    left = every[bisect_left(every, number) :]
+                    break
+                found.append(member)
+        last = left[0] - 1 if left else None
+        return ShownMembers(found, last, changed)
+
+    def _read(
+        self, head: Head, group: Group, numbers: Sequence[int]
+    ) -> tuple[dict[int, Member], bool]:
+        """Members as they stand, and whether a result of theirs says `changed`."""
         begun = [group.id_of(index) for index in numbers if index < group.begun]
         rows = {row.job_id: row for row in self.groups.heads(begun, consistent=True)}
+        agents = self._agents(group, numbers)
+        now_ms = self.now_ms()
+        found = {
+            number: _member(head, number, agents[number], rows.get(group.id_of(number)), now_ms)
+            for number in numbers
+            if number in agents  # else the group is being deleted
+        }
+        return found, any(says_changed(row.result) for row in rows.values())
+
+    def _agents(self, group: Group, numbers: Sequence[int]) -> dict[int, str | None]:
+        """The agents that members were made for."""
+        if group.array is not None:
+            return dict.fromkeys(numbers)
         rosters = {
             page: self.groups.roster(group, page)
-            for page in range(numbers[0] // PAGE, numbers[-1] // PAGE + 1)
+            for page in sorted({number // PAGE for number in numbers})
         }
-        now_ms = self.now_ms()
-        found = [
-            _member(group, index, agents[index % PAGE], rows.get(group.id_of(index)), now_ms)
-            for index in numbers
-            if (agents := rosters[index // PAGE])  # else the group is being deleted
-        ]
-        changed = group.changed or any(says_changed(row.result) for row in rows.values())
-        return ShownMembers(found, numbers.stop < group.members, changed)
+        return {
+            number: names[number % PAGE] for number in numbers if (names := rosters[number // PAGE])
+        }
 
 
-def _member(group: Group, index: int, agent: str, row: Head | None, now_ms: int) -> Member:
+def _may_have(group: Group, numbers: Sequence[int], states: Collection[State]) -> bool:
+    """Whether some of these members of one page may be in one of the states, if any are named."""
+    if not states:
+        return True
+    page = numbers[0] // PAGE
+    begun = sum(index < group.begun for index in numbers)
+    if begun < len(numbers):
+        left = State.WAITING if group.stop is None else group.stop.state
+        if left in states:
+            return True
+    if not begun:
+        return False
+    tally = group.done.get(page)
+    return tally is None or any(state in states for state in tally)
+
+
+def _member(group: Head, number: int, agent: str | None, row: Head | None, now_ms: int) -> Member:
     if row is None or row.has_expired_row(now_ms / 1000):
-        return _without_row(group, index, agent)
+        return _without_row(group, number, agent)
     late = overdue(row, now_ms)
     start = first_start(row.timeline)
     return Member(
-        agent=agent,
-        index=index,
+        agent=agent or row.agent,
+        index=_index(group.group, number),
         id=row.job_id,
         state=row.state if late is None else State.FAILED,
         reason=row.reason if late is None else late.partition(";")[0],
@@ -95,20 +208,28 @@ def _member(group: Group, index: int, agent: str, row: Head | None, now_ms: int)
     )
 
 
-def _without_row(group: Group, index: int, agent: str) -> Member:
+def _index(group: Group | None, number: int) -> int:
+    return number if group is None or group.array is None else group.array.of(number)
+
+
+def _without_row(head: Head, index: int, agent: str | None) -> Member:
+    group = head.group
+    if group is None:
+        raise ValueError(f"job {head.job_id} is no group")
     state: State | None
     job_id: str | None = None
     if index >= group.begun and group.stop is not None:
         state, reason = group.stop.state, f"not begun: {group.stop.why}"
     elif index >= group.begun:
-        state, reason = State.WAITING, "waits for its turn in its group"
+        state, reason = State.WAITING, waits_for_its_turn(group, index, head.spec.max_concurrency)
     elif index >= group.placed and index // PAGE not in group.done:
-        state, reason = State.WAITING, "is being sent to its agent"
+        to = "its lane" if group.array is not None else "its agent"
+        state, reason = State.WAITING, f"is being sent to {to}"
     else:
         job_id, state, reason = group.id_of(index), None, "it has ended, and its row has expired"
     return Member(
         agent=agent,
-        index=index,
+        index=_index(group, index),
         id=job_id,
         state=state,
         reason=reason,

@@ -1,5 +1,8 @@
 """Watch groups: place what was not placed, end members whose agents are silent, settle pages.
 
+Members of an array are for any agent, and end as any job of a lane; those that wait are sent again
+from time to time, in case that their messages are lost (`joblane.group.again`).
+
 Requeue looks at a group when replies are due, and then every `LEASE_S` while it is open. It reads
 each member of the open pages once, and the agents of members that run or were not claimed in time.
 What follows from an end is left to `joblane.service.group.settlement`, which `sequel` calls for the
@@ -22,15 +25,17 @@ from functools import partial
 from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.job.groups import GroupStore
 from joblane.aws.job.jobs import Refused
+from joblane.group.again import is_sent_again
 from joblane.group.record import Group
 from joblane.job.assigned import Fate
 from joblane.job.head import Head
 from joblane.job.moves import NotAllowed
 from joblane.service.group.expansion import SOON_MS, Expansion, is_unfinished
 from joblane.service.job.operations import Gone
+from joblane.service.job.wake_up import send_wake_ups
 from joblane.service.target.assigned import AssignedJobs
 from joblane.state.lease import LEASE_S
-from joblane.state.lifecycle import State
+from joblane.state.lifecycle import Event, State
 
 PAGES_AT_ONCE = 8
 """Pages that are looked at side by side."""
@@ -76,10 +81,11 @@ class GroupWatch:
         if group is None or head.state is not State.PROCESSING:
             return
         seen, pages = SeenMembers(), _from_another(group.open_pages, now_ms)
+        look = self._page if group.array is None else partial(self._page_of_array, head)
         while pages and left_s() > 0:
             chunk, pages = pages[:PAGES_AT_ONCE], pages[PAGES_AT_ONCE:]
             with self.pool(PAGES_AT_ONCE) as pool:
-                for found in pool.map(partial(self._page, group, now_ms), chunk):
+                for found in pool.map(partial(look, group, now_ms), chunk):
                     seen.next_ms += found.next_ms
                     seen.ended |= found.ended
             self._settle(head, group, chunk, seen.ended)
@@ -87,11 +93,13 @@ class GroupWatch:
             self.settle(head.job_id, ())
         later_ms = now_ms + LEASE_S * 1000
         at_ms = min([later_ms, *(at_ms for at_ms in seen.next_ms if at_ms > now_ms)])
-        if head.spec.max_concurrency is not None:  # other members may have begun by then
+        if head.spec.max_concurrency is not None and group.array is None:
+            # Other members may have begun by then, and must have replied.
             at_ms = min(at_ms, now_ms + max(SOON_MS, head.reply_timeout_ms))
         if pages or is_unfinished(head, group):
             at_ms = now_ms + SOON_MS
-        self.groups.rearm(head, now_ms, at_ms=at_ms)
+        looked = group.array is not None and not pages
+        self.groups.rearm(head, now_ms, at_ms=at_ms, looked=looked)
 
     def _settle(self, head: Head, group: Group, pages: Sequence[int], ended: set[int]) -> None:
         """Do what follows from ends in these pages, if something does."""
@@ -127,6 +135,44 @@ class GroupWatch:
         # A member that was placed and has no row has ended; its row has expired.
         seen.ended |= {index for index in numbers if index < group.placed} - there
         return seen
+
+    def _page_of_array(self, head: Head, group: Group, now_ms: int, page: int) -> SeenMembers:
+        """Look at the members of one page of an array: a read of each."""
+        numbers = _list_begun(group, page)
+        jobs = self.groups.heads([group.id_of(index) for index in numbers], consistent=True)
+        seen, there, again = SeenMembers(), set(), list[tuple[Head, int]]()
+        for job in jobs:
+            if job.member_of is None:
+                continue
+            there.add(job.member_of.index)
+            if job.ended or self._ends_late(group, job, now_ms):
+                seen.ended.add(job.member_of.index)
+                continue
+            if job.deadline_ms is not None:
+                seen.next_ms.append(job.deadline_ms)
+            since_ms = job.timeline[-1].at_ms
+            if job.state is State.PENDING and is_sent_again(since_ms, head.looked_ms, now_ms):
+                again.append((job, 0))
+        if again:
+            send_wake_ups(self.expansion.members.lanes, again)  # what SQS refuses, next time
+        seen.ended |= {index for index in numbers if index < group.placed} - there
+        return seen
+
+    def _ends_late(self, group: Group, job: Head, now_ms: int) -> bool:
+        """End a member whose group was cancelled, or whose deadline has passed; whether it has."""
+        operations = self.assigned.operations
+        with suppress(Refused, Gone, NotAllowed):  # an agent, or an operator, was first
+            if self._cancel(group, job, now_ms):
+                return job.state is not State.ACTIVE
+            if job.deadline_ms is None or job.deadline_ms > now_ms:
+                return False
+            why = f"its deadline {job.spec.deadline} passed"
+            if job.state is State.ACTIVE:
+                operations.request_stop(job, why)
+                return False
+            operations.move(job, Event.EXPIRE, f"{why} before it ended", now_ms)
+            return True
+        return False
 
     def _cancel(self, group: Group, job: Head, now_ms: int) -> bool:
         """Cancel a member that was placed while its group was being cancelled."""

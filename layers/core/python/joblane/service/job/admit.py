@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from joblane.contract.principal import Principal
 from joblane.contract.problems import FieldProblem, Invalid, wrong
 from joblane.contract.queue_of_job import QueueChoice
+from joblane.group.array import AT_ONCE
 from joblane.job.deadlines import deadline_after
 from joblane.job.disk import to_mib
 from joblane.job.head import Head, make_head
@@ -65,6 +66,7 @@ class Admission:
         if self.inputs is not None and (spec.inputs or spec.stdin_file is not None):
             input_bytes = self.inputs().check(by.tenant, spec, now_ms)
         spec = self._add_notify(by.tenant, spec)
+        spec = _bounded(spec)
         if is_broadcast(spec.target) and not _sets_retry(spec, typed, repeats):
             spec = _tried_once(spec)
         return replace(
@@ -191,6 +193,13 @@ def _pinned(head: Head) -> "Pinned":
     from joblane.service.typed.admission import Pinned  # few requests are about a type
 
     return Pinned(head.spec.type, head.type_version, head.given)
+
+
+def _bounded(spec: Submission) -> Submission:
+    """The submission, of a large array with how many of its jobs run at once."""
+    if spec.array is None or spec.array.jobs <= AT_ONCE or spec.max_concurrency is not None:
+        return spec
+    return spec.model_copy(update={"max_concurrency": AT_ONCE})
 
 
 def _tried_once(spec: Submission) -> Submission:

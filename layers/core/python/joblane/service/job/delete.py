@@ -15,7 +15,6 @@ from joblane.job.head import Head
 from joblane.job.moves import NotAllowed
 from joblane.job.output import epoch_end, stream_name
 from joblane.job.refusals import running
-from joblane.job.spec import is_broadcast
 from joblane.service.audit.trail import Trail
 from joblane.service.job.operations import Gone, unless_gone
 from joblane.state.lifecycle import State
@@ -62,8 +61,8 @@ class JobDeleter:
         if head.state is State.ACTIVE:
             raise NotAllowed(running(head))
         self.keep(head)
-        # A broadcast that becomes a group meanwhile has members by then.
-        seen = head if exact or is_broadcast(head.spec.target) else None
+        # What becomes a group meanwhile has members by then.
+        seen = head if exact or head.spec.makes_group else None
         self._delete_output(head)
         self._delete_files(head)
         try:

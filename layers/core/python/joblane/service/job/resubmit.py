@@ -29,7 +29,7 @@ from joblane.job.head import Head
 from joblane.job.idempotency import IdempotencyKey
 from joblane.job.moves import NotAllowed
 from joblane.job.offers import check_resubmission
-from joblane.job.spec import Submission, is_broadcast
+from joblane.job.spec import Submission
 from joblane.service.job.bulk import AT_ONCE, BulkResult, not_now
 from joblane.service.job.operations import Gone
 from joblane.service.job.search import JobSearch
@@ -203,7 +203,7 @@ def _left_or(do: Callable[[], T]) -> T | _Left:
 
 def _makes_group(head: Head) -> bool:
     """Whether a group is made of a job, which takes as long as many jobs."""
-    return is_broadcast(head.spec.target) and head.resubmitted_as is None
+    return head.spec.makes_group and head.resubmitted_as is None
 
 
 def _together(heads: Sequence[Head]) -> Iterator[Sequence[Head]]:

@@ -53,7 +53,7 @@ from joblane.formats.ids import block_of_ids, nth_id
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.job.idempotency import Claim, IdempotencyKey
-from joblane.job.spec import Batch, Submission, is_broadcast
+from joblane.job.spec import Batch, Submission
 from joblane.queue.gone import refusal_of_new
 from joblane.service.decide_again import decide_again
 from joblane.service.deployment.limit_check import LimitCheck
@@ -145,7 +145,8 @@ class Submitter:
         `submit` raises, and Refused if that is deleted or not as it was read.
         """
         if _is_group_now(head):
-            return SubmissionOutcome(self._broadcast(head, now_ms, original))
+            make = self._broadcast if head.spec.array is None else self._array
+            return SubmissionOutcome(make(head, now_ms, original))
         self.limits.require(head.tenant)
         if is_admitted_now(head):
             return self._admit(head, key, now_ms, original)
@@ -312,7 +313,19 @@ class Submitter:
         if not choice.agents:
             empty = targets.make_empty_group(head, now_ms)
             return self._put(targets.skip(empty, choice.reason, now_ms), original)
-        head = targets.processing(targets.group(head, choice.agents, now_ms), now_ms)
+        return self._begin(targets.group(head, choice.agents, now_ms), now_ms, original)
+
+    def _array(self, head: Head, now_ms: int, original: Head | None) -> Head:
+        """Make the group of an array: its values, then its job, then its members."""
+        jobs = 1 if head.spec.array is None else head.spec.array.jobs
+        self.limits.require(head.tenant, jobs)
+        head = self.payloads.keep(head)
+        return self._begin(self.targets().array(head, now_ms), now_ms, original)
+
+    def _begin(self, head: Head, now_ms: int, original: Head | None) -> Head:
+        """Put a new group, and place its members."""
+        targets = self.targets()
+        head = targets.processing(head, now_ms)
         stored = self._put(head, original)
         # Of concurrent requests with the same Idempotency-Key the first puts its group, and all go
         # on with that one.
@@ -329,7 +342,9 @@ class Submitter:
     ) -> Head | Problem:
         try:
             spec = parse_model(Submission, json.dumps(job))
-            if is_broadcast(spec.target):
+            if spec.array is not None:
+                raise wrong("array", "not allowed in a batch; submit a group by itself")
+            if spec.makes_group:
                 raise wrong("target", "must name one agent in a batch; submit a group by itself")
             head = self.make_head(by, spec, job_id, now_ms, trace)
             _check_deadline(head, now_ms)
@@ -424,7 +439,7 @@ def _check_deadline(head: Head, now_ms: int) -> None:
 
 def _is_group_now(head: Head) -> bool:
     """Whether a new job becomes a group at once, and not when it is due."""
-    return head.state is State.PENDING and is_broadcast(head.spec.target)
+    return head.state is State.PENDING and head.spec.makes_group
 
 
 def _unavailable(detail: str) -> Problem:

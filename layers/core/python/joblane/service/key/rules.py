@@ -31,11 +31,15 @@ class KeyRules:
 
         Raises Invalid for a policy that is unknown, for a pointer of it that leads to nothing
         in the submission, or to no string and no number, for such a pointer of a type into the
-        params, and for `concurrency` or `target` where the type has a key.
+        params, and for `concurrency`, `array` or `target` where the type has a
+        key.
         """
         key = self._type_key(head)
         if key is not None and head.spec.concurrency is not None:
             raise wrong("concurrency", f"must be left out: the type {head.spec.type} has a key")
+        if key is not None and head.spec.array is not None:
+            has = f"the type {head.spec.type} has a key, which limits its jobs one by one"
+            raise wrong("array", f"must be left out: {has}")
         if key is not None and head.spec.target is not None:
             has = f"the type {head.spec.type} has a key, whose slots any agent may use"
             raise wrong("target", f"must be left out: {has}")

@@ -1,4 +1,4 @@
-"""Choose the agents of scheduled jobs with a target when they are due.
+"""Choose the agents of scheduled jobs with a target, and begin scheduled arrays, when they are due.
 
 The job's transition is written first, and then its message is sent or its members are placed; a
 crash in between leaves a row that is due, as everywhere in `joblane.service.job.requeue`:
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from joblane.job.head import Head, waits
 from joblane.service.job.operations import Operations
-from joblane.service.target.targets import Targets, broadcasts
+from joblane.service.target.targets import Targets
 from joblane.state.lifecycle import Event
 from joblane.target.match import TooManyMembers
 
@@ -36,7 +36,10 @@ class DueTargets:
         Members of a group are placed while time is left. Raises NotAllowed and Refused as moves do,
         and Gone.
         """
-        if broadcasts(head):
+        if head.spec.array is not None:
+            self._begin(head, self.targets.array(head, now_ms), now_ms, left_s)
+            return True
+        if head.spec.makes_group:
             return self._broadcast(head, now_ms, left_s)
         name, why = self.targets.refusal(head, now_ms)
         if why is not None:
@@ -57,8 +60,11 @@ class DueTargets:
             nobody = self.targets.make_empty_group(head, now_ms)
             self.operations.move(head, Event.SKIP, f"{_DUE}{choice.reason}", now_ms, nobody)
             return False
-        to = self.targets.group(head, choice.agents, now_ms)
+        self._begin(head, self.targets.group(head, choice.agents, now_ms), now_ms, left_s)
+        return True
+
+    def _begin(self, head: Head, to: Head, now_ms: int, left_s: Callable[[], float]) -> None:
+        """Make a scheduled job the group `to`, and place its members."""
         why = f"{_DUE}{'' if to.group is None else to.group.reason}"
         moved = self.operations.move(head, Event.CHOOSE, why, now_ms, to)
         self.targets.expansion.expand(moved, left_s, fresh=True)
-        return True

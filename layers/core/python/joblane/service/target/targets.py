@@ -1,4 +1,4 @@
-"""Choose the agents of jobs with a target, when they are submitted or become due.
+"""Choose the agents of jobs with a target, and make groups, when they are submitted or due.
 
 A `host:` job is assigned to its agent, or skipped. A broadcast becomes a group
 (`joblane.service.group.expansion`), or is skipped if no agent matches.
@@ -10,7 +10,8 @@ from dataclasses import KW_ONLY, dataclass, replace
 
 from joblane.aws.fleet.agents import AgentStore
 from joblane.formats.ids import ids_from
-from joblane.group.record import MOST_MEMBERS, Group
+from joblane.group.array import MOST_MEMBERS
+from joblane.group.record import Group
 from joblane.job.head import Head, waits
 from joblane.job.spec import is_broadcast, parse_valid_target
 from joblane.service.group.expansion import INLINE_S, Expansion
@@ -78,6 +79,12 @@ class Targets:
         first = ids_from(now_ms, self.random_bits(80), len(agents))
         return self.expansion.write_down(head, agents, first, now_ms)
 
+    def array(self, head: Head, now_ms: int) -> Head:
+        """Make the group of an array; it is put by the caller."""
+        jobs = 1 if head.spec.array is None else head.spec.array.jobs
+        first = ids_from(now_ms, self.random_bits(80), jobs)
+        return self.expansion.begin_array(head, first, now_ms)
+
     def processing(self, head: Head, now_ms: int) -> Head:
         """A new group with members, in its first state."""
         why = "" if head.group is None else head.group.reason
@@ -121,12 +128,8 @@ class Targets:
 
 def waits_for_host(head: Head) -> bool:
     """Whether a new job is to be assigned to the agent that it names."""
-    return head.state is State.PENDING and head.spec.target is not None and not broadcasts(head)
-
-
-def broadcasts(head: Head) -> bool:
-    """Whether a job becomes a group, or is one."""
-    return is_broadcast(head.spec.target)
+    named = head.spec.target is not None and not is_broadcast(head.spec.target)
+    return head.state is State.PENDING and named
 
 
 def _name_host(head: Head, agents: Sequence[Heartbeat]) -> Head | str:

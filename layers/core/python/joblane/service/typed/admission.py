@@ -12,15 +12,16 @@ A job is pinned to the version that is current when it is submitted, or started 
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from joblane.aws.typed.types import TypeStore
-from joblane.contract.problems import Invalid, parse_model, wrong
+from joblane.contract.problems import FieldProblem, Invalid, parse_model, wrong
 from joblane.formats.pointer import PointsNowhere, parse_pointer, resolve
 from joblane.job.deadlines import deadline_after
-from joblane.job.spec import Input, Resources, Submission
+from joblane.job.fields import Input
+from joblane.job.spec import Resources, Submission
 from joblane.service.typed.schemas import Compile, Schema
 from joblane.service.typed.validation_time import ValidationTime
 from joblane.typed.built_in import built_in_types
@@ -32,6 +33,9 @@ MAX_KEPT: Final = 200
 
 SHOWN_NAMES: Final = 50
 """Types that an error names."""
+
+SHOWN_PROBLEMS: Final = 50
+"""Wrong values of an array after which no further ones are checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +94,9 @@ class TypedAdmission:
         built_in = built_in_types().get(spec.type)
         number = None if built_in is not None else self._number(tenant, spec.type, now_ms)
         contract, schema = self._contract(tenant, spec.type, number)
-        if spec.params is None:
-            raise wrong("params", "required by a type")
-        with self._time.measured(tenant):
-            problems = schema.problems(spec.params, "params")
-        if problems:
-            detail = "; ".join(f"{p.field}: {p.problem}" for p in problems[:3])
-            raise Invalid(detail, problems)
-        command = () if built_in is None else built_in.argv(spec.params)
+        values = None if spec.array is None else spec.array.values
+        self._check_params(tenant, spec.params, values, schema)
+        command = () if built_in is None or spec.params is None else built_in.argv(spec.params)
         if spec.command not in ((), command):  # a job that is read back has it
             raise wrong("command", "must be left out when type is set")
         if again is None:
@@ -108,7 +107,8 @@ class TypedAdmission:
         params = spec.params or {}
         changes: dict[str, Any] = {"command": command} if command else {}
         changes |= with_defaults(spec, contract) | default_deadline(spec, contract, now_ms)
-        counted = _count(contract, params)
+        # The jobs of an array with values have `items` as given: its group counts for all of them.
+        counted = None if values is not None else _count(contract, params)
         if counted is not None:
             if again is None and "items" in spec.model_fields_set and spec.items != counted:
                 raise wrong("items", f"must be left out: the type counts them in {contract.items}")
@@ -116,6 +116,33 @@ class TypedAdmission:
             given = tuple(name for name in given if name != "items")
         bundle_mb = contract.bundle_mb if isinstance(contract, TypeDefinition) else 0
         return TypedSubmission(_change(spec, changes), contract, number, bundle_mb, given)
+
+    def _check_params(
+        self,
+        tenant: str,
+        params: Mapping[str, Any] | None,
+        values: Sequence[object] | None,
+        schema: Schema,
+    ) -> None:
+        """Check the params of a job, or of each job of an array with values.
+
+        Raises Invalid, naming the first wrong values of an array, and LimitReached.
+        """
+        problems: list[FieldProblem] = []
+        if values is None:
+            if params is None:
+                raise wrong("params", "required by a type")
+            with self._time.measured(tenant):
+                problems = schema.problems(params, "params")
+        left = list(enumerate(values or ()))[::-1]
+        while left and len(problems) < SHOWN_PROBLEMS:
+            with self._time.measured(tenant) as is_slow:  # together, many fast ones are slow
+                while left and not is_slow() and len(problems) < SHOWN_PROBLEMS:
+                    index, value = left.pop()
+                    problems += _problems_of(value, f"array.values.{index}", schema)
+        if problems:
+            detail = "; ".join(f"{p.field}: {p.problem}" for p in problems[:3])
+            raise Invalid(detail, problems)
 
     def _as_given(
         self, tenant: str, spec: Submission, job: Pinned, contract: TypeContract
@@ -188,6 +215,13 @@ class TypedAdmission:
         names = sorted([*built_in_types(), *self._store.names(tenant)])
         more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
         return ", ".join(names[:SHOWN_NAMES]) + more
+
+
+def _problems_of(value: object, place: str, schema: Schema) -> list[FieldProblem]:
+    """The problems of one value of an array."""
+    if isinstance(value, Mapping):
+        return schema.problems(value, place)
+    return [FieldProblem(field=place, problem="must be an object: the params of the job")]
 
 
 def with_defaults(spec: Submission, contract: TypeContract) -> dict[str, Any]:

@@ -182,7 +182,7 @@ def _check(number: int, submission: Mapping[str, Any]) -> JobLine:
 
     from joblane.contract.problems import field_problems
     from joblane.formats.times import unix_ms
-    from joblane.job.spec import MAX_BODY_BYTES, Submission, is_broadcast
+    from joblane.job.spec import MAX_BODY_BYTES, Submission
 
     text = json.dumps(submission, ensure_ascii=False)
     try:
@@ -190,8 +190,9 @@ def _check(number: int, submission: Mapping[str, Any]) -> JobLine:
     except ValidationError as error:
         found = field_problems(error)
         raise WrongLineError("; ".join(f"{p.field}: {p.problem}" for p in found)) from None
-    if is_broadcast(spec.target):
-        raise WrongLineError("target: must name one agent here; submit a group by itself")
+    if spec.makes_group:
+        field = "target: must name one agent" if spec.array is None else "array: not allowed"
+        raise WrongLineError(f"{field} here; submit a group by itself")
     if spec.deadline is not None:
         now = datetime.now(UTC)
         if unix_ms(spec.deadline) <= now.timestamp() * 1000:
