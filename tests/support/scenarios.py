@@ -105,7 +105,7 @@ def is_submitted_once(client: Client) -> Any:
 
 
 def holds_its_key(client: Client) -> Any:
-    """A key with one slot: a second job is refused while the first has it, and runs after it."""
+    """A key with one slot: while a job has it a second one is refused, and a third one waits."""
     concurrency: Concurrency = {"key": ["scenario", uuid.uuid4().hex]}
     queued: Concurrency = {"key": concurrency["key"], "max_queued": 1}
     first = client.submit(["sleep", "50"], concurrency=concurrency)
@@ -113,9 +113,10 @@ def holds_its_key(client: Client) -> Any:
         client.submit(exits(0), concurrency=concurrency)
     except KeyFullError as error:
         refused = error.status
+    # While the first has the slot: it is free a moment after the first has ended.
+    third = client.submit(exits(0), concurrency=queued)
     client.cancel(first.id)
     first.wait()
-    third = client.submit(exits(0), concurrency=queued)
     third.wait()
     return refused, first.refresh().state, facts(third)
 
