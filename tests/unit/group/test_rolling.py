@@ -11,11 +11,11 @@ import pytest
 
 from joblane.group.record import PAGE, Group, Stop, chunk_of, has_room, roll
 from joblane.state.lifecycle import State
+from joblane.testing.memory.stream import Record
 from tests.support.depth import budget
 from tests.support.groups import GroupWorld
 from tests.support.jobs import JOB
 from tests.support.meter import item_size
-from tests.support.stream import Record
 
 
 @pytest.fixture(autouse=True)
