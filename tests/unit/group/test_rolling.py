@@ -5,6 +5,7 @@ import itertools
 import math
 import random
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -100,6 +101,24 @@ def test_a_note_of_a_member_that_runs_again_frees_no_place():
     at.deliver()
     assert (frozenset({9, 10}), 48) == (at.rows.noted(at.group), len(at.group.open))
     assert 5 in at.open()
+
+
+def test_notes_that_others_make_meanwhile_are_read_again():
+    """Whoever finds that some of them are wrong drops those, and no others."""
+    for point in range(1, 9):
+        at = GroupWorld()
+        at.begin_all(200, max_concurrency=48)
+        at.end(40)
+        calls = itertools.count(1)
+
+        def meddle(at: GroupWorld = at, calls: Iterator[int] = calls, point: int = point) -> None:
+            if point <= (call := next(calls)) < point + 4:
+                at.rows.note_ends(at.group, [2 * call, 2 * call + 1], 9_999_999_999)
+
+        at.meddle = meddle
+        at.deliver()
+        at.meddle = lambda: None
+        assert (48, True) == (at.group.begun, 40 in at.rows.noted(at.group)), f"from call {point}"
 
 
 def test_a_retry_finds_the_room_that_ends_have_left_after_all_had_begun():
