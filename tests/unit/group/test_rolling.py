@@ -131,18 +131,27 @@ def test_a_retry_finds_the_room_that_ends_have_left_after_all_had_begun():
     assert State.PENDING is at.retry(3).state
 
 
-def test_whoever_is_killed_after_any_call_leaves_no_chunk_behind():
-    """With the events delivered again, and nobody who looks at the group."""
+@pytest.mark.parametrize("dies", range(4))
+def test_whoever_is_killed_after_any_call_leaves_no_chunk_behind(dies: int):
+    """With its events delivered again, and nobody who looks at the group.
+
+    The handler of an end dies that is noted beside others, that begins a chunk, or that is noted in
+    place of those that were taken out.
+    """
     for point in range(1, 99):
-        at = at_a_chunk_less_one()
-        at.end(17)
-        records = at.stream.take()
-        died = at.is_killed(partial(at.deliver, records), point)
-        at.deliver(records)
+        at, died = GroupWorld(), False
+        at.begin_all(60, max_concurrency=48)
+        for number, index in enumerate((3, 40, 17, 5)):
+            at.end(index)
+            records = at.stream.take()
+            if number == dies:
+                died = at.is_killed(partial(at.deliver, records), point)
+            at.deliver(records)
         assert [48, 49, 50] == [index for index in at.open() if index >= 48], f"after call {point}"
+        assert frozenset({5}) == at.rows.noted(at.group), f"after call {point}"
         if not died:
             break
-    assert point > 6
+    assert point > 4
 
 
 def test_a_member_whose_row_has_expired_never_runs_again():
