@@ -29,7 +29,7 @@ def message_delay_s(head: Head, now_ms: int) -> int | None:
     chosen then, or of an array, which begins then.
     """
     spec = head.spec
-    decided_when_due = not head.key is spec.target is spec.array is None
+    decided_when_due = any(each is not None for each in (head.key, spec.target, spec.array))
     if head.state not in _SENT or (head.state is State.SCHEDULED and decided_when_due):
         return None
     delay_s = max(0, math.ceil(((head.next_at_ms or 0) - now_ms) / 1000))
