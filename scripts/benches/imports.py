@@ -112,9 +112,9 @@ class Start:
     modules: tuple[str, ...]
 
 
-def count_boto3() -> dict[tuple[str, ...], Start]:
-    """Count the calls of boto3 that makes the clients of a function."""
-    needed = sorted(set(FUNCTIONS.values()))
+def count_boto3(functions: Sequence[str]) -> dict[tuple[str, ...], Start]:
+    """Count the calls of boto3 that makes the clients of each of these functions."""
+    needed = sorted({FUNCTIONS[function] for function in functions})
     bodies = [_BOTO3.format(clients=clients) for clients in needed]
     return dict(zip(needed, _count("import boto3", bodies), strict=True))
 

@@ -45,7 +45,7 @@ ROUTES: Mapping[str, tuple[Any, str, str, str]] = {
     r"agents uncordon (\S+)": (admin, "platform", "POST", "/v1/agents/{}/uncordon"),
     r"audit (\S+)": (submission, "acme", "GET", "/v1/jobs/{}/audit"),
     r"cancel (\S+)": (submission, "acme", "POST", "/v1/jobs/{}/cancel"),
-    r"conditions up (\S+)": (admin, "acme", "PUT", "/v1/conditions/app:{}"),
+    r"conditions up (\S+)": (admin, "acme", "PUT", "/v1/conditions/{}"),
     r"conditions ls": (admin, "acme", "GET", "/v1/conditions"),
     r"dlq (\S+) (\S+)": (admin, "acme", "POST", "/v1/dlq/{1}/{0}"),
     r"get --failed (\S+)": (submission, "acme", "GET", "/v1/groups/{}"),

@@ -23,7 +23,7 @@ from tests.support.dynamodb import Tables
 from tests.support.expressions import Item
 from tests.support.life import live
 
-SEEDS = range(50, 50 + budget(2, 12))
+SEEDS = range(50, 50 + budget(1, 12))
 
 
 @pytest.fixture(autouse=True)
