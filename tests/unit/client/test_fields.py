@@ -10,6 +10,7 @@ import joblane
 from joblane import InputError
 from joblane.client import fields
 from joblane.contract.edits import EditJob
+from joblane.group.array import Array
 from joblane.job import spec
 from joblane.job.edit import EDITABLE_FIELDS
 from joblane.key.policy import Concurrency
@@ -28,6 +29,7 @@ PARIS = timezone(timedelta(hours=1))
         (joblane.ExitCodes, spec.ExitCodes),
         (joblane.Concurrency, Concurrency),
         (joblane.Notify, Notify),
+        (joblane.Array, Array),
     ],
 )
 def test_the_types_have_the_fields_of_the_specification(typed: Any, model: Any):
