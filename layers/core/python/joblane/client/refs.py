@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from joblane.client.files.models import Outputs
 
     J = TypeVar("J")
-    T = TypeVar("T")
+    T = TypeVar("T", covariant=True)  # an ArrayRef, whose `wait` returns itself, is a JobRef
     S = TypeVar("S")
     M = TypeVar("M")
 
-    R = TypeVar("R", default="JobRef[Any]")
-    A = TypeVar("A", default="AsyncJobRef[Any]")
+    R = TypeVar("R", default="JobRef[Any]", covariant=True)
+    A = TypeVar("A", default="AsyncJobRef[Any]", covariant=True)
 else:
     from typing import TypeVar
 
