@@ -31,12 +31,13 @@ if TYPE_CHECKING:
     from joblane.client.files.models import Outputs
 
     J = TypeVar("J")
-    T = TypeVar("T", covariant=True)  # an ArrayRef, whose `wait` returns itself, is a JobRef
+    # Covariant: an ArrayRef, whose `wait` returns itself, is a JobRef.
+    T = TypeVar("T", covariant=True)  # noqa: PLC0105 - as the others are named
     S = TypeVar("S")
     M = TypeVar("M")
 
-    R = TypeVar("R", default="JobRef[Any]", covariant=True)
-    A = TypeVar("A", default="AsyncJobRef[Any]", covariant=True)
+    R = TypeVar("R", default="JobRef[Any]", covariant=True)  # noqa: PLC0105
+    A = TypeVar("A", default="AsyncJobRef[Any]", covariant=True)  # noqa: PLC0105
 else:
     from typing import TypeVar
 

@@ -181,15 +181,15 @@ def _read_values(file: Path) -> list[Any]:
         if not text:
             continue
         try:
-            if not is_text(text):
-                raise NotStrict("is not UTF-8")
             check(text)
         except NotStrict as error:
             problem = str(error).replace(" at line 1 column", " at column")
             wrong.append(f"{file} line {number}: {problem}")
-            continue
-        values.append(json.loads(text))
-        lines.append(number)
+        else:
+            values.append(json.loads(text))
+            lines.append(number)
+            if not is_text(text):
+                wrong.append(f"{file} line {number}: is not UTF-8")
     if not wrong and not values:
         raise InputError(f"{file} has no values: each line is one, as JSON; nothing was submitted")
     for index, problem in [] if wrong else _problems({"values": values}):

@@ -243,8 +243,8 @@ class JobOptions(GroupOptions):
         Returns it with the fields that it was submitted with.
         """
         try:
-            values = self._fields(attempts)
             self._check_command()
+            values = self._fields(attempts)
             if self.job_type is None:
                 values |= self.upload(client, read_stdin=str(self.array_values) != "-")
                 return client.submit(self.command or [], **values), values
@@ -271,9 +271,9 @@ class JobOptions(GroupOptions):
 
     def submission(self) -> dict[str, Any]:
         """The fields of the submission, as JSON. Raises `typer.BadParameter`."""
+        self._check_command()
         values = self._fields(None)
         values.pop("idempotency_key", None)
-        self._check_command()
         if self.job_type is None:
             return {"command": self.command, **values}
         params = self._params()
