@@ -132,7 +132,8 @@ class FakeGroup:
     def _counted(self, start: int) -> dict[str, Any]:
         if start:
             return {"counts": None, "failed_indices": None}
-        counts = add_up({State(member["state"]): 1} for member in self.members)
+        known = [member["state"] for member in self.members if member["state"] is not None]
+        counts = add_up({State(state): 1} for state in known)
         failed = [member["index"] for member in self.members if member["state"] in FAILURES]
         return {"counts": counts, "failed_indices": as_ranges(failed)}
 
