@@ -162,7 +162,7 @@ def bundle(
             shutil.copytree(
                 source,
                 content / folder / source.name,
-                ignore=shutil.ignore_patterns("__pycache__"),
+                ignore=shutil.ignore_patterns("__pycache__", "testing"),  # of users' tests
             )
         if bytecode:
             _compile(content)

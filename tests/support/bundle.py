@@ -7,6 +7,7 @@ from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
+from joblane.client.bundles import build
 from joblane.client.bundles.archive import compile_modules, write_archive
 from joblane.client.bundles.build import MAIN
 from joblane.handler import runner
@@ -42,6 +43,13 @@ def _base() -> Path:
     (folder / "__main__.py").write_text(MAIN)
     compile_modules(folder)
     return folder
+
+
+NOT_IN_JOBS = build._NOT_IN_JOBS
+"""What `joblane types push` leaves out of bundles."""
+
+SELDOM = {each.name for each in _JOBLANE.iterdir()} - _OF_JOBLANE
+"""What it puts in besides the runner: 200 modules to copy, to compile and to compress."""
 
 
 def add_dependencies(folder: Path) -> None:

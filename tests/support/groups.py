@@ -1,5 +1,6 @@
 """A group of jobs in memory: its rows, the stream of their changes, and agents that run them."""
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,7 +14,8 @@ from joblane.aws.job.ends import read_end
 from joblane.aws.job.groups import GroupStore
 from joblane.aws.queue.lanes import Lanes
 from joblane.deployment.names import inbox_name
-from joblane.group.record import Group, MemberOf, begin_page, note_placed, roll
+from joblane.group.array import Indices
+from joblane.group.record import Group, MemberOf, Stop, begin_page, note_placed, roll, stop_group
 from joblane.group.states import state_of
 from joblane.job.head import Head, make_head
 from joblane.job.moves import AttemptFacts
@@ -23,14 +25,14 @@ from joblane.service.group.settlement import GroupSettlement
 from joblane.service.job.operations import Operations
 from joblane.state.lifecycle import ENDED, Outcome, State
 from joblane.state.timeline import Step
+from joblane.testing.clock import Clock
+from joblane.testing.inline import Inline
+from joblane.testing.memory.sqs import Direct, Queues, Sqs
+from joblane.testing.memory.stream import JobsStream, Record
 from tests.support.aws import DESCRIPTOR, NAME
 from tests.support.dynamodb import Dynamo, Tables
-from tests.support.inline_calls import Inline
 from tests.support.jobs import JOB, named, submission
-from tests.support.memory import Direct
 from tests.support.network import Faults, Killed
-from tests.support.sqs import Queues, Sqs
-from tests.support.stream import JobsStream, Record
 
 NOW = 1_800_000_000.0
 NOW_MS = int(NOW * 1000)
@@ -59,7 +61,7 @@ class GroupWorld:
         self._jobs = tables.rows[DESCRIPTOR.jobs_table]
         self._seen: tuple[object, Head | None] = None, None
         """The group's row, and the job that was read of it."""
-        self.stream = JobsStream(tables)
+        self.stream = JobsStream(tables, Clock(1_800_000_000.0))
         calm: Any = Dynamo(tables, lambda _operation, make: make(False))
         self.rows = GroupStore(calm, DESCRIPTOR.jobs_table)
         """The table as nobody disturbs it."""
@@ -123,6 +125,28 @@ class GroupWorld:
         step = Step(State.PROCESSING, NOW_MS, 0, group.reason)
         self.rows.put_new(replace(head, state=step.state, timeline=(step,), group=group))
         return self.head
+
+    def submit_array(self, members: int, **spec: Any) -> Head:
+        """Put an array, and begin its first members, without placing them."""
+        self.inboxes.make(DESCRIPTOR.lane_url("default", "default"))
+        head = make_head(JOB, "acme", submission(array={"size": members}, **spec), NOW_MS)
+        most = head.spec.max_concurrency
+        group = Group(members, FIRST, begun_ms=NOW_MS, array=Indices())
+        group = begin_page(group) if most is None else roll(group, {}, most, None).group
+        step = Step(State.PROCESSING, NOW_MS, 0, group.reason)
+        self.rows.put_new(replace(head, state=step.state, timeline=(step,), group=group))
+        return self.head
+
+    def stop(self, why: str) -> None:
+        """Somebody cancels what has not begun."""
+        head = self.head
+        after = stop_group(self.group, Stop(State.CANCELLED, why))
+        self.rows.write_group(head, replace(head, group=after))
+
+    def lane_jobs(self) -> list[str]:
+        """Jobs of the messages in the lane of an array."""
+        entries = self.inboxes.entries[DESCRIPTOR.lane_url("default", "default")].values()
+        return [json.loads(entry.body)["job_id"] for entry in entries]
 
     def expand(self) -> None:
         """Place what is begun, then begin the next page."""
@@ -193,12 +217,18 @@ class GroupWorld:
 
     def states(self) -> dict[int, State]:
         """The members that have rows."""
-        rows = {index: self._jobs.get((_id(index), "JOB")) for index in range(self.group.begun)}
+        group = self.group
+        of = _id if group.first == FIRST else group.id_of
+        rows = {index: self._jobs.get((of(index), "JOB")) for index in range(group.begun)}
         return {index: State(row["state"]["S"]) for index, row in rows.items() if row is not None}
 
     def open(self) -> list[int]:
         """Members that have rows and have not ended."""
         return [index for index, state in self.states().items() if state not in ENDED]
+
+    def drop_row(self, index: int) -> None:
+        """DynamoDB deletes the row of a member that has expired."""
+        self._jobs.pop((self.group.id_of(index), "JOB"), None)
 
     def truth(self) -> State:
         """The group's state, from its members' rows alone."""

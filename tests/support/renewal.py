@@ -22,11 +22,11 @@ from joblane.service.job.requeue import Requeue
 from joblane.service.job.wake_up import wake_up_message
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
+from joblane.testing.clock import Clock
+from joblane.testing.inline import Inline
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME
-from tests.support.clock import Clock
 from tests.support.depth import budget
 from tests.support.fleet import beat
-from tests.support.inline_calls import Inline
 from tests.support.memory import Memory
 from tests.support.requests import Api
 

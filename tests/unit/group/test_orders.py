@@ -21,7 +21,7 @@ from tests.support.depth import budget
 from tests.support.groups import FAILED, GroupWorld
 
 if TYPE_CHECKING:
-    from tests.support.stream import Record
+    from joblane.testing.memory.stream import Record
 
 ENDS = (State.COMPLETED, State.COMPLETED, State.FAILED, State.DEAD, State.CANCELLED)
 

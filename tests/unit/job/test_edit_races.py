@@ -100,7 +100,7 @@ class Race:
         self.held = claimed
 
 
-@settings(max_examples=budget(60, 1000))
+@settings(max_examples=budget(100, 1000))
 @given(st.lists(steps, min_size=1, max_size=12))
 def test_only_the_message_of_its_latest_edit_starts_a_job(todo: list[tuple[str, Any]]):
     race = Race(Memory().cloud())

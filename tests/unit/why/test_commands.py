@@ -218,7 +218,7 @@ def scenes(draw: Callable[[Any], Any]) -> Scene:
 
 
 @given(scenes())
-@settings(max_examples=budget(60, 1000), deadline=None)
+@settings(max_examples=budget(40, 1000), deadline=None)
 def test_the_api_takes_every_command_that_why_prints(scene: Scene) -> None:
     path = f"/v1/jobs/{scene.head.job_id}/why"
     code, found = scene.build().ask(status, "acme", "GET", path)
@@ -239,7 +239,7 @@ OPERATIONS: Mapping[Offer, str] = {
 
 
 @given(scenes())
-@settings(max_examples=budget(40, 500), deadline=None)
+@settings(max_examples=budget(20, 500), deadline=None)
 def test_what_is_offered_is_what_the_api_takes(scene: Scene) -> None:
     head = scene.head
     may = offers(head, time.time_ns() // 1_000_000)

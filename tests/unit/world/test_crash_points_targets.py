@@ -1,4 +1,4 @@
-"""Submissions with a target and the watch of groups, killed after AWS calls.
+"""Submissions with a target, arrays and the watch of groups, killed after AWS calls.
 
 As test_crash_points_functions.py: a hook tells of the calls. After each kill a group in the
 table has its roster and is due; then the caller asks again, or requeue has its minutes, and each
@@ -15,6 +15,7 @@ import pytest
 
 from functions.submission import handler as submission
 from joblane.aws.clients import Clients
+from joblane.aws.job import array_values
 from joblane.aws.job import groups as job_groups
 from joblane.aws.job.groups import GroupStore
 from joblane.formats.times import rfc3339
@@ -49,7 +50,8 @@ PAGE = 2
 
 @pytest.fixture(autouse=True)
 def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (group, job_groups, group_members, group_expansion, group_settlement):
+    modules = (group, array_values, job_groups, group_members, group_expansion, group_settlement)
+    for module in modules:
         monkeypatch.setattr(module, "PAGE", PAGE)
 
 
@@ -106,6 +108,8 @@ def half_run(aws: Cloud) -> None:
 
 
 ALL = {"command": ["a"], "target": "_all"}
+ARRAY = {"command": ["a"], "array": {"size": len(AGENTS)}}
+VALUES = {"array": {"values": [*AGENTS]}}
 CASES = {
     "a broadcast": Case(nothing, post(ALL, None), {"processing"}, groups=None),
     "a broadcast with an Idempotency-Key": Case(nothing, post(ALL, "k"), {"processing"}),
@@ -133,6 +137,14 @@ CASES = {
         {"pending", "failed"},
         groups=0,
     ),
+    "an array": Case(nothing, post(ARRAY, "k"), {"processing"}),
+    "an array, two at a time": Case(
+        nothing, post({**ARRAY, "max_concurrency": 2}, "k"), {"processing"}
+    ),
+    "an array with values": Case(nothing, post({**ARRAY, **VALUES}, "k"), {"processing"}),
+    "an array that is due": Case(
+        submitted(**VALUES, run_at=rfc3339(NOW_MS - 1_000)), tick, {"processing"}
+    ),
     "members without a reply": Case(
         half_run,
         tick,
@@ -150,9 +162,10 @@ def roster(aws: Cloud, parent: Head) -> list[str]:
     return [name for page in pages for name in page]
 
 
-def sent_to(deployment: Deployment, agent: str) -> set[str]:
-    """The jobs whose messages were sent to an agent."""
-    bodies = [entry.body for entry in deployment.memory.queues.entries[inbox(agent)].values()]
+def sent_to(deployment: Deployment, agent: str | None) -> set[str]:
+    """The jobs whose messages were sent to an agent, or to the lane that is for any."""
+    queue = DESCRIPTOR.lane_url("default", "default") if agent is None else inbox(agent)
+    bodies = [entry.body for entry in deployment.memory.queues.entries[queue].values()]
     return {json.loads(body).get("job_id") for body in bodies}
 
 
@@ -168,13 +181,15 @@ def check_groups(deployment: Deployment, *, done: bool) -> None:
         parent = parents[head.member_of.group_id]
         assert parent.group is not None
         assert head.member_of.index < parent.group.begun
-        assert head.assigned == AGENTS[head.member_of.index]
+        is_array = parent.group.array is not None
+        assert head.assigned == (None if is_array else AGENTS[head.member_of.index])
         assert whole(deployment.aws, head), head
     for parent in parents.values():
         assert parent.group is not None
         if parent.state is not State.PROCESSING:
             continue
-        assert roster(deployment.aws, parent) == AGENTS
+        if parent.group.array is None:
+            assert roster(deployment.aws, parent) == AGENTS
         assert parent.wake_at_ms is not None
         if not done:
             continue
@@ -183,7 +198,7 @@ def check_groups(deployment: Deployment, *, done: bool) -> None:
         assert (most, most, most) == (len(own), parent.group.begun, parent.group.placed)
         for head in own:
             if head.state is State.PENDING:
-                assert head.job_id in sent_to(deployment, head.assigned or "")
+                assert head.job_id in sent_to(deployment, head.assigned)
 
 
 def kill_at(point: int, case: Case, deployment: Deployment, *, again: bool) -> bool:

@@ -13,7 +13,6 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from ec2_agent.core import Clocks
-from ec2_agent.lanes.disposal import HELD_ELSEWHERE_S
 from ec2_agent.messages.delivery import Delivery
 from ec2_agent.messages.hiding import INBOX_FULL, LACKING, TENANT_FULL, TOO_LARGE, Pauses
 from ec2_agent.serving.gates import LONGEST_HOLD_S
@@ -22,6 +21,7 @@ from joblane.aws.queue.lanes import MAX_VISIBILITY_S, Received
 from joblane.job.head import make_head
 from joblane.job.message import Message
 from joblane.queue.tenant_shares import Allowance
+from joblane.service.job.disposal import HELD_ELSEWHERE_S
 from tests.support.agents import settings
 from tests.support.aws import Cloud
 from tests.support.depth import budget

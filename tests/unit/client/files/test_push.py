@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-import joblane as package
 from joblane.client.bundles import archive, build
 from joblane.client.bundles.project import REQUIRED
+from tests.support.bundle import NOT_IN_JOBS, SELDOM
 from tests.support.client.command import Joblane
 from tests.support.client.fake_api import FakeApi, Request, ok, problem
 from tests.support.client.wheelhouse import only_from, wheel
@@ -47,12 +47,6 @@ name = "shop"
 version = "1"
 dependencies = ["joblane[agent]>=0.1", "native>=1", "plain"]
 """
-
-
-NOT_IN_JOBS = build._NOT_IN_JOBS
-_PARTS = Path(package.__file__).parent.iterdir()
-SELDOM = {part.name for part in _PARTS if part.is_dir()} - {"handler"}
-"""What only a bundle has to have that somebody looks into."""
 
 
 @pytest.fixture(name="cache", scope="module")
@@ -179,7 +173,8 @@ def test_push(deployment: Deployment, joblane: Joblane):
             "joblane/handler/runner.py",
             "joblane/key/__init__.py",
         } <= names
-        left_out = ("joblane/aws/", "joblane/http/", "joblane/client/cli/", "bin/", ".lock")
+        floors = ("aws", "client/cli", "compose", "http", "service", "testing")
+        left_out = (*(f"joblane/{floor}/" for floor in floors), "bin/", ".lock")
         assert not [name for name in names if name.startswith(left_out) or "old.pyc" in name]
         assert not [name for name in names if name.endswith(("RECORD", "INSTALLER"))]
     # Nothing has changed: the same digests, nothing is sent again.

@@ -146,7 +146,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         unless `policy` says otherwise. Raises `WaitTimeoutError` after `timeout_s` seconds,
         `NotFoundError`, and `FollowError` when the API does not answer for `policy.give_up_s`.
         """
-        runtime = runtime or Runtime()
+        runtime = runtime or Runtime(self._clock)
         policy = self._policy(job_id, policy or WAIT)
         until = None
         if timeout_s is not None:

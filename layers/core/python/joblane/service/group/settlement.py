@@ -25,7 +25,7 @@ How many begin, and when, is `joblane.service.group.rolling`.
 
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -35,7 +35,7 @@ from joblane.group.states import FAILURES, Tally
 from joblane.job.head import Head
 from joblane.service.decide_again import decide_again
 from joblane.service.group.progress import advance
-from joblane.service.group.rolling import Look, Rolling, Turn
+from joblane.service.group.rolling import Look, Rolling, Turn, looks_from
 from joblane.service.log import Log
 from joblane.state.lifecycle import ENDED, State
 from joblane.state.retention import Retention
@@ -81,15 +81,15 @@ class GroupSettlement:
         look: Look | None = Look(frozenset(ended))
         after: Head | None = None
         while look is not None:
-            after, look = decide_again(partial(self._once, group_id, look))
+            after, look = decide_again(partial(self._once, group_id, looks_from(look)))
         return None if after is None else after.state
 
-    def _once(self, group_id: str, look: Look) -> tuple[Head | None, Look | None]:
+    def _once(self, group_id: str, looks: Iterator[Look]) -> tuple[Head | None, Look | None]:
         """Read a group, and do one step; None if it is deleted."""
         seen = self.groups.progress(group_id)
         if seen is None or seen.group is None:
             return None, None
-        return self._step(seen, seen.group, look)
+        return self._step(seen, seen.group, next(looks))
 
     def _step(self, seen: Head, before: Group, look: Look) -> tuple[Head, Look | None]:
         """One write of a group at most. Returns it, and at what to look after that."""
@@ -115,7 +115,7 @@ class GroupSettlement:
             self._note(after)
         for _, member in turn.moves:
             self.send(member, now_ms)
-        begin = [*turn.begin, *self._find_left_behind(before, look.ended)]
+        begin = [*turn.begin, *self._find_left_behind(before, look.ended, now_ms)]
         whole = self.groups.get(seen.job_id) if begin else None  # with its submission
         if whole is not None:
             self.place(whole, begin, now_ms)
@@ -181,7 +181,9 @@ class GroupSettlement:
             return State.PENDING
         return _ENDS_OF_ROLLING[index in group.failed]
 
-    def _find_left_behind(self, group: Group | None, ended: Collection[int]) -> list[int]:
+    def _find_left_behind(
+        self, group: Group | None, ended: Collection[int], now_ms: int
+    ) -> list[int]:
         """Members that were begun or retried before and may not have been put or sent.
 
         Only if one of `ended` was taken out of the group before: then this event came again, maybe
@@ -196,7 +198,7 @@ class GroupSettlement:
             index
             for index in sorted(group.open)
             if (
-                index >= group.placed
+                index >= group.placed and group.may_put(now_ms)
                 if (member := states.get(index)) is None
                 else member.state is State.PENDING and group.array is None
             )

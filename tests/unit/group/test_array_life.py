@@ -1,0 +1,219 @@
+"""What operators do with an array: cancel, retry, delete, resubmit; and what it says meanwhile."""
+
+from typing import Any
+
+import pytest
+
+from functions.projector.handler import Settings as ProjectorSettings
+from functions.projector.handler import build as build_projector
+from joblane.aws.queue.usage import UsageStore
+from joblane.formats.times import rfc3339
+from joblane.state.lifecycle import State
+from tests.support.aws import DESCRIPTOR, configure
+from tests.support.broadcast import NOW_MS, Broadcast
+from tests.support.groups import GroupWorld
+from tests.unit.group.test_arrays import ids, look, sent, show
+
+
+def ended(at: Broadcast, *failed: int) -> Broadcast:
+    """All members have ended, and these have failed."""
+    for index in range(at.group().members):
+        at.end(index, State.DEAD if index in failed else State.COMPLETED)
+    at.deliver()
+    sent(at)
+    return at
+
+
+def retry(at: Broadcast, **body: Any) -> tuple[int, dict[str, Any]]:
+    status, answer = at.api("POST", f"{at.path}/retry", body)
+    return status, dict(answer)
+
+
+def test_a_retry_runs_the_members_that_failed_under_their_ids():
+    at = ended(Broadcast(1, array={"size": 250}), 3, 120, 249)
+    before = ids(at, 3, 120, 249)
+    answers = at.sweep("retry")
+    assert [1, 1, 1] == [answer["retried"] for answer in answers]
+    assert before == sent(at)
+    assert (State.PROCESSING, "", {"completed": 247, "pending": 3}) == (
+        at.head.state,
+        show(at)["failed_indices"],
+        show(at)["counts"],
+    )
+    for index in (3, 120, 249):
+        at.end(index)
+    at.deliver()
+    assert State.COMPLETED is at.head.state
+
+
+def test_a_retry_reads_no_page_without_failures():
+    at = ended(Broadcast(1, array={"size": 350}), 320)
+    (answer,) = at.sweep("retry")
+    assert (50, 1) == (answer["examined"], answer["retried"])
+
+
+def test_a_retry_by_index_leaves_the_others_and_says_why():
+    at = ended(Broadcast(1, array={"first": 1, "last": 19, "step": 2}), 1, 2, 4)
+    status, answer = retry(at, indices="1-5")
+    assert (200, 2) == (status, answer["retried"])
+    (left,) = answer["refused"]
+    assert (
+        at.group().id_of(0),
+        "it is completed; members that are failed or dead are retried",
+    ) == (
+        left["id"],
+        left["detail"],
+    )
+    assert ids(at, 1, 2) == sent(at)
+    assert [3, 5] == [entry["index"] for entry in show(at, state="pending")["entries"]]
+
+
+@pytest.mark.parametrize(
+    ("indices", "problem"),
+    [
+        ("3", "3 is no index of the array: 0 to 8 in steps of 2"),
+        ("9-10", "9-10 is outside of the array, whose indices are 0 to 8 in steps of 2"),
+        ("x", "must be indices and ranges of them, such as 3,5-9"),
+    ],
+)
+def test_an_index_that_the_array_has_not_is_refused(indices: str, problem: str):
+    at = Broadcast(1, array={"first": 0, "last": 9, "step": 2})
+    status, answer = retry(at, indices=indices)
+    assert (400, [{"field": "indices", "problem": problem}]) == (status, answer["errors"])
+    status, answer = at.api("GET", at.path, query={"indices": indices})
+    assert (400, [{"field": "indices", "problem": problem}]) == (status, answer["errors"])
+
+
+def test_what_a_group_tolerated_is_retried_as_well():
+    at = ended(Broadcast(1, array={"size": 4}, tolerate=1), 2)
+    assert State.COMPLETED is at.head.state
+    assert 1 == retry(at)[1]["retried"]
+    assert (State.PROCESSING, ids(at, 2)) == (at.head.state, sent(at))
+
+
+def test_a_group_without_failures_has_nothing_to_retry():
+    at = ended(Broadcast(1, array={"size": 2}))
+    assert 409 == retry(at)[0]
+
+
+def test_members_are_retried_while_others_run():
+    at = Broadcast(1, array={"size": 3})
+    at.end(0, State.FAILED)
+    at.claim(1)
+    sent(at)
+    assert 1 == retry(at)[1]["retried"]
+    assert ids(at, 0) == sent(at)
+
+
+def test_members_are_shown_by_index_and_by_state():
+    at = Broadcast(1, array={"size": 1200}, max_concurrency=150)
+    at.end(120, State.FAILED)
+    found = show(at, indices="0,119-121,1199")["entries"]
+    assert [
+        (0, "pending"),
+        (119, "pending"),
+        (120, "failed"),
+        (121, "pending"),
+        (1199, "waiting"),
+    ] == [(entry["index"], entry["state"]) for entry in found]
+    assert (
+        "waits for its turn: at most 150 run at once (max_concurrency), and 1049 begin before it"
+        == found[-1]["reason"]
+    )
+    assert [120] == [entry["index"] for entry in show(at, state="failed")["entries"]]
+    waiting, query = [], {"state": "waiting", "limit": "100"}
+    while True:
+        page = show(at, **query)
+        waiting += [entry["index"] for entry in page["entries"]]
+        if page["next"] is None:
+            break
+        query["next"] = page["next"]
+    assert list(range(150, 1200)) == waiting
+
+
+def test_a_page_of_failed_members_goes_on_where_it_ended():
+    failed = [1, 2, 3, 150, 151, 299]
+    at = ended(Broadcast(1, array={"size": 300}), *failed)
+    found, query = [], {"state": "dead", "limit": "2"}
+    while True:
+        page = show(at, **query)
+        found.append([entry["index"] for entry in page["entries"]])
+        if page["next"] is None:
+            break
+        query["next"] = page["next"]
+    assert failed == [index for some in found for index in some]
+    assert all(len(some) <= 2 for some in found)
+
+
+def test_a_cancel_ends_what_waits_and_what_never_began():
+    at = Broadcast(1, array={"size": 40}, max_concurrency=20)
+    at.claim(3)
+    answers = at.sweep("cancel")
+    assert 20 == sum(answer["examined"] for answer in answers)
+    at.end(3)
+    at.deliver()
+    assert {"cancelled": 39, "completed": 1} == show(at)["counts"]
+    assert State.PARTIAL_FAILURE is at.head.state
+    assert "1 of 40 completed; 39 cancelled: cancelled by" in at.head.reason
+
+
+def test_nothing_is_sent_once_a_cancel_came_between_rows_and_messages():
+    at = GroupWorld()
+    head = at.submit_array(30)
+    puts = 0
+
+    def meddle() -> None:
+        nonlocal puts
+        puts += 1
+        if puts == 8:  # amid the rows of the first ten
+            at.stop("cancelled by ada")
+
+    at.meddle = meddle
+    at.members.place(head, range(30), NOW_MS)
+    at.meddle = lambda: None
+    assert [] == at.lane_jobs()
+    assert 30 == len(at.states()), "the cancel finds them, and ends them"
+
+
+def test_an_array_is_deleted_with_its_members_and_values():
+    at = ended(Broadcast(1, array={"values": [{"n": n} for n in range(130)]}))
+    assert 204 == at.api.raw("DELETE", f"/v1/jobs/{at.id}")["statusCode"]
+    rows = at.memory.tables.rows[DESCRIPTOR.jobs_table]
+    assert [] == [key for key in rows if key[1] not in {"KEY", "IDEMPOTENCY"}]
+
+
+def test_an_array_is_resubmitted_with_its_values():
+    at = ended(Broadcast(1, array={"values": ["a", "b", "c"]}, tolerate="50 %"), 0)
+    status, again = at.api("POST", f"/v1/jobs/{at.id}/resubmit")
+    assert (202, 3, "50 %") == (status, again["members"], again["tolerate"])
+    _, whole = at.api("GET", f"/v1/jobs/{again['id']}")
+    assert ["a", "b", "c"] == whole["array"]["values"]
+
+
+def test_a_deadline_ends_members_that_have_not_started():
+    at = Broadcast(1, array={"size": 2}, deadline=rfc3339(NOW_MS + 30_000))
+    at.end(0)
+    look(at, 61)
+    assert State.EXPIRED is at.member(1).state
+    at.deliver()
+    assert State.PARTIAL_FAILURE is at.head.state
+
+
+def test_members_that_have_not_begun_wait_too():
+    at = Broadcast(1, array={"size": 50}, max_concurrency=5)
+    counters = UsageStore(
+        at.aws.clients.make("dynamodb"), configure(ProjectorSettings).counters_table
+    )
+
+    def waiting() -> int:
+        build_projector(configure(ProjectorSettings), at.aws.clients, lambda: at.now).handle(
+            at.stream.take()
+        )
+        accounts, _ = counters.accounts("acme")
+        return 0 if accounts is None else accounts.figures.present.waiting
+
+    assert 50 == waiting()
+    at.claim(0)
+    assert 49 == waiting()
+    at.sweep("cancel")
+    assert 0 == waiting()
