@@ -1,3 +1,4 @@
+# Run an array of jobs, and say which failed and why.
 joblane run --array 1-5 -- sh -c 'test "$JOBLANE_ARRAY_INDEX" -ne 3' 2>&1 | tail -n 2
 
 # Output:
