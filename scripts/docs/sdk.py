@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import joblane
-from joblane import AsyncClient, AsyncJobRef, JoblaneError
+from joblane import AsyncArrayRef, AsyncClient, AsyncJobRef, JoblaneError
 from joblane.client import errors as client_errors
 from joblane.client.calls import AnswerCall, ApiCall, ApiStream
 from scripts.docs.schema import attribute_docstrings, escape
@@ -18,8 +18,8 @@ _WIDTH = 95
 
 _CALLS = (AnswerCall, ApiCall, ApiStream)
 
-_ASYNC = (AsyncClient, AsyncJobRef)
-"""They have the calls of `Client` and `JobRef`."""
+_ASYNC = (AsyncArrayRef, AsyncClient, AsyncJobRef)
+"""They have the calls of `ArrayRef`, `Client` and `JobRef`."""
 
 
 def names() -> str:
@@ -52,6 +52,10 @@ def _class(name: str, owner: type) -> Iterator[str]:
     yield f"### `{name}`\n"
     yield f"{_doc(owner)}\n"
     bases = [base for base in owner.__mro__ if base.__module__.startswith("joblane.")]
+    public = [at for at, base in enumerate(bases) if at and base.__name__ in joblane.__all__]
+    if public:  # its members stand there
+        yield f"It has what [`{bases[public[0]].__name__}`](#{bases[public[0]].__name__.lower()}) has.\n"
+        bases = bases[: public[0]]
     seen: set[str] = set()
     for base in bases:
         if base is owner or not base.__doc__:

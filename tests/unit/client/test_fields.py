@@ -10,7 +10,8 @@ import joblane
 from joblane import InputError
 from joblane.client import fields
 from joblane.contract.edits import EditJob
-from joblane.job import exit_codes, spec
+from joblane.group.array import Array
+from joblane.job import spec
 from joblane.job.edit import EDITABLE_FIELDS
 from joblane.key.policy import Concurrency
 from joblane.notify.request import Notify
@@ -25,9 +26,10 @@ PARIS = timezone(timedelta(hours=1))
         (joblane.Submission, spec.Submission),
         (joblane.Resources, spec.Resources),
         (joblane.Retry, spec.Retry),
-        (joblane.ExitCodes, exit_codes.ExitCodes),
+        (joblane.ExitCodes, spec.ExitCodes),
         (joblane.Concurrency, Concurrency),
         (joblane.Notify, Notify),
+        (joblane.Array, Array),
     ],
 )
 def test_the_types_have_the_fields_of_the_specification(typed: Any, model: Any):

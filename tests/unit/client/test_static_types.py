@@ -14,6 +14,8 @@ from typing import Any, assert_type
 from pydantic import BaseModel
 
 from joblane import (
+    ArrayRef,
+    AsyncArrayRef,
     AsyncClient,
     Client,
     Concurrency,
@@ -81,7 +83,22 @@ def many(client: Client) -> None:
         assert_type(synced.result(), SyncResult)
 
 
+def arrays(client: Client) -> None:
+    ref = client.submit(sync_tickets, array={"values": [SyncTickets(origin="a")]}, tolerate="5 %")
+    assert_type(ref, ArrayRef[SyncResult])
+    assert_type([each.result() for each in ref.results()], list[SyncResult])
+    assert_type(client.submit(sync_tickets, SyncTickets(origin="a"), array={"size": 2}).id, str)
+    assert_type(client.submit(["./work"], array={"first": 1, "last": 9}), ArrayRef[Any])
+    client.submit("sync", array={"values": [{"origin": "acme"}]}, max_concurrency=2)
+    job: JobRef = client.submit(["./work"], array={"size": 1})
+    assert_type(job.wait().exit_code, int | None)
+
+
 async def also_right(client: AsyncClient) -> None:
+    many = await client.submit(sync_tickets, array={"values": [SyncTickets(origin="acme")]})
+    assert_type(many, AsyncArrayRef[SyncResult])
+    async for each in many.results():
+        assert_type(each.result(), SyncResult)
     ref = await client.submit(sync_tickets, SyncTickets(origin="acme"))
     assert_type(await ref.wait(), SyncResult)
     assert_type((await (await client.submit(["true"])).wait()).exit_code, int | None)
@@ -101,6 +118,8 @@ def wrong(client: Client, words: Sequence[str]) -> None:
     client.submit(words)  # refused
     client.submit(["echo", 1])  # refused
     client.submit(["true"], params={})  # refused
+    client.submit(["true"], array={"sise": 3})  # refused
+    client.submit(sync_tickets, Other(origin="acme"), array={"size": 3})  # refused
     client.submit(["true"], retry={"max_attemps": 3})  # refused
     client.submit(["true"], resources={"memory": 3})  # refused
     client.submit(["true"], concurrency={"max_active": 3})  # refused

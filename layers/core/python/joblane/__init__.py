@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from joblane.client.fan_out import Mapped
     from joblane.client.fields import (
+        Array,
         Concurrency,
         DeadFilters,
         EditFields,
@@ -56,8 +57,9 @@ if TYPE_CHECKING:
     from joblane.client.files.models import InputFile, OutputFile, Outputs, Uploaded
     from joblane.client.follow import FollowPolicy
     from joblane.client.group_follow import GroupNews
+    from joblane.client.group_results import MemberResult
     from joblane.client.groups import Groups
-    from joblane.client.refs import AsyncJobRef, JobRef
+    from joblane.client.refs import ArrayRef, AsyncArrayRef, AsyncJobRef, JobRef
     from joblane.client.transport import Certificate
     from joblane.handler.errors import PermanentError
     from joblane.handler.job import Context, Job
@@ -67,6 +69,9 @@ __all__ = [
     "AccessError",
     "AnswerError",
     "ApiError",
+    "Array",
+    "ArrayRef",
+    "AsyncArrayRef",
     "AsyncClient",
     "AsyncJobRef",
     "BatchEntry",
@@ -98,6 +103,7 @@ __all__ = [
     "LogRecord",
     "LoginError",
     "Mapped",
+    "MemberResult",
     "NotFoundError",
     "Notify",
     "OutputFile",
@@ -121,6 +127,9 @@ __version__ = "0.1.0"
 """The version of all of Joblane: both wheels and the API read it here."""
 
 _MODULES = {
+    "Array": "client.fields",
+    "ArrayRef": "client.refs",
+    "AsyncArrayRef": "client.refs",
     "AsyncClient": "client.clients",
     "AsyncJobRef": "client.refs",
     "BatchEntry": "client.batches",
@@ -143,6 +152,7 @@ _MODULES = {
     "Key": "handler.job_type",
     "LogRecord": "client.answers",
     "Mapped": "client.fan_out",
+    "MemberResult": "client.group_results",
     "Notify": "client.fields",
     "OutputFile": "client.files.models",
     "Outputs": "client.files.models",

@@ -38,11 +38,13 @@ def test_a_wrong_target_is_refused_before_any_request(
     assert not api.requests
 
 
-@pytest.mark.parametrize("option", ["--reply-timeout-s", "--max-concurrency", "--max-failures"])
-def test_options_of_a_target_need_one(api: FakeApi, joblane: Joblane, option: str) -> None:
+@pytest.mark.parametrize(
+    "option", ["--reply-timeout-s", "--max-concurrency", "--max-failures", "--tolerate"]
+)
+def test_options_of_a_group_need_one(api: FakeApi, joblane: Joblane, option: str) -> None:
     ran = joblane("submit", option, "1", "--", "true")
     assert 2 == ran.code
-    assert f"{option} needs --target" in ran.said
+    assert f"{option} needs --" in ran.said
     assert not api.requests
 
 
@@ -101,6 +103,7 @@ def test_results_are_shown_with_the_group_and_by_themselves(api: FakeApi, joblan
     told = json.loads(joblane("results", GROUP, "--json").stdout)
     assert ("completed", True, 102) == (told["state"], told["changed"], len(told["members"]))
     assert {
+        "index": 1,
         "agent": "web-1",
         "id": "01JM1",
         "state": "skipped",

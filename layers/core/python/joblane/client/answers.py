@@ -41,6 +41,8 @@ class JobJson(TypedDict, total=False):
     timeout_s: float
     heartbeat_timeout_s: float | None
     target: str | None
+    array: dict[str, Any] | None
+    """Which jobs an array makes."""
     command: list[str]
     assigned: str | None
     """Name of the only agent that may run it."""
@@ -98,11 +100,12 @@ class LogPage(TypedDict, total=False):
 
 
 class MemberJson(TypedDict, total=False):
-    """A member of a group: the job of one agent."""
+    """A member of a group: the job of one agent, or of one index of an array."""
 
-    agent: str
+    agent: str | None
     index: int
-    """Its number in the group, from 0, in the order of the agents' names."""
+    """Of an array its index; of a broadcast its number, from 0, in the order of the agents'
+    names."""
     id: str | None
     """Id of its job; None before it has begun."""
     state: str | None
@@ -114,6 +117,9 @@ class MemberJson(TypedDict, total=False):
     outcome: str | None
     result: Any
     """That of a completed job, up to 1,024 bytes."""
+    result_size: int | None
+    """Bytes of a longer one, which only its job has."""
+    output_files: dict[str, Any] | None
     started_at: str | None
     ended_at: str | None
 
@@ -122,6 +128,12 @@ class GroupPage(TypedDict, total=False):
     """An answer of `GET /v1/groups/{id}`: the group, and members in their order."""
 
     group: JobJson
+    kind: str
+    """`array` or `broadcast`."""
+    counts: dict[str, int] | None
+    """How many members are in each state; of the first page."""
+    failed_indices: str | None
+    """As ranges, such as `1,3-5`; of the first page."""
     changed: bool
     """Whether the result of a member says `"changed": true`."""
     entries: list[MemberJson]
@@ -252,10 +264,15 @@ def unless_completed(job: JobJson) -> JobFailedError | None:
 
 
 def is_group(job: JobJson) -> bool:
-    """Whether a job is a group, whose members are jobs of one agent each."""
+    """Whether a job is a group: an array, or a broadcast with a job for each agent."""
     target = job.get("target")
     single = target is None or target == "_any" or target.startswith("host:")
-    return job.get("members") is not None or not single
+    return job.get("members") is not None or is_array(job) or not single
+
+
+def is_array(job: JobJson) -> bool:
+    """Whether a job is an array, whose members are jobs of one index each."""
+    return job.get("array") is not None
 
 
 def rows(answer: object) -> list[dict[str, Any]]:

@@ -11,21 +11,31 @@ With `AsyncClient`, the same with `async with`, `await` and `async for`. Each me
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Required,
+    Self,
+    TypeAlias,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
-from joblane.client.answers import JobJson
+from joblane.client.answers import JobJson, is_array
 from joblane.client.calls import Caller
 from joblane.client.connection import AsyncConnection, Connection
 from joblane.client.credentials import Credential, StaticToken
 from joblane.client.deployment_calls import DeploymentCalls
 from joblane.client.fan_out import WINDOW, Made, MapCalls, Mapped
-from joblane.client.fields import Command, SubmissionFields
+from joblane.client.fields import Array, Command, JobFields, SubmissionFields
 from joblane.client.files.calls import FileCalls, Files
 from joblane.client.follow import FollowPolicy
 from joblane.client.groups import Groups
 from joblane.client.key_calls import KeyCalls
 from joblane.client.profiles import Endpoint, find_endpoint
-from joblane.client.refs import AsyncJobRef, JobRef
+from joblane.client.refs import ArrayRef, AsyncArrayRef, AsyncJobRef, JobRef
 from joblane.client.transport import Certificate
 from joblane.client.type_calls import TypeCalls
 from joblane.handler.job_type import JobType
@@ -41,10 +51,16 @@ R = TypeVar("R")
 V = TypeVar("V")
 
 
-class SubmitOptions(SubmissionFields, total=False):
+class SubmitOptions(JobFields, total=False):
     """Keywords of `submit`."""
 
     idempotency_key: str | None
+
+
+class ArrayOptions(SubmitOptions, total=False):
+    """Keywords of `submit` for an array."""
+
+    array: Required[Array]
 
 
 class MapOptions(SubmitOptions, total=False):
@@ -92,7 +108,7 @@ class BaseClient(
 
     @property
     def groups(self) -> Groups[J, C]:
-        """The calls that concern groups: jobs that became one job for each agent."""
+        """The calls that concern groups: arrays, and jobs that became one job for each agent."""
         return Groups(self._connection, self._handle, self._policy)
 
     @property
@@ -121,8 +137,20 @@ class Client(BaseClient[JobRef, Connection]):
         self._connection.close()
 
     def _handle(self, data: JobJson, handler: JobType[Any, Any] | None = None) -> JobRef:
-        return JobRef(self, data, handler)
+        made: type[JobRef[Any]] = ArrayRef if is_array(data) else JobRef
+        return made(self, data, handler)
 
+    @overload
+    def submit(
+        self, command: JobType[P, R], params: P | None = None, **options: Unpack[ArrayOptions]
+    ) -> ArrayRef[R]: ...
+    @overload
+    def submit(
+        self,
+        command: Command | str,
+        params: Mapping[str, Any] | None = None,
+        **options: Unpack[ArrayOptions],
+    ) -> ArrayRef[Any]: ...
     @overload
     def submit(self, command: Command, **options: Unpack[SubmitOptions]) -> JobRef: ...
     @overload
@@ -158,6 +186,9 @@ class Client(BaseClient[JobRef, Connection]):
 
         `wait()` of a handler's job returns its result. By its name a type needs no handler here:
         params are a mapping, and the result of a completed job is `job.data.result`.
+
+        With `array` it makes a group of jobs, and returns an `ArrayRef`: `results()` has what
+        became of each. With `values` those of a type are its params, and `params` are left out.
 
         If the key of a job, by its type or its `concurrency`, is full, raises `KeyFullError`, or
         returns an earlier job or one that replaced another: see `job.admission`. `job.warning` says
@@ -235,8 +266,20 @@ class AsyncClient(BaseClient[AsyncJobRef, AsyncConnection]):
         await self._connection.close()
 
     def _handle(self, data: JobJson, handler: JobType[Any, Any] | None = None) -> AsyncJobRef:
-        return AsyncJobRef(self, data, handler)
+        made: type[AsyncJobRef[Any]] = AsyncArrayRef if is_array(data) else AsyncJobRef
+        return made(self, data, handler)
 
+    @overload
+    async def submit(
+        self, command: JobType[P, R], params: P | None = None, **options: Unpack[ArrayOptions]
+    ) -> AsyncArrayRef[R]: ...
+    @overload
+    async def submit(
+        self,
+        command: Command | str,
+        params: Mapping[str, Any] | None = None,
+        **options: Unpack[ArrayOptions],
+    ) -> AsyncArrayRef[Any]: ...
     @overload
     async def submit(self, command: Command, **options: Unpack[SubmitOptions]) -> AsyncJobRef: ...
     @overload

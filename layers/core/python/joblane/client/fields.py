@@ -131,15 +131,11 @@ class Array(TypedDict, total=False):
     """From one index of the range to the next, 1 by default."""
     values: Sequence[Any]
     """A value for each job, any JSON, together at most 262,144 bytes. With a type each is the
-    params of its job."""
+    params of its job, of a handler its model."""
 
 
-class SubmissionFields(TypedDict, total=False):
-    """Fields of a submission besides its command; None and missing ones get the API's default.
-
-    A test compares the names, and those of the mappings in them, with `joblane.job.spec`, whose
-    models validate them.
-    """
+class JobFields(TypedDict, total=False):
+    """Fields of a submission besides its command and `array`, see `SubmissionFields`."""
 
     name: str | None
     """Up to 128 printable characters, to find the job by."""
@@ -183,9 +179,6 @@ class SubmissionFields(TypedDict, total=False):
     """Conditions that must hold before the job starts."""
     concurrency: str | Concurrency | None
     """Limit of jobs that run at once with the same key, or the name of a policy of joblane.toml."""
-    array: Array | None
-    """Makes a group of jobs, one for each index: `{"size": 100}`, `{"first": 1, "last": 99,
-    "step": 2}`, or `{"values": [...]}`."""
     target: str | None
     """The agents that it is for: `_any`, `_all`, `host:NAME`, or a label such as `group:web.dev`.
     With `_all` or a label the job becomes a group of jobs, one for each agent."""
@@ -204,6 +197,18 @@ class SubmissionFields(TypedDict, total=False):
     """W3C trace context that the job belongs to, in place of the caller's own."""
     tracestate: str | None
     """What comes with `traceparent`."""
+
+
+class SubmissionFields(JobFields, total=False):
+    """Fields of a submission besides its command; None and missing ones get the API's default.
+
+    A test compares the names, and those of the mappings in them, with `joblane.job.spec`, whose
+    models validate them.
+    """
+
+    array: Array | None
+    """Makes a group of jobs, one for each index: `{"size": 100}`, `{"first": 1, "last": 99,
+    "step": 2}`, or `{"values": [...]}`."""
 
 
 class EditFields(TypedDict, total=False):
@@ -250,6 +255,25 @@ def job_fields(what: object, params: object = None) -> Mapping[str, Any]:
     if not isinstance(params, Mapping):
         raise InputError("the params of a type that is named must be a mapping")
     return {"type": what, "params": dict(params)}
+
+
+def array_fields(what: object, params: object, array: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what `job_fields` does, and the array, whose values are the params of a type.
+
+    Raises `InputError`, which names the index of a value that a handler does not take.
+    """
+    values = array.get("values")
+    if values is None or params is not None or not isinstance(what, JobType | str):
+        return {**job_fields(what, params), "array": array}
+    if isinstance(what, str):
+        return {"type": what, "array": array}
+    dumped = []
+    for index, value in enumerate(values):
+        try:
+            dumped.append(what.dump_params(value))
+        except (TypeError, ValueError) as error:
+            raise InputError(f"array.values.{index}: {error}") from error
+    return {"type": what.name, "array": {**array, "values": dumped}}
 
 
 def command_words(command: object) -> list[str]:

@@ -7,6 +7,7 @@ pause. What is kept is a cursor for each page, and the members that were shown o
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from joblane.client import models
 from joblane.client.answers import GroupPage, JobJson, MemberJson, member_ended
 from joblane.client.calls import Call, Item, Stream
 from joblane.client.follow import FollowPolicy, News, RepeatedCall, Runtime
@@ -112,3 +113,23 @@ def follow_group(
     while not poll.done:
         yield from poll.answer()
         yield Item(found)
+
+
+def watch_group(
+    read: Callable[[], Call[GroupPage]], policy: FollowPolicy, runtime: Runtime | None
+) -> Stream[models.GroupPage]:
+    """Yield each answer of `read` whose counts are new, and the first one of a group that ended."""
+    seen: object = None
+    changed = False
+
+    def judge(page: GroupPage) -> News:
+        nonlocal seen, changed
+        known = (page["group"]["state"], page.get("counts"), page.get("failed_indices"))
+        changed, seen = known != seen, known
+        return News(changed=changed, done=page["group"]["state"] in ENDED)
+
+    poll = RepeatedCall(read, judge, policy, runtime or Runtime())
+    while not poll.done:
+        page = yield from poll.answer()
+        if changed:
+            yield Item(models.GroupPage(page))

@@ -1,8 +1,8 @@
-"""Calls that concern groups: jobs with a target of several agents, which became a job for each."""
+"""Calls that concern groups: arrays, and jobs with a target of several agents."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from joblane.client import models
 from joblane.client.answers import GroupPage, JobJson, group_page, job_json
@@ -22,7 +22,8 @@ from joblane.client.calls import (
     sweep,
 )
 from joblane.client.follow import FollowPolicy, Runtime
-from joblane.client.group_follow import GROUP, GroupNews, follow_group
+from joblane.client.group_follow import GROUP, GroupNews, follow_group, watch_group
+from joblane.client.group_results import MemberResult, read_results
 from joblane.client.log_calls import job_path
 
 J = TypeVar("J")
@@ -57,19 +58,67 @@ class Groups(Caller[C], Generic[J, C]):
         *,
         limit: int = LIST_MAX,
         cursor: str | None = None,
+        state: str | Sequence[str] | None = None,
+        indices: str | None = None,
         retry: bool = True,
     ) -> Call[GroupPage]:
-        """Read the group and one page of its members, in the order of their agents' names.
+        """Read the group and one page of its members, in the order of their indices.
 
-        `cursor` is the `next` of the previous page. `retry` False sends the request once.
+        `cursor` is the `next` of the previous page. With `state`, members in one of these states; a
+        page may then be short, even empty, and still have a `next`. With `indices`, those with
+        these, such as `3,5-9`. The first page has the `counts` of all members and the
+        `failed_indices`. `retry` False sends the request once.
         """
-        params = {"limit": min(limit, LIST_MAX), "next": cursor or None}
+        params: dict[str, str | int | Sequence[str] | None] = {
+            "limit": min(limit, LIST_MAX),
+            "next": cursor or None,
+            "state": state,
+            "indices": indices,
+        }
         return group_page((yield from get(_path(group_id), params, retry=retry)))
 
     @ApiStream
-    def members(self, group_id: str) -> Stream[models.Member]:
-        """Yield all members, in the order of their agents' names; pages are read as needed."""
-        return list_entries(partial(Groups.page, self, group_id), None, models.Member)
+    def members(
+        self,
+        group_id: str,
+        *,
+        state: str | Sequence[str] | None = None,
+        indices: str | None = None,
+    ) -> Stream[models.Member]:
+        """Yield members, in the order of their indices; pages are read as needed.
+
+        All of them, or those that `state` and `indices` select, see `page`.
+        """
+        read = partial(Groups.page, self, group_id, state=state, indices=indices)
+        return list_entries(read, None, models.Member)
+
+    @ApiStream
+    def results(self, group_id: str) -> Stream[MemberResult[Any]]:
+        """Yield what became of each member, with its result, in the order of their indices.
+
+        A hundred members are read in a request, and of results of more than 1,024 bytes each job.
+        `ArrayRef.results` has results as a handler declares them.
+        """
+        return read_results(partial(Groups.page, self), group_id, None)
+
+    @ApiStream
+    def watch(
+        self,
+        group_id: str,
+        *,
+        policy: FollowPolicy | None = None,
+        runtime: Runtime | None = None,
+    ) -> Stream[models.GroupPage]:
+        """Yield how far a group has come, whenever that has changed, until it has ended.
+
+        Each has the `counts` of members by state and the `failed_indices`, and no `entries` to rely
+        on: one request for a group of any size. Raises as `follow`.
+        """
+
+        def read() -> Call[GroupPage]:
+            return Groups.page(self, group_id, limit=1, retry=False)
+
+        return watch_group(read, self._policy(group_id, policy or GROUP), runtime)
 
     @ApiStream
     def follow(
@@ -105,15 +154,23 @@ class Groups(Caller[C], Generic[J, C]):
 
     @ApiStream
     def retry(
-        self, group_id: str, *, same_version: bool = False, reason: str | None = None
+        self,
+        group_id: str,
+        *,
+        indices: str | None = None,
+        same_version: bool = False,
+        reason: str | None = None,
     ) -> Stream[models.JobsRetried]:
-        """Restart the members that failed: same ids, attempts reset.
+        """Restart the members that failed: same ids and indices, attempts reset.
 
-        Yields the answer for each page of members, with the numbers `examined` and `retried`. A
-        group of a type takes its present version, unless `same_version`; raises `RequestError`
-        (409) if that does not take it.
+        With `indices`, such as `3,5-9`, these alone; in `refused` are those of them that are
+        neither failed nor dead. Yields the answer for each page of members, with the numbers
+        `examined` and `retried`. A group of a type takes its present version, unless
+        `same_version`; raises `RequestError` (409) if that does not take it.
         """
-        body = restart_body(same_version)
+        body: dict[str, Any] | None = restart_body(same_version)
+        if indices is not None:
+            body = {**(body or {}), "indices": indices}
         return sweep(f"{_path(group_id)}/retry", models.JobsRetried, reason, body=body)
 
 

@@ -38,6 +38,7 @@ from joblane.client.fields import (
     Seconds,
     Submission,
     SubmissionFields,
+    array_fields,
     encode_edit,
     encode_fields,
     encode_filters,
@@ -71,12 +72,18 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         idempotency_key: str | None,
         fields: SubmissionFields,
     ) -> Call[J]:
-        named = job_fields(what, params)
+        array = fields.get("array")
+        if array is None:
+            named = job_fields(what, params)
+        elif isinstance(array, Mapping):
+            named = array_fields(what, params, array)
+        else:
+            raise InputError('array must be a mapping, such as {"size": 100}')
         given = yield from with_uploads(encode_fields(fields))
         answer = yield from act(
             "POST",
             "/v1/jobs",
-            {**named, **given},
+            {**given, **named},
             idempotency_key=idempotency_key,
             headers=trace_headers(),
         )

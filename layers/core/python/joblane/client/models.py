@@ -1240,6 +1240,11 @@ class Member(Answer):
     result: Any
     """The result of a completed job, any JSON of up to 1,024 bytes. Of a longer one `GET
     /v1/jobs/{id}` shows it."""
+    result_size: int | None
+    """Bytes of a result of more than 1,024, which is not here; null for any other job."""
+    output_files: dict[str, Any] | None
+    """The files that its newest attempt with `outputs` left: how many, and which globs matched
+    none."""
     started_at: str | None
     """Start of its first attempt."""
     ended_at: str | None

@@ -5,8 +5,9 @@ returns a SyncResult. Of any other job, `wait()` returns the handle itself.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Generic, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Unpack, cast
 
 from joblane.client.answers import JobJson, LogRecord, is_group, json_of, unless_completed
 from joblane.client.calls import ApiCall, ApiStream, C, Call, Caller, Stream
@@ -14,6 +15,8 @@ from joblane.client.connection import AsyncConnection, Connection
 from joblane.client.errors import ResultError
 from joblane.client.fields import EditFields, Seconds
 from joblane.client.files.calls import FileCalls
+from joblane.client.group_results import MemberResult, load_result, read_results
+from joblane.client.groups import Groups
 from joblane.client.job_calls import JobCalls
 from joblane.client.log_calls import LogCalls
 from joblane.client.models import Job, Why
@@ -28,17 +31,20 @@ if TYPE_CHECKING:
     from joblane.client.files.models import Outputs
 
     J = TypeVar("J")
-    T = TypeVar("T")
+    # Covariant: an ArrayRef, whose `wait` returns itself, is a JobRef.
+    T = TypeVar("T", covariant=True)  # noqa: PLC0105 - as the others are named
     S = TypeVar("S")
+    M = TypeVar("M")
 
-    R = TypeVar("R", default="JobRef[Any]")
-    A = TypeVar("A", default="AsyncJobRef[Any]")
+    R = TypeVar("R", default="JobRef[Any]", covariant=True)  # noqa: PLC0105
+    A = TypeVar("A", default="AsyncJobRef[Any]", covariant=True)  # noqa: PLC0105
 else:
     from typing import TypeVar
 
     J = TypeVar("J")
     T = TypeVar("T")
     S = TypeVar("S")
+    M = TypeVar("M")
     R = TypeVar("R")
     A = TypeVar("A")
 
@@ -50,6 +56,8 @@ class JobValues(Caller[C], Generic[C, J, T]):
     """
 
     _client: "BaseClient[Any, Any]"
+    _is_array: ClassVar[bool] = False
+    """Whether `wait` returns the handle of a handler's job, too."""
 
     def __init__(
         self,
@@ -97,7 +105,7 @@ class JobValues(Caller[C], Generic[C, J, T]):
 
     @property
     def is_group(self) -> bool:
-        """Whether it is a group, whose members are jobs of one agent each."""
+        """Whether it is a group: an array, or a broadcast with a job for each agent."""
         return is_group(self._json)
 
     @property
@@ -171,7 +179,7 @@ class JobValues(Caller[C], Generic[C, J, T]):
         `WaitTimeoutError` after `timeout_s` seconds; see `Client.wait`.
         """
         self._become((yield from JobCalls.wait(self._client, self.id, timeout_s)))
-        if self._job_type is not None:
+        if self._job_type is not None and not self._is_array:
             return cast("T", result_of(self._job_type, self._json))
         if check and (failed := unless_completed(self._json)):
             raise failed
@@ -221,24 +229,49 @@ class AsyncJobRef(JobValues[AsyncConnection, "AsyncJobRef[Any]", A], Generic[A])
         return AsyncJobRef(self._client, self._json, handler)
 
 
+class ArrayRef(JobRef["ArrayRef[Any]"], Generic[M]):
+    """An array as it was when it was last read: the job that `submit` with `array` returned.
+
+    M is the result of a member: what a handler declares, JSON of any other. `wait` returns the
+    `ArrayRef`, in state completed, partial_failure, failed or skipped.
+    """
+
+    _is_array = True
+
+    @ApiStream
+    def results(self) -> Stream[MemberResult[M]]:
+        """Yield what became of each member, in the order of their indices, a hundred a request.
+
+        What has not ended has an `error`; `wait` first. See `MemberResult`.
+        """
+        return read_results(partial(Groups.page, self._client.groups), self.id, self._job_type)
+
+    def of(self, handler: JobType[Any, S]) -> "ArrayRef[S]":  # type: ignore[override]  # of members
+        """Return a handle of the same array, which a program has submitted as `handler` before."""
+        return ArrayRef(self._client, self._json, handler)
+
+
+class AsyncArrayRef(AsyncJobRef["AsyncArrayRef[Any]"], Generic[M]):
+    """The `ArrayRef` of an `AsyncClient`: its calls are awaited."""
+
+    _is_array = True
+
+    @ApiStream
+    def results(self) -> Stream[MemberResult[M]]:
+        """Yield what became of each member, see `ArrayRef.results`."""
+        return read_results(partial(Groups.page, self._client.groups), self.id, self._job_type)
+
+    def of(self, handler: JobType[Any, S]) -> "AsyncArrayRef[S]":  # type: ignore[override]  # of members
+        """Return a handle of the same array, which a program has submitted as `handler` before."""
+        return AsyncArrayRef(self._client, self._json, handler)
+
+
 def result_of(handler: JobType[Any, S], data: JobJson) -> S:
     """Return the result of a job that has ended. Raises `JobFailedError`, `ResultError`."""
     if failed := unless_completed(data):
         raise failed
     if is_group(data):
         raise ResultError(
-            f"group {data['id']} has no result; its members have, see client.groups.members"
+            f"group {data['id']} has no result; its members have, see client.groups.results"
         )
-    from pydantic import ValidationError  # most commands need no models
-
-    if not handler.has_result:
-        return cast("S", None)
-    try:
-        return handler.load_result(data.get("result"))
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(["result", *map(str, found["loc"])])
-        raise ResultError(
-            f"the result of job {data['id']} is not what {handler.name} declares here: "
-            f"{where}: {found['msg']}"
-        ) from error
+    return load_result(handler, data.get("result"), f"job {data['id']}")

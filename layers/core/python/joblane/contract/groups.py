@@ -9,6 +9,7 @@ from joblane.contract.job import Job
 from joblane.contract.models import Page, View
 from joblane.contract.query import Each, PageQuery
 from joblane.group.array import MOST_SELECTED
+from joblane.job.fields import OutputFiles
 from joblane.state.lifecycle import Outcome, State
 
 MOST_IN_QUERY: Final = 4096
@@ -60,6 +61,11 @@ class Member(View):
     result: Any
     """The result of a completed job, any JSON of up to 1,024 bytes. Of a longer one `GET
     /v1/jobs/{id}` shows it."""
+    result_size: int | None
+    """Bytes of a result of more than 1,024, which is not here; null for any other job."""
+    output_files: OutputFiles | None
+    """The files that its newest attempt with `outputs` left: how many, and which globs matched
+    none."""
     started_at: str | None
     """Start of its first attempt."""
     ended_at: str | None

@@ -54,8 +54,9 @@ Exit codes
    70  the job ended without an exit code: it never ran, or its agent was lost
   130  interrupted (Ctrl-C); a line on stderr says whether the job is still running
   129, 143, 141  SIGHUP, SIGTERM or a closed pipe ended the command; the same line on stderr
-    1  of a group (--target _all or a label) or of --each: not all jobs completed, or no agent
-       matched; 0 if all completed, also if some, but not all, of a group were skipped
+    1  of a group (--array, --target _all or a label) or of --each: not all jobs completed, or no
+       agent matched; 0 if all completed, also if some, but not all, of a group were skipped, or
+       as many failed as --tolerate allows
    64, 66, 69, 74, 76, 77, 78  as in `joblane --help`"""
 
 

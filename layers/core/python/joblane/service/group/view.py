@@ -203,6 +203,8 @@ def _member(group: Head, number: int, agent: str | None, row: Head | None, now_m
         exit_code=row.exit_code,
         outcome=row.outcome,
         result=None if row.result is None else json.loads(row.result),
+        result_size=None if row.result_object is None else row.result_object.size,
+        output_files=row.output_files,
         started_at=None if start is None else rfc3339(start.at_ms),
         ended_at=rfc3339(row.timeline[-1].at_ms) if row.ended else None,
     )
@@ -237,6 +239,8 @@ def _without_row(head: Head, index: int, agent: str | None) -> Member:
         exit_code=None,
         outcome=None,
         result=None,
+        result_size=None,
+        output_files=None,
         started_at=None,
         ended_at=None,
     )

@@ -151,9 +151,17 @@ def summary(found: "Outputs", to: Path) -> str:
 def note_files_of_groups(group_id: str) -> None:
     """Say on stderr where the files of a group are."""
     terminal.note(
-        "each job of a group has its own output files; joblane get"
-        f" {group_id} lists the jobs, joblane download ID their files"
+        f"each job of a group has its own output files; get them with: joblane download {group_id}"
     )
+
+
+def make_directory(directory: Path) -> None:
+    """Make a directory. Exits with the code of an I/O error, once for all jobs."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        terminal.note(f"cannot write to {directory}: {error.strerror}")
+        raise typer.Exit(exit_codes.IO_ERROR) from error
 
 
 def note_missing(found: "Outputs", job: str = "") -> None:

@@ -34,6 +34,8 @@ class GroupFollower:
     """Show the last so many lines of each member."""
     level: Level | None = None
     """Show only records of this level or above."""
+    array: bool = False
+    """Whether it is an array, whose members are called by their indices."""
     line: StatusLine = field(default_factory=StatusLine)
 
     def follow(self, group_id: str) -> JobJson:
@@ -42,7 +44,7 @@ class GroupFollower:
         Returns the group's job. Raises `JoblaneError`.
         """
         policy = replace(GROUP, give_up_s=self.give_up_s)
-        count = group_text.Count()
+        count = group_text.Count(array=self.array)
         group: JobJson = {}
         try:
             runtime = report_api_away(self.give_up_s, "group", self.line.clear)
@@ -60,9 +62,9 @@ class GroupFollower:
             terminal.note(f"group {group_id} {group['state']}: {reason}{count.silent_text}")
         return group
 
-    def show_all(self, group_id: str) -> None:
-        """Show the output that is there now of all members, in their order."""
-        for member in self.client.groups.members(group_id):
+    def show_all(self, group_id: str, indices: str | None = None) -> None:
+        """Show the output that is there now of members, in their order: of all, or of `indices`."""
+        for member in self.client.groups.members(group_id, indices=indices):
             if member.started_at is not None:
                 self._output(cast("MemberJson", member.model_dump()), most_kb=None)
 
@@ -71,29 +73,30 @@ class GroupFollower:
         if self.as_json:
             terminal.json_line({"member": member})
         else:
-            terminal.note(group_text.member_line(member, datetime.now(UTC)))
+            terminal.note(group_text.member_line(member, datetime.now(UTC), array=self.array))
         if member.get("started_at") is not None:
             self._output(member, most_kb=OUTPUT_KB)
 
     def _output(self, member: MemberJson, *, most_kb: int | None) -> None:
         """Show the output of a member, at most so many KB of it; all of one that has ended."""
-        job_id, agent = member.get("id"), str(member.get("agent"))
+        job_id, name = member.get("id"), group_text.name_of(member, array=self.array)
         if job_id is None:
             return
-        output = HostOutput(agent, raw=self.raw)
+        output = HostOutput(name, raw=self.raw)
         try:
             for record in self._records(job_id, most_kb, ended=member.get("ended_at") is not None):
                 if record is None:
                     output.end()
                     terminal.note(
-                        f"{agent}: more than {most_kb} KB; see all with: joblane logs {job_id}"
+                        f"{name}: more than {most_kb} KB; see all with: joblane logs {job_id}"
                     )
                 elif self.as_json:
-                    terminal.json_line({"log": record.entry, "agent": agent, "id": job_id})
+                    whose = {"agent": member.get("agent"), "index": member["index"], "id": job_id}
+                    terminal.json_line({"log": record.entry, **whose})
                 else:
                     output.write([record])
         except NotFoundError:
-            terminal.note(f"{agent}: job {job_id} was deleted")
+            terminal.note(f"{name}: job {job_id} was deleted")
         finally:
             output.end()
 

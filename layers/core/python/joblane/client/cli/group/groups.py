@@ -1,27 +1,36 @@
 """The command `results`, and what other commands do with a group in place of a job."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
 from joblane.client.answer import Answer
-from joblane.client.answers import GroupPage, JobJson, group_page
+from joblane.client.answers import GroupPage, JobJson, MemberJson, group_page, is_array
+from joblane.client.calls import LIST_MAX
 from joblane.client.cli import exit_codes
 from joblane.client.cli.group import text as group_text
+from joblane.client.cli.group.counts import count_failed, counts_text
+from joblane.client.cli.group.failures import AT_ONCE, Failure, failure_lines, read_failures
 from joblane.client.cli.options import JobId, Json, connect
 from joblane.client.cli.short_ids import full_id
 from joblane.client.cli.text import tables, terminal
+from joblane.client.cli.text.formats import printable
 from joblane.client.cli.text.status_line import StatusLine
 from joblane.client.errors import InputError, JoblaneError, ServerError
+from joblane.state.lifecycle import State
 
 if TYPE_CHECKING:
     from joblane.client.clients import Client
 
 commands = typer.Typer()
+
+ROWS = 20
+"""Members of an array that are listed unasked; more would hide what there is to see."""
 
 REPEATS = 200
 """Requests of one deletion at most; each deletes for some seconds."""
@@ -30,53 +39,113 @@ PAUSE_S = 0.2
 """Between them."""
 
 
+_DONE = frozenset({State.COMPLETED, State.SKIPPED})
+"""States of members that --failed leaves out."""
+
+
 def show(
     client: "Client", group: JobJson, shown: str, *, failed: bool, as_json: bool, several: bool
 ) -> None:
-    """Print a group, `shown`, and its members; with `failed` those that did not do it."""
-    page = _read_all(client, group["id"])
+    """Print a group, `shown`, how many members are in each state, and why some failed.
+
+    With `failed`, a table of the members that did not do it; else of all of a broadcast or of a
+    small array.
+    """
+    array = is_array(group)
+    states = sorted(set(State) - _DONE) if failed else None
+    short = array and not failed and not as_json and (group.get("members") or 0) > ROWS
+    page = read_all(client, group["id"], states, limit=1 if short else None)
     members = page["entries"]
-    if failed:
-        members = [each for each in members if each["state"] not in {"completed", "skipped"}]
+    failures = read_failures(client, group) if count_failed(page.get("counts")) else []
     if as_json:
-        answer = {"group": group, "changed": page["changed"], "members": members}
+        answer = {
+            "group": group,
+            "kind": page.get("kind"),
+            "counts": page.get("counts"),
+            "failed_indices": page.get("failed_indices"),
+            "failures": [failure.as_json() for failure in failures],
+            "changed": page["changed"],
+            "members": members,
+        }
         terminal.show(answer, str, as_json=True, several=several)
         return
-    screen = replace(tables.screen(), width=None)  # lines wrap: reasons are not cut
-    table = group_text.members_table(members, datetime.now(UTC), screen)
-    changed = "\n\nsomething was changed" if page["changed"] else ""
-    terminal.text(f"{shown}{changed}\n\n{table if members else 'no members'}")
+    parts = [shown, *_summary(page, failures, array=array)]
+    if not short:
+        screen = replace(tables.screen(), width=None)  # lines wrap: reasons are not cut
+        table = group_text.members_table(members, datetime.now(UTC), screen, array=array)
+        parts.append(table if members else "no members")
+    else:
+        parts.append(f"joblane get --failed {group['id']} lists the jobs that are not completed")
+    terminal.text("\n\n".join(parts))
+
+
+def _summary(page: GroupPage, failures: Sequence[Failure], *, array: bool) -> Iterator[str]:
+    """Paragraphs: the counts, the indices that failed, and why."""
+    counts = page.get("counts") or {}
+    if counts:
+        yield printable(counts_text(counts))
+    if failures:
+        named = page.get("failed_indices") if array else None
+        lines = [printable(f"failed: {named}")] if named else []
+        yield "\n".join([*lines, *failure_lines(failures, count_failed(counts))])
+    if page["changed"]:
+        yield "something was changed"
 
 
 @commands.command()
 def results(ctx: typer.Context, group_id: JobId, *, json: Json = False) -> None:
-    """Print the result of each job of a group: a line with the agent and the result as JSON.
+    """Print the result of each job of a group: its index or agent, and the result as JSON.
 
-    Only results of up to 1,024 bytes are here; `joblane get ID` shows a longer one. --json prints
-    {"state", "changed", "members": [{"agent", "id", "state", "reason", "exit_code", "result"}]}.
+    The jobs of an array are called by their indices, those of a target by their agents, and come in
+    the order of these. --json prints {"state", "changed", "members": [{"index", "agent", "id",
+    "state", "reason", "exit_code", "result"}]}.
     """
     client = connect(ctx)
-    page = _read_all(client, full_id(client, group_id))
+    page = read_all(client, full_id(client, group_id))
+    members = _with_results(client, page["entries"])
     if json:
-        kept = ("agent", "id", "state", "reason", "exit_code", "result")
-        members = [{name: each.get(name) for name in kept} for each in page["entries"]]
+        kept = ("index", "agent", "id", "state", "reason", "exit_code", "result")
+        told = [{name: each.get(name) for name in kept} for each in members]
         state = page["group"]["state"]
-        terminal.document({"state": state, "changed": page["changed"], "members": members})
+        terminal.document({"state": state, "changed": page["changed"], "members": told})
         return
-    for member in page["entries"]:
+    for member in members:
         if member.get("result") is not None:
-            terminal.text(group_text.result_line(member))
+            terminal.text(group_text.result_line(member, array=is_array(page["group"])))
 
 
-def _read_all(client: "Client", group_id: str) -> GroupPage:
-    """Read a group with all its members, which may take many requests."""
+def _with_results(client: "Client", members: Sequence[MemberJson]) -> list[MemberJson]:
+    """Members with their results, also those that are too long for the group's page."""
+    long = [member for member in members if member.get("result_size") is not None]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = pool.map(lambda each: client.get(str(each.get("id"))).data.result, long)
+        read = {member["index"]: result for member, result in zip(long, found, strict=True)}
+    return [
+        cast("MemberJson", {**each, "result": read.get(each["index"], each.get("result"))})
+        for each in members
+    ]
+
+
+def read_all(
+    client: "Client",
+    group_id: str,
+    states: Sequence[str] | None = None,
+    *,
+    limit: int | None = None,
+) -> GroupPage:
+    """Read a group with all its members, or those in some states, which may take many requests.
+
+    With `limit`, the first so many.
+    """
     line = StatusLine()
     try:
-        whole = group_page(client.groups.page(group_id).model_dump())
-        found, cursor = whole, whole.get("next")
+        first = client.groups.page(group_id, limit=limit or LIST_MAX, state=states)
+        whole = group_page(first.model_dump())
+        cursor = None if limit else whole.get("next")
         while cursor:
             line.show(f"{len(whole['entries'])} of {whole['group'].get('members')} members read")
-            found = group_page(client.groups.page(group_id, cursor=cursor).model_dump())
+            more = client.groups.page(group_id, cursor=cursor, state=states)
+            found = group_page(more.model_dump())
             whole["entries"] += found["entries"]
             whole["changed"] |= found["changed"]
             cursor = found.get("next")
@@ -93,6 +162,20 @@ def job_of(client: "Client", group_id: str, agent: str) -> str:
                 raise InputError(f"the job of {agent} has not begun: {member.reason}")
             return member.id
     raise InputError(f"group {group_id} has no job on agent {agent}; see: joblane get {group_id}")
+
+
+def job_at(client: "Client", group_id: str, indices: str) -> str | None:
+    """Find the only job that indices such as `7` select; None if they select several.
+
+    Raises `InputError` if it has not begun, and `RequestError` for what the group does not have.
+    """
+    found = group_page(client.groups.page(group_id, limit=2, indices=indices).model_dump())
+    if found.get("next") or len(found["entries"]) != 1:
+        return None
+    (member,) = found["entries"]
+    if member.get("id") is None:
+        raise InputError(f"the job of index {indices} has not begun: {member.get('reason')}")
+    return member["id"]
 
 
 def run_pages(

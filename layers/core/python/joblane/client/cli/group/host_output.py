@@ -1,4 +1,4 @@
-"""Output of the members of a group: each line with its agent's name in front."""
+"""Output of the members of a group: each line with its agent's name, or its index, in front."""
 
 import sys
 from collections.abc import Iterable
@@ -15,12 +15,12 @@ LONGEST_LINE = 65_536
 class HostOutput:
     """Writes the output of one member: its stdout to stdout, everything else to stderr.
 
-    A line is written when it is complete, with `AGENT | ` in front, also after a carriage return. A
+    A line is written when it is complete, with `NAME | ` in front, also after a carriage return. A
     terminal gets other control characters escaped unless `raw`.
     """
 
-    def __init__(self, agent: str, *, raw: bool) -> None:
-        prefix = f"{printable(agent)} | "
+    def __init__(self, name: str, *, raw: bool) -> None:
+        prefix = f"{printable(name)} | "
         self._prefix = prefix.encode()
         self._streams = {
             stderr: _Stream(

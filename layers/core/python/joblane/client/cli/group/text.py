@@ -20,11 +20,19 @@ RESULT_CHARS = 60
 _KNOWN = frozenset(State)
 
 
-def members_table(members: Sequence[MemberJson], now: datetime, screen: Screen) -> str:
-    """Table of members, in the order given."""
+def name_of(member: MemberJson, *, array: bool) -> str:
+    """What a member is called: in an array its index, else its agent."""
+    return str(member["index"]) if array else plain(member.get("agent"))
+
+
+def members_table(
+    members: Sequence[MemberJson], now: datetime, screen: Screen, *, array: bool
+) -> str:
+    """Table of members, in the order given; in an array each has its index, too."""
     results = any(member.get("result") is not None for member in members)
     rows = [
         (
+            *([member["index"]] if array else []),
             member.get("agent"),
             member.get("state"),
             member.get("exit_code"),
@@ -36,12 +44,12 @@ def members_table(members: Sequence[MemberJson], now: datetime, screen: Screen) 
         for member in members
     ]
     titles = ["AGENT", "STATE", "EXIT", "TIME", "ID", *(["RESULT"] if results else []), "REASON"]
-    return table(titles, rows, screen)
+    return table([*(["INDEX"] if array else []), *titles], rows, screen)
 
 
-def result_line(member: MemberJson) -> str:
+def result_line(member: MemberJson, *, array: bool) -> str:
     """The result of a member, in a line."""
-    return printable(f"{member.get('agent')}  {_result(member, sys.maxsize)}")
+    return printable(f"{name_of(member, array=array)}  {_result(member, sys.maxsize)}")
 
 
 def _result(member: MemberJson, chars: int) -> str | None:
@@ -62,9 +70,9 @@ def run_time(member: Mapping[str, Any], now: datetime) -> str:
     return duration((ended - began).total_seconds())
 
 
-def member_line(member: MemberJson, now: datetime) -> str:
+def member_line(member: MemberJson, now: datetime, *, array: bool) -> str:
     """How a member ended, in a line."""
-    parts = [f"{plain(member.get('agent'))} {member['state'] or 'ended'}"]
+    parts = [f"{name_of(member, array=array)} {member['state'] or 'ended'}"]
     if member.get("exit_code") is not None:
         parts.append(f"exit code {plain(member.get('exit_code'))}")
     took = run_time(member, now)
@@ -82,8 +90,9 @@ def did_not_respond(member: MemberJson) -> bool:
 class Count:
     """How many members have ended in each state."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, array: bool = False) -> None:
         self._states: Counter[str] = Counter()
+        self._array = array
         self.silent = 0
         """Members whose agents did not respond; they are among the failed ones."""
 
@@ -91,7 +100,7 @@ class Count:
         """Count members that have ended."""
         for member in members:
             self._states[member["state"] or "of unknown end"] += 1
-            self.silent += did_not_respond(member)
+            self.silent += not self._array and did_not_respond(member)
 
     def text(self, members: int | None) -> str:
         """What has become of them so far, of so many."""

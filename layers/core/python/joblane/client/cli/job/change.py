@@ -25,6 +25,7 @@ from joblane.client.cli.options import (
 from joblane.client.cli.short_ids import full_ids
 from joblane.client.cli.text import terminal
 from joblane.client.cli.text.formats import printable
+from joblane.client.errors import InputError
 
 if TYPE_CHECKING:
     from joblane.client.refs import JobRef
@@ -88,18 +89,29 @@ def retry(
     ctx: typer.Context,
     options: BulkOptions,
     *,
+    index: Annotated[
+        str | None,
+        typer.Option(
+            metavar="INDICES",
+            help="Of an array: only the jobs with these indices, such as 3,5-9; those of them that"
+            " are neither failed nor dead are refused.",
+        ),
+    ] = None,
     same_version: SameVersion = False,
     reason: Reason = None,
     json: Json = False,
 ) -> None:
     """Restart failed or dead jobs, or all that filters select: same ids, attempts reset.
 
-    Of a group, the jobs that failed. Jobs of a type run with its present version; those that it
-    does not take are listed, and stay as they are. Each job has a line, with --json too; those that
-    are refused are named on stderr, and the exit code is that of the first refusal. With filters,
-    of which all must match, the command counts the jobs and asks.
+    Of a group, the jobs that failed, with the same indices. Jobs of a type run with its present
+    version; those that it does not take are listed, and stay as they are. Each job has a line, with
+    --json too; those that are refused are named on stderr, and the exit code is that of the first
+    refusal. With filters, of which all must match, the command counts the jobs and asks.
     """
-    named, client = options.ids, connect(ctx)
+    named = options.ids
+    if index is not None and len(named) != 1:
+        raise typer.BadParameter("--index is for one group")
+    client = connect(ctx)
     if not named:
         change_selected(client, "retry", options, reason, as_json=json, same_version=same_version)
         return
@@ -107,10 +119,14 @@ def retry(
 
     def retry_one(job_id: str) -> None:
         if client.get(job_id).is_group:
-            pages = client.groups.retry(job_id, same_version=same_version, reason=reason)
+            pages = client.groups.retry(
+                job_id, indices=index, same_version=same_version, reason=reason
+            )
             one = job_id if several else None
             groups.run_pages(pages, "retried", as_json=json, one_of_several=one)
             return
+        if index is not None:
+            raise InputError(f"job {job_id} is no group; --index is for one")
         job = client.retry(job_id, same_version=same_version, reason=reason)
         print_job(job, as_json=json, several=several)
 

@@ -12,6 +12,7 @@ from joblane.client.cli import exit_codes
 from joblane.client.cli.files.files import (
     document_of_written,
     fetch,
+    make_directory,
     note_files_of_groups,
     note_missing,
     summary,
@@ -60,9 +61,11 @@ def download(
     below .git. A line on stderr lists what was not written. If a file cannot be written, the others
     are, and the exit code is 74.
 
-    With filters, of which all must match, the files of each job go to a directory with its id, such
+    Of a group, the files of each job go to a directory with its index, or of a target with its
+    agent. --json prints a line for each job that left files. With filters, of which all must match,
+    the files of each job go to a directory with its id, such
     as `joblane download --label batch=7 --to results`. Jobs that have not ended are left out unless
-    --state names their state, and so are jobs without files. --json prints a line for each job.
+    --state names their state, and so are jobs without files.
     """
     given = what or []
     if options.selects:
@@ -76,9 +79,12 @@ def download(
         )
     client = connect(ctx)
     job_id = full_id(client, given[0])
+    if (job := client.get(job_id)).is_group:
+        from joblane.client.cli.group.download import download_group  # few are groups
+
+        download_group(client, job, to, given[1:], replace=replace, as_json=json)
+        return
     found = fetch(client, job_id, to, given[1:], replace=replace)
-    if not (found.files or found.failed or found.kept) and client.get(job_id).is_group:
-        note_files_of_groups(job_id)
     if json:
         terminal.document(document_of_written(found))
     else:
@@ -114,7 +120,7 @@ def _download_selected(
             note_missing(found, f"{job_id}: ")
         cannot = cannot or bool(found.failed)
 
-    code = do_all(selected.with_files(lambda: _make(to)), download_one)
+    code = do_all(selected.with_files(lambda: make_directory(to)), download_one)
     selected.note()
     if code or cannot:
         raise typer.Exit(code or exit_codes.IO_ERROR)
@@ -149,12 +155,3 @@ class _Selected:
             terminal.note(f"{self.without:,} of {self.seen:,} jobs have no output files")
         if self.group is not None:
             note_files_of_groups(self.group)
-
-
-def _make(directory: Path) -> None:
-    """Make a directory. Exits with the code of an I/O error, once for all jobs."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        terminal.note(f"cannot write to {directory}: {error.strerror}")
-        raise typer.Exit(exit_codes.IO_ERROR) from error

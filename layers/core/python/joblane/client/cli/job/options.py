@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from joblane.client.cli import completion, times
-from joblane.client.cli.files.options import FileOptions
 from joblane.client.cli.job.changeable import (
     DEADLINE,
     RESOURCES,
@@ -15,15 +14,15 @@ from joblane.client.cli.job.changeable import (
     Priority,
     Timeout,
     TimeoutS,
-    option_of,
     pairs,
 )
 from joblane.client.cli.job.environment import variables
 from joblane.client.cli.job.field_values import concurrency_field, drop_none, json_object
+from joblane.client.cli.job.group_options import GroupOptions
 from joblane.client.cli.job.notify_option import notify_field
 from joblane.client.cli.options import IdempotencyKey
 from joblane.client.cli.text import terminal
-from joblane.client.errors import AnswerError, InputError, ServerError, UnreachableError
+from joblane.client.errors import AnswerError, ServerError, UnreachableError
 
 if TYPE_CHECKING:
     from joblane.client.cli.job.each import Common
@@ -35,11 +34,9 @@ LIMITS = ("max_active", "max_queued", "when_full", "stale_policy")
 
 OF_FILES = ("inputs", "exclude", "outputs", "stdin")
 
-OF_TARGETS = ("reply_timeout_s", "max_concurrency", "max_failures")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobOptions(FileOptions):
+class JobOptions(GroupOptions):
     """Options of `run` and `submit` that describe a job."""
 
     command: Annotated[
@@ -215,35 +212,6 @@ class JobOptions(FileOptions):
         Literal["fail-stale", "block"] | None,
         typer.Option(help="With --key: what to do with a job whose agent was lost."),
     ] = None
-    target: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TARGET",
-            help="Which agents run the job: _any, _all, host:NAME, or KEY:VALUE of a label, such as"
-            " group:web.dev. With _all or a label it runs on every agent that matches.",
-        ),
-    ] = None
-    reply_timeout_s: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS",
-            help="With --target: time for an agent to start the job (default: 60).",
-        ),
-    ] = None
-    max_concurrency: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="With --target of several agents: maximum number of jobs that run at once.",
-        ),
-    ] = None
-    max_failures: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="With --max-concurrency: start no further jobs after more failures than this.",
-        ),
-    ] = None
     notify: Annotated[
         str | None,
         typer.Option(
@@ -275,10 +243,10 @@ class JobOptions(FileOptions):
         Returns it with the fields that it was submitted with.
         """
         try:
-            values = self._fields(attempts)
             self._check_command()
+            values = self._fields(attempts)
             if self.job_type is None:
-                values |= self.upload(client, read_stdin=True)
+                values |= self.upload(client, read_stdin=str(self.array_values) != "-")
                 return client.submit(self.command or [], **values), values
             params = self._params()
             values |= self.upload(client, read_stdin=False)
@@ -294,6 +262,8 @@ class JobOptions(FileOptions):
 
         if self.params is not None:
             raise typer.BadParameter("--params and --each exclude each other: lines are the params")
+        if self.makes_array:
+            raise typer.BadParameter("--each submits each line by itself; --array-values a group")
         self._check_apart()
         fields = self._fields(attempts)
         fields.pop("idempotency_key", None)
@@ -301,12 +271,13 @@ class JobOptions(FileOptions):
 
     def submission(self) -> dict[str, Any]:
         """The fields of the submission, as JSON. Raises `typer.BadParameter`."""
+        self._check_command()
         values = self._fields(None)
         values.pop("idempotency_key", None)
-        self._check_command()
         if self.job_type is None:
             return {"command": self.command, **values}
-        return {"type": self.job_type, "params": self._params(), **values}
+        params = self._params()
+        return {"type": self.job_type, **({} if params is None else {"params": params}), **values}
 
     def _check_apart(self) -> None:
         if self.job_type is not None and self.command:
@@ -318,29 +289,19 @@ class JobOptions(FileOptions):
             raise typer.BadParameter("--params needs --type")
         if self.job_type is None and not self.command:
             raise typer.BadParameter("give a program after --, or --type")
+        if self.params is not None and self.array_values is not None:
+            raise typer.BadParameter("with --array-values each line is the params: no --params")
 
-    def _params(self) -> dict[str, Any]:
-        return {} if self.params is None else json_object("--params", self.params)
-
-    def _target(self) -> str | None:
-        """The target, checked as the API does. Raises `InputError`."""
-        if self.target is None:
-            for name in OF_TARGETS:
-                if getattr(self, name) is not None:
-                    raise typer.BadParameter(f"{option_of(name)} needs --target")
-            return None
-        from joblane.target.match import parse_target  # pydantic takes 0.2 s
-
-        try:
-            parse_target(self.target)
-        except ValueError as error:
-            raise InputError(f"--target {error}") from error
-        return self.target
+    def _params(self) -> dict[str, Any] | None:
+        """The params of a type; None if each line of --array-values has its own."""
+        if self.params is not None:
+            return json_object("--params", self.params)
+        return None if self.array_values is not None else {}
 
     def _fields(self, attempts: int | None) -> dict[str, Any]:
         """Fields of the submission: each is the option of its name, except those set here."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name in ("command", "job_type", "params", *OF_FILES):
+        for name in ("command", "job_type", "params", "array_values", *OF_FILES):
             del own[name]
         resources = {name: own.pop(name) for name in RESOURCES}
         max_attempts = own.pop("attempts")
@@ -366,7 +327,7 @@ class JobOptions(FileOptions):
             "requires": self.requires or None,
             "labels": pairs("--label", own.pop("label")),
             "restartable": None if own.pop("restart") else False,
-            "target": self._target(),
+            **self.group_fields(),
             "notify": notify_field(self.notify, own.pop("notify_on")),
             "timeout_s": times.one_duration(self.timeout_s, own.pop("timeout")),
             "run_at": times.utc_time("--run-at", self.run_at, "ahead"),

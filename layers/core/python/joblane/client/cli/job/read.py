@@ -79,10 +79,14 @@ def get(
     raw: Raw = False,
     json: Json = False,
 ) -> None:
-    """Show jobs and their timelines; of a group also its jobs, one for each agent, and results.
+    """Show jobs and their timelines; of a group also what its jobs do, and why some failed.
 
-    --json prints the job, or {"group": job, "changed": bool, "members": [...]}; of several ids,
-    each on a line. Jobs that are not found are named on stderr, and the exit code is 66.
+    That are the numbers of jobs in each state, and the last lines of stderr of those that failed,
+    lines that are alike together. The jobs of a target are listed with their results, and those of
+    an array if it is small.
+    --json prints the job, or {"group": job, "kind", "counts", "failed_indices", "failures",
+    "changed", "members": [...]}; of several ids, each on a line. Jobs that are not found are named
+    on stderr, and the exit code is 66.
     """
     client, several = connect(ctx), len(job_ids) > 1
     shown = formats.plain if raw else formats.printable
@@ -129,6 +133,12 @@ def logs(
         str | None,
         typer.Option(metavar="AGENT", help="Of a group: only the output of this agent's job."),
     ] = None,
+    index: Annotated[
+        str | None,
+        typer.Option(
+            metavar="INDICES", help="Of an array: only the output of these indices, such as 3,5-9."
+        ),
+    ] = None,
     timestamps: Annotated[
         bool,
         typer.Option("--timestamps", help="Begin each line with its time: RFC 3339, UTC."),
@@ -156,12 +166,13 @@ def logs(
     prints one record per line: {epoch, attempt, seq, stream, time, level, text | base64}; what is
     not the log of a typed job has no level.
 
-    Each line of a group's output begins with the name of the agent; the jobs follow one another in
-    the order of these names. With -f each job's output follows when the job has ended, at most
-    64 KB of each.
+    Each line of a group's output begins with the name of the agent, of an array with the index; the
+    jobs follow one another in the order of these. With -f each job's output follows when the job
+    has ended, at most 64 KB of each.
 
     A line on stderr stands between two attempts. --since, --attempt and --stream leave out output
-    after it was read; they and --timestamps are for one job, of a group with --host.
+    after it was read; they, --timestamps and, of an array, -f with --index are for one job, of a
+    group with --host or --index.
     """
     from joblane.client.cli.group.follower import GroupFollower
     from joblane.client.cli.job.log_follower import LogFollower, LogWriter, as_json
@@ -172,8 +183,12 @@ def logs(
     )
     client = connect(ctx)
     job_id = full_id(client, job_id)
-    if host is not None:
-        job_id = groups.job_of(client, job_id, host)
+    if host is not None and index is not None:
+        raise typer.BadParameter("--host and --index exclude each other")
+    one = None if host is None else groups.job_of(client, job_id, host)
+    if index is not None:
+        one = groups.job_at(client, job_id, index)
+    group_id, job_id = job_id, one or job_id
     writer = LogWriter(raw=raw, timestamps=timestamps)
     show = selection.of(as_json if json else writer)
     try:
@@ -185,15 +200,16 @@ def logs(
         if (why := selection.missing(tail, level)) is not None:
             terminal.note(why)
     except RequestError:
-        if host is not None or not client.get(job_id).is_group:
+        if one is not None or not (group := client.get(group_id)).is_group:
             raise
-        if selection.is_limited or timestamps:
+        if selection.is_limited or timestamps or (follow and index is not None):
             raise InputError(
-                "--timestamps, --since, --attempt and --stream are for one job; choose one of the "
-                "group with --host"
+                "--timestamps, --since, --attempt, --stream and -f with --index are for one job; "
+                "choose one of the group with --host or --index"
             ) from None
         follower = GroupFollower(client, give_up_s, raw=raw, as_json=json, tail=tail, level=level)
-        follower.follow(job_id) if follow else follower.show_all(job_id)
+        follower.array = group.data.array is not None
+        follower.follow(group_id) if follow else follower.show_all(group_id, index)
     finally:
         writer.end()
 

@@ -68,6 +68,10 @@ def run(
     ended, a line on stderr shows its result, followed by its output with the host in front of each
     line; the exit code is 0 if all completed. --json then has {"member": member} and "agent" too.
 
+    With --array or --array-values a terminal shows a bar; at the end stderr has the indices that
+    failed, and the last lines of their stderr. Output is not shown, and files are not downloaded:
+    see `joblane logs`, `results` and `download` with the id of the group.
+
     With --type the result of the job goes to stdout, as JSON, and its output to stderr.
 
     With --each FILE, all jobs of the file are submitted, as `joblane submit --each` does it, and
@@ -199,13 +203,17 @@ def _follow(
 def _follow_group(
     client: "Client", job: "JobRef", *, raw: bool, as_json: bool, give_up_s: float
 ) -> JobJson:
+    from joblane.client.cli.group.array_follower import ArrayFollower
     from joblane.client.cli.group.follower import GroupFollower
 
     if as_json:
         terminal.json_line({"submitted": json_of(job)})
     elif terminal.is_terminal(sys.stderr):
         terminal.note(_what(job))
-    group = GroupFollower(client, give_up_s, raw=raw, as_json=as_json).follow(job.id)
+    if job.data.array is not None:
+        group = ArrayFollower(client, give_up_s, as_json=as_json).follow(job.id)
+    else:
+        group = GroupFollower(client, give_up_s, raw=raw, as_json=as_json).follow(job.id)
     if as_json:
         terminal.json_line({"ended": group})
     return group
@@ -221,7 +229,7 @@ def _log_lines(records: Sequence["LogRecord"]) -> None:
 def submit(
     ctx: typer.Context, options: JobOptions, *, json: Json = False, each: Each = None
 ) -> None:
-    """Submit a job and print its id; with --json, the job.
+    """Submit a job and print its id; with --json, the job. Of an array, the id of the group.
 
     With --each FILE, submit a job for each line of a file, after all were checked. A line is a
     command, quoted as in a shell, or a submission as JSON, {"command": [...], ...}; with a command
