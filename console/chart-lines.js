@@ -7,7 +7,7 @@
  * @param {boolean} whole  Whether values between whole numbers have no meaning.
  */
 export function valueTicks(high, most, whole = false) {
-  const rough = Math.max(high, whole ? 1 : 1e-3) / most;
+  const rough = Math.max(high || 1, whole ? 1 : 1e-3) / most;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((n) => n * power).find((each) => each >= rough * (1 - 1e-9) && (!whole || each >= 1)) ?? 10 * power;
   const count = Math.max(1, Math.ceil(high / step - 1e-9));

@@ -47,8 +47,8 @@ export function Choice({ label, value, options, onValue }) {
 
 /** @typedef {Editing<any> & { field: string, label: string, hint?: string }} Control */
 
-/** @param {Control & { children?: any }} props */
-function Field({ field, label, wrong, children }) {
+/** A control with its label, and what is wrong with it. @param {Pick<Control, 'field' | 'label' | 'wrong'> & { children?: any }} props */
+export function Field({ field, label, wrong, children }) {
   const mine = wrong.filter((each) => each.field === field);
   return html`<div class="field"><label for=${`f-${field}`}>${label}</label>${children}
     ${mine.length > 0 && html`<p class="problem" id=${`p-${field}`}>${mine.map((each) => each.problem).join('; ')}</p>`}</div>`;

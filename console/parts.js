@@ -24,7 +24,7 @@ export function Badge({ state }) {
 export const SlimBadge = ({ state }) => html`<span class="slim"><${Badge} state=${state} /></span>`;
 
 /** What stands in place of a value that is not there. */
-export const dash = () => html`<span class="none">–</span>`;
+export const dash = () => html`<span class="none dash">–</span>`;
 
 /**
  * A time: how long ago, with the clock of the reader's zone and of UTC beside it.
@@ -185,7 +185,7 @@ export function Table({ caption, columns, rows, id, to, selected, onSelect }) {
     if (one?.row !== row || one.columns !== columns || one.chosen !== chosen) {
       const view = html`<tr key=${key} class=${chosen ? 'selected' : ''}>
         ${onSelect && html`<td class="select"><input type="checkbox" tabindex="-1" aria-label=${`Select ${key}`} checked=${chosen} onChange=${() => latest.current(key)} /></td>`}
-        ${columns.map((column, n) => html`<td class=${column.className ?? ''}>
+        ${columns.map((column, n) => html`<td class=${column.className ?? ''} data-name=${column.name}>
           ${n === 0 && to ? html`<a href=${to(row)}>${column.cell(row)}</a>` : column.cell(row)}</td>`)}
       </tr>`;
       one = { row, columns, chosen, view };
@@ -202,7 +202,7 @@ export function Table({ caption, columns, rows, id, to, selected, onSelect }) {
     } }] : []),
   ]);
   const all = rows.length > 0 && rows.every((row) => selected?.has(id(row)));
-  return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}><table>
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}><table class="rows">
     <caption class="hidden">${caption}</caption>
     <thead><tr>
       ${onSelect && html`<th class="select"><input type="checkbox" aria-label="Select all rows" checked=${all}

@@ -5,6 +5,7 @@ import { confirm, say } from './dialogs.js';
 import { valueOf } from './fields.js';
 import { Facts, Section } from './parts.js';
 import { can } from './session.js';
+import { duration } from './time.js';
 import { html, useState } from './view.js';
 
 /** @typedef {import('./types').QueueView} QueueView */
@@ -57,6 +58,7 @@ export function Limits({ queue, refresh }) {
   const facts = html`<${Facts} entries=${[
     ['Jobs on one agent', settings.threads === null ? `${settings.threads_declared}, as joblane.toml declares` : `${settings.threads} (joblane.toml declares ${settings.threads_declared})`],
     ['Jobs on all agents', settings.cluster_threads ?? 'no limit'],
+    ['Deadline of new jobs', queue.deadline_s && `${duration(queue.deadline_s)} after submission, as joblane.toml declares`],
   ]} />`;
   if (!mayChange(queue)) {
     return html`<${Section} title="Limits">${facts}<p class="about">${can('admin.mutate') ? 'Other tenants may use this queue, too: its settings need the role platform.' : 'Your role does not change settings of queues.'}</p><//>`;

@@ -28,6 +28,7 @@ const KINDS = {
   labels: { show: linesOf, read: (text, wrong) => Object.fromEntries(pairsOf(text, 'key=value', wrong).map(([key, value]) => [key, value.trim()])) },
   flag: { show: (value) => (value ? 'yes' : 'no'), read: (text) => text === 'yes' },
   time: { show: () => undefined, read: timeOf },
+  list: { show: JSON.stringify, read: (text) => JSON.parse(text) },
   object: { show: (value) => JSON.stringify(value, null, 2), read: objectOf },
 };
 
@@ -36,7 +37,7 @@ const CONTROLS = {
   name: ['name', 'text'], queue: ['queue', 'text'], priority: ['priority', 'text'], network: ['network', 'text'], target: ['target', 'text'],
   cpus: ['resources.cpus', 'number'], memory_mb: ['resources.memory_mb', 'number'], pids: ['resources.pids', 'number'], cores: ['resources.cores', 'text'],
   io_bps: ['resources.io_bps', 'number'], tmp_mb: ['resources.tmp_mb', 'number'], disk_mb: ['resources.disk_mb', 'number'],
-  env: ['env', 'pairs'], secret_env: ['secret_env', 'pairs'], labels: ['labels', 'labels'], stdin: ['stdin', 'whole'], outputs: ['outputs', 'lines'], requires: ['requires', 'lines'],
+  env: ['env', 'pairs'], secret_env: ['secret_env', 'pairs'], labels: ['labels', 'labels'], stdin: ['stdin', 'whole'], inputs: ['inputs', 'list'], outputs: ['outputs', 'lines'], requires: ['requires', 'lines'],
   timeout_s: ['timeout_s', 'number'], heartbeat_timeout_s: ['heartbeat_timeout_s', 'number'], max_attempts: ['retry.max_attempts', 'number'], backoff_s: ['retry.backoff_s', 'numbers'],
   permanent: ['exit_codes.permanent', 'numbers'], blocked: ['exit_codes.blocked', 'numbers'], skipped: ['exit_codes.skipped', 'numbers'],
   run_at: ['run_at', 'time'], deadline: ['deadline', 'time'], items: ['items', 'number'], restartable: ['restartable', 'flag'], merge_stderr: ['merge_stderr', 'flag'],

@@ -85,7 +85,9 @@ class ApiStack(FunctionStack):
             mapping=mapping,
         )
         self._routes(api, functions, stage)
-        ConsoleFunction(self, assets, api, stage, self._gate.connect)
+        # Input files go to the bucket itself, by requests that the API signs.
+        bucket = f"https://{self.resources.bucket()}.s3.{self.region}.{self.url_suffix}"
+        ConsoleFunction(self, assets, api, stage, f"{self._gate.connect} {bucket}")
         if config.notify_rules is not None:
             self._publish("Url", api_parameter_name(config.name), "URL of the API of Joblane", url)
         self._publish(

@@ -32,6 +32,9 @@ from joblane.deployment.names import (
 
 TTL_ATTRIBUTE = "expires_at"
 
+PREFLIGHT_S = 3600
+"""Seconds for which a browser need not ask again whether it may send files to the bucket."""
+
 Key = tuple[str, dynamodb.AttributeType]
 
 _TEXT = dynamodb.AttributeType.STRING
@@ -125,7 +128,7 @@ class DataStack(JoblaneStack):
             OUTPUTS: retention.payload_days,
             EXPORTS: retention.exports_days,
         }
-        self._bucket("Payloads", self.resources.bucket(), days, accesses)
+        self._bucket("Payloads", self.resources.bucket(), days, accesses, self._uploads())
         for table in tables.values():
             # Last, so that no failure of another resource rolls back a protected table.
             others = (each for each in self.node.children if each not in tables.values())
@@ -144,6 +147,7 @@ class DataStack(JoblaneStack):
         bucket_name: str,
         days: Mapping[str, int],
         accesses: s3.Bucket | None = None,
+        cors: s3.CorsRule | None = None,
     ) -> s3.Bucket:
         """Create a bucket; `days` is how long it keeps the objects with each prefix."""
         return s3.Bucket(
@@ -163,7 +167,25 @@ class DataStack(JoblaneStack):
                 for prefix, number in days.items()
             ],
             server_access_logs_bucket=accesses,
+            cors=None if cors is None else [cors],
             removal_policy=removal(self.config),
+        )
+
+    def _uploads(self) -> s3.CorsRule:
+        """Allow pages of the console to send input files, as the API has signed them.
+
+        The API's id is not known before its stack, which comes after this one: without a domain of
+        its own the origin is that of any HTTP API of the region (docs/decisions/1812).
+        """
+        host = f"*.execute-api.{self.region}.{self.url_suffix}"
+        if self.config.domain is not None:
+            host = self.config.domain.name
+        return s3.CorsRule(
+            allowed_origins=[f"https://{host}"],
+            allowed_methods=[s3.HttpMethods.PUT],
+            # Length and digest are signed; a browser sends the length without being asked.
+            allowed_headers=["x-amz-checksum-sha256"],
+            max_age=PREFLIGHT_S,
         )
 
     def _table(self, name: str, partition: Key, sort: Key | None) -> dynamodb.Table:

@@ -2,6 +2,7 @@
 
 import { ApiError, call, path } from '../api.js';
 import { confirm, perform } from '../dialogs.js';
+import { Choice } from '../fields.js';
 import { linksFor } from '../links.js';
 import { Badge, Empty, Facts, Failure, Figure, Head, Loading, Meter, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
@@ -101,8 +102,21 @@ function Actions({ agent, refresh }) {
       /** @type {Promise<import('../types').AgentAsked>} */ (call('POST', `${path`v1/agents/${agent.name}`}/${verb}`, { body: { reason: answer.reason } })));
     refresh();
   };
+  const setLevel = async () => {
+    let [level, seconds] = ['debug', '1800'];
+    const answer = await confirm({
+      title: `Set the log level of agent ${agent.name}?`, action: 'Set level', reason: true,
+      text: html`<p>It writes events of this level and above to its log. Then the level is info again.</p><div class="bar">
+        <${Choice} label="Level" value=${level} options=${['debug', 'info', 'warning'].map((each) => [each, each])} onValue=${(/** @type {string} */ value) => { level = value; }} />
+        <${Choice} label="Duration" value=${seconds} options=${[['600', '10 min'], ['1800', '30 min'], ['7200', '2 h'], ['86400', '1 day']]} onValue=${(/** @type {string} */ value) => { seconds = value; }} /></div>`,
+    });
+    if (!answer) return;
+    await perform((asked) => `${asked.note}.`, () => /** @type {Promise<import('../types').AgentAsked>} */ (
+      call('POST', path`v1/agents/${agent.name}/log-level`, { body: { level, for_s: Number(seconds), reason: answer.reason } })));
+  };
   const jobs = agent.running === 1 ? 'the job that it runs' : `the ${agent.running} jobs that it runs`;
   return html`
+    <button type="button" onClick=${setLevel}>Log level</button>
     ${agent.state === 'ready' && html`<button type="button" onClick=${() => ask({ verb: 'cordon', label: 'Cordon', text: `It takes no new jobs and stays${agent.running ? `; ${jobs} will go on` : ''}.` })}>Cordon</button>`}
     ${(agent.state === 'cordoned' || agent.state === 'cordoning') && html`<button type="button" class="primary" onClick=${() => ask({ verb: 'uncordon', label: 'Uncordon', text: 'It takes jobs again.' })}>Uncordon</button>`}
     ${agent.state !== 'draining' && html`<button type="button" class="danger" onClick=${() => ask({ verb: 'drain', label: 'Drain', danger: true, text: `It takes no new jobs and stops. ${agent.running ? `What does not end in time (60 s by default) of ${jobs} returns to its queue, and other agents run it again. ` : ''}An instance of a fleet is replaced ten minutes later; elsewhere somebody has to start the agent again.` })}>Drain</button>`}`;

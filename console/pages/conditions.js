@@ -3,8 +3,8 @@
 import { call, path } from '../api.js';
 import { confirm, perform } from '../dialogs.js';
 import { valueOf } from '../fields.js';
-import { useList } from '../lists.js';
 import { Empty, Failure, Head, Loading, Pager, Section, Table, Time } from '../parts.js';
+import { usePoll } from '../poll.js';
 import { href } from '../router.js';
 import { Sentence } from '../sentence.js';
 import { can, canAny, summary } from '../session.js';
@@ -12,6 +12,7 @@ import { html, useState, useStore } from '../view.js';
 
 /** @typedef {import('../types').ConditionView} Condition */
 /** @typedef {import('../types').AppView} App */
+/** @typedef {import('../types').OutageView} Outage */
 
 /** What a condition of each kind waits for. @type {Record<string, string>} */
 const KINDS = {
@@ -33,14 +34,17 @@ export default function Page({ route }) {
 
 /** @param {{ route: import('../router.js').Route }} props */
 function Blocking({ route }) {
-  const { data, error, refresh } = useList('v1/conditions', { next: route.query.get('next') }, { most: 50 });
+  const next = route.query.get('next');
+  const { data, error, refresh } = usePoll((signal) => /** @type {Promise<import('../types').ConditionPage>} */ (
+    call('GET', 'v1/conditions', { query: { limit: 50, next }, signal })), 5000, [next]);
   if (!data) return error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`;
-  const rows = /** @type {Condition[]} */ (data.entries);
-  if (!rows.length && !route.query.has('next')) {
+  const rows = data.entries;
+  const down = data.down.length > 0 && html`<${Down} apps=${data.down} refresh=${refresh} />`;
+  if (!rows.length && !next) {
     return html`<section class="panel"><${Empty}>
       <p>No job is blocked by a condition.</p>
       <p>A job whose exit code says that it waits for a condition, or whose <code>requires</code> do not hold, waits here until they do.</p>
-    <//></section>`;
+    <//></section>${down}`;
   }
   return html`<${Section} title="Jobs wait for" actions=${html`<a href=${href(['jobs'], { state: 'blocked' })}>All blocked jobs</a>`}>
     <${Table} caption="Conditions that jobs wait for" rows=${rows} id=${(/** @type {Condition} */ each) => each.name}
@@ -56,7 +60,18 @@ function Blocking({ route }) {
           <button type="button" onClick=${() => declare(each.name, 'down', refresh)}>Declare down</button></div>` }] : []),
       ]} />
     <${Pager} route=${route} next=${data.next} what="conditions" />
-  <//>`;
+  <//>${down}`;
+}
+
+/** Applications that are declared down, also those that no job waits for. @param {{ apps: readonly Outage[], refresh: () => void }} props */
+function Down({ apps, refresh }) {
+  return html`<${Section} title="Declared down">
+    <${Table} caption="Declarations" rows=${apps} id=${(/** @type {Outage} */ app) => `${app.name} ${app.all_tenants}`} columns=${[
+      { name: 'Application', cell: (/** @type {Outage} */ app) => html`<strong>${app.name}</strong>${app.all_tenants && html`<div class="about">for all tenants</div>`}` },
+      { name: 'Reason', className: 'wide', cell: (/** @type {Outage} */ app) => html`<${Sentence} text=${app.reason} />` },
+      { name: 'Until', cell: (/** @type {Outage} */ app) => html`<${Time} at=${app.until_at} full />` },
+      ...(can('admin.mutate') ? [{ name: 'Actions', cell: (/** @type {Outage} */ app) => !app.all_tenants && html`<button type="button" onClick=${() => declare(app.name, 'up', refresh)}>Declare up</button>` }] : []),
+    ]} /><//>`;
 }
 
 /** A form for an application that no job waits for yet. */

@@ -1,17 +1,12 @@
-/** The actions on one job as buttons, only those that the caller and the state allow; the form of an edit. */
+/** The actions on one job as buttons, only those that the caller and the state allow. */
 
-import { ApiError, call, path } from '../api.js';
-import { confirm, perform, Reason, say, useDialog } from '../dialogs.js';
-import { controlOf, formOf, patchOf } from '../edit-form.js';
-import { Area, Pick, Text } from '../fields.js';
+import { call, path } from '../api.js';
+import { confirm, perform, say } from '../dialogs.js';
 import { actionsOf, isGroup, placed } from '../job-actions.js';
 import { useKeys } from '../keys.js';
 import { go, href } from '../router.js';
-import { Failure } from '../parts.js';
-import { usePoll } from '../poll.js';
 import { can } from '../session.js';
-import { utc, zone } from '../time.js';
-import { html, useEffect, useRef, useState, useStore } from '../view.js';
+import { html, useEffect, useRef, useState } from '../view.js';
 
 /** @typedef {import('../types').Job} Job */
 /** @typedef {import('../job-actions.js').Action} Action */
@@ -89,7 +84,8 @@ function Menu({ name, children }) {
 /** @param {{ job: Job, refresh: () => void }} props */
 export function Actions({ job, refresh }) {
   const allowed = actionsOf(job, can);
-  const [editing, setEditing] = useState(false);
+  const [edit, setEdit] = useState(/** @type {import('./job-edit.js') | null} */ (null));
+  const beginEdit = () => import('./job-edit.js').then(setEdit, () => say('The form could not be loaded.', 'bad'));
   /** @param {Exclude<Action, 'again' | 'edit'>} action */
   const act = async (action) => {
     const doing = DOING[action];
@@ -111,80 +107,10 @@ export function Actions({ job, refresh }) {
   /** @param {Action} action */
   const button = (action) => {
     if (action === 'again') return html`<a class="button" key="again" href=${href(['submit'], { from: job.id })}>Submit again with changes</a>`;
-    if (action === 'edit') return html`<button type="button" key="edit" onClick=${() => setEditing(true)}>Edit</button>`;
+    if (action === 'edit') return html`<button type="button" key="edit" onClick=${beginEdit}>Edit</button>`;
     const doing = DOING[action];
     return html`<button type="button" key=${action} class=${doing.danger ? 'danger' : action === 'retry' ? 'primary' : ''} onClick=${() => act(action)}>${doing.label}</button>`;
   };
   const [first, rest] = placed(allowed, job);
-  return html`${first.map(button)}${rest.length > 0 && html`<${Menu} name="More">${rest.map(button)}<//>`}${editing && html`<${EditJob} job=${job} close=${() => setEditing(false)} refresh=${refresh} />`}`;
-}
-
-/** @typedef {import('../edit-form.js').Form} Form */
-
-/** @param {{ job: Job, close: () => void, refresh: () => void }} props */
-export function EditJob({ job, close, refresh }) {
-  const dialog = useDialog();
-  const inUtc = useStore(utc);
-  const [begun, setBegun] = useState({ first: formOf(job, inUtc), edit: job.edit });
-  const [form, setForm] = useState(begun.first);
-  const [reason, setReason] = useState('');
-  const [refused, setRefused] = useState(/** @type {ApiError | null} */ (null));
-  const [changed, setChanged] = useState(/** @type {Set<string>} */ (new Set()));
-  const [busy, setBusy] = useState(false);
-  const { data: queues } = usePoll(
-    (signal) => /** @type {Promise<{ entries: { name: string }[] }>} */ (call('GET', 'v1/queues', { signal })), 0, []);
-  const { patch, wrong: unfit } = patchOf(begun.first, form, inUtc);
-  const told = (refused?.errors ?? []).map((each) => ({ field: controlOf(each.field), problem: `${each.field} ${each.problem}` }));
-  const set = (/** @type {Partial<Form>} */ change) => {
-    setForm((before) => ({ ...before, ...change }));
-    setChanged((before) => new Set([...before, ...Object.keys(change)]));
-  };
-  const begin = () => {
-    const first = formOf(job, inUtc);
-    setBegun({ first, edit: job.edit });
-    setForm(first);
-    setRefused(null);
-  };
-  const nothing = Object.keys(patch).length === 0;
-  /** @param {Event} event */
-  const submit = async (event) => {
-    event.preventDefault();
-    if (unfit.length || nothing || busy) return;
-    setBusy(true);
-    try {
-      /** @type {Job & { warning: string | null }} */
-      const edited = await call('PATCH', path`v1/jobs/${job.id}`, { body: { ...patch, ...(reason.trim() ? { reason: reason.trim() } : {}) } });
-      say(edited.warning ? `Job edited. ${edited.warning}` : 'Job edited', edited.warning ? 'bad' : 'good');
-      close();
-    } catch (caught) {
-      setChanged(new Set());
-      setRefused(caught instanceof ApiError ? caught : new ApiError(0, { detail: String(caught) }));
-      setBusy(false);
-    }
-    refresh();
-  };
-  const editing = { form, set, wrong: [...unfit, ...told.filter((each) => !changed.has(each.field))] };
-  const names = (queues?.entries ?? []).map((each) => each.name);
-  return html`<dialog ref=${dialog} class="wide" aria-labelledby="editing" onCancel=${close}>
-    <form onSubmit=${submit} novalidate>
-      <h2 id="editing">Edit the job</h2>
-      ${begun.edit !== job.edit && html`<div class="notice warn" role="alert"><p>Somebody has edited the job since you began.</p>
-        <button type="button" onClick=${begin}>Begin with what it has now</button></div>`}
-      ${refused && !(told.length && told.every((each) => each.field)) && html`<${Failure} error=${refused} />`}
-      <div class="fields">
-        <${Pick} ...${editing} field="queue" label="Queue" options=${names.includes(form.queue) ? names : [form.queue, ...names]} />
-        <${Pick} ...${editing} field="priority" label="Priority" options=${['high', 'default', 'low']} />
-        <${Text} ...${editing} field="deadline" type="datetime-local" step="1" label=${`Deadline (${zone(inUtc)}); empty: none`} />
-        <${Text} ...${editing} field="timeout_s" label="Time limit of an attempt in seconds" />
-        <${Text} ...${editing} field="memory_mb" label="Memory in MiB" hint="512" />
-        <${Text} ...${editing} field="cpus" label="CPUs" hint="no limit of its own" />
-      </div>
-      <${Area} ...${editing} field="labels" label="Labels, key=value, one a line" rows=${3} />
-      <${Reason} value=${reason} onValue=${setReason} />
-      <div class="actions">
-        <button type="button" onClick=${close}>Back</button>
-        <button type="submit" class="primary" disabled=${busy || nothing || unfit.length > 0}>${busy ? 'Saving…' : 'Save'}</button>
-      </div>
-    </form>
-  </dialog>`;
+  return html`${first.map(button)}${rest.length > 0 && html`<${Menu} name="More">${rest.map(button)}<//>`}${edit && html`<${edit.EditJob} job=${job} close=${() => setEdit(null)} refresh=${refresh} />`}`;
 }

@@ -35,8 +35,8 @@ export function Usage({ job }) {
   const share = used?.wall_s ? `${Math.round((100 * (used.cpu_s ?? 0)) / used.wall_s)} % of a core` : '';
   return html`<${Section} title="Usage">
     <${Facts} entries=${[
-      ['CPUs in use', live && html`${live.cpus}${job.limits.cpus && html` <span class="about">of ${job.limits.cpus}</span>`} <${Spark} value=${live.cpus} at=${live.at} />`],
-      ['Memory in use', live && html`${bytes(live.memory_mb * MIB)} <span class="about">of ${bytes(limit)}</span> <${Spark} value=${live.memory_mb} at=${live.at} />`],
+      ['CPUs in use', live && html`${live.cpus}${job.limits.cpus && html` <span class="about">of ${job.limits.cpus}</span>`} <${Spark} value=${live.cpus} at=${live.at} text=${String} />`],
+      ['Memory in use', live && html`${bytes(live.memory_mb * MIB)} <span class="about">of ${bytes(limit)}</span> <${Spark} value=${live.memory_mb} at=${live.at} text=${(/** @type {number} */ mb) => bytes(mb * MIB)} />`],
       ['CPU time', used?.cpu_s !== undefined && html`${duration(used.cpu_s)} <span class="about">${share}${job.limits.cpus ? `, limit ${job.limits.cpus}` : ''}</span>`],
       ['Most memory', peak !== undefined && peak !== null && html`<meter min="0" max="1" high="0.9" value=${peak / limit} aria-label="Memory used of its limit"></meter> ${bytes(peak)} <span class="about">of ${bytes(limit)}</span>`],
       ['Read and written', used?.io_read_bytes !== undefined && used.io_read_bytes !== null && `${bytes(used.io_read_bytes)}, ${bytes(used.io_write_bytes ?? 0)}`],
@@ -47,13 +47,23 @@ export function Usage({ job }) {
   <//>`;
 }
 
-/** The last ten minutes of a figure of heartbeats, since the page was opened. @param {{ value: number, at: string }} props */
-function Spark({ value, at }) {
+/**
+ * The last ten minutes of a figure of heartbeats, since the page was opened, from zero to the most of them.
+ * It grows from the left over the first two minutes.
+ * @param {{ value: number, at: string, text: (value: number) => string }} props
+ */
+function Spark({ value, at, text }) {
   const seen = useRef(/** @type {Map<string, number>} */ (new Map()));
   seen.current.set(at, value);
-  const values = [...seen.current.values()].slice(-60);
-  const most = Math.max(...values, 0.01);
-  return values.length > 1 && html`<svg class="spark" viewBox="0 0 60 20" aria-hidden="true"><path d=${linePath(values.map((_, n) => 60 - values.length + n), values, (each) => 19 - (18 * each) / most)} /></svg>`;
+  const shown = [...seen.current].slice(-60);
+  const values = shown.map(([, each]) => each);
+  const most = Math.max(...values);
+  if (values.length < 2) return null;
+  const step = 60 / Math.max(values.length - 1, 11);
+  const line = linePath(values.map((_, n) => n * step), values, (each) => 19 - (18 * each) / (most || 1));
+  const overS = (Date.parse(at) - Date.parse(shown[0]?.[0] ?? at)) / 1000;
+  return html`<svg class="spark" viewBox="0 0 60 20" preserveAspectRatio="none" aria-hidden="true">
+    <path class="area" d=${`${line}V19H0Z`} /><path d=${line} /></svg><span class="about">most ${text(most)} in ${duration(overS)}</span>`;
 }
 
 /** Links to other systems, by the templates of joblane.toml. @param {{ job: Job }} props */

@@ -37,7 +37,7 @@ const COLUMNS = [
   { name: 'Job', className: 'short', cell: (job) => html`${nameOf(job, 48)}<${SlimBadge} state=${job.state} />` },
   { name: 'State', className: 'minor', cell: (job) => html`<${Badge} state=${job.state} />` },
   { name: 'Queue', className: 'minor', cell: (job) => html`${job.queue}${job.priority !== 'default' && html` <span class="about">${job.priority}</span>`}` },
-  { name: 'Agent', className: 'minor', cell: (job) => job.agent ?? job.assigned ?? dash() },
+  { name: 'Agent', className: 'minor agent', cell: (job) => (job.agent ?? job.assigned ? html`<span class="ellipsis" title=${job.agent ?? job.assigned}>${job.agent ?? job.assigned}</span>` : dash()) },
   { name: 'Why', className: 'wide', cell: (job) => html`<span class="clamp"><${Sentence} text=${whyOf(job)} /></span>` },
   { name: 'Created', className: 'number', cell: (job) => html`<${Time} at=${job.created_at} />` },
   { name: 'Ran', className: 'number minor', cell: (job) => html`<${Ran} job=${job} />` },

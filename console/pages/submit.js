@@ -10,8 +10,9 @@ import { go, href } from '../router.js';
 import { can } from '../session.js';
 import { changesOf, specificationOf } from '../submission.js';
 import { controlOf, EMPTY, fieldsOf, formOf, formOfType } from '../submit-form.js';
-import { utc, zone } from '../time.js';
+import { bytes, utc, zone } from '../time.js';
 import { html, useEffect, useMemo, useRef, useState, useStore } from '../view.js';
+import { Inputs, inputsOf } from './submit-files.js';
 
 /** @typedef {import('../submit-form.js').Form} Form */
 /** @typedef {import('../types').Job} Job */
@@ -47,11 +48,11 @@ const FLAGS = [['restartable', 'May start again'], ['merge_stderr', 'Standard er
 /** @type {Controls} */
 const MORE_AREAS = [
   ['requires', 'Conditions, one a line', 'app:billing'], ['secret_env', 'Secrets, NAME=reference, one a line', 'TOKEN=secretsmanager:billing/token'],
-  ['concurrency', 'Limit by a key, as JSON', '{"key": ["customer", 7], "max_active": 1}'], ['other', 'Fields without a control, as JSON', '{"inputs": []}'],
+  ['concurrency', 'Limit by a key, as JSON', '{"key": ["customer", 7], "max_active": 1}'], ['other', 'Fields without a control, as JSON', '{}'],
 ];
 
 /** Controls that are always in view. */
-const FIRST = new Set(['shell', 'arguments', 'type', 'params', 'name', 'priority', 'queue', 'run_at', 'network', ...[...LIMITS, ...AREAS].map(([field]) => field)]);
+const FIRST = new Set(['shell', 'arguments', 'type', 'params', 'name', 'priority', 'queue', 'run_at', 'network', 'inputs', ...[...LIMITS, ...AREAS].map(([field]) => field)]);
 
 /** @param {Editing & { of: Controls, children?: any }} props */
 function Texts({ of, children, ...editing }) {
@@ -107,6 +108,11 @@ function Submit({ first, again }) {
   const [refused, setRefused] = useState(/** @type {ApiError | null} */ (null));
   const [changed, setChanged] = useState(/** @type {Set<string>} */ (new Set()));
   const [busy, setBusy] = useState(false);
+  const [reading, setReading] = useState(false);
+  const [sent, setSent] = useState(/** @type {import('../uploads.js').Progress | null} */ (null));
+  const files = useRef(/** @type {Map<string, File>} */ (new Map()));
+  const uploading = useRef(/** @type {AbortController | null} */ (null));
+  useEffect(() => () => uploading.current?.abort(), []);
   const { fields, wrong: unfit } = useMemo(() => fieldsOf(form, inUtc), [form, inUtc]);
   const to = again ? path`v1/jobs/${again.id}/resubmit` : 'v1/jobs';
   const request = again ? { changes: changesOf(specificationOf(again), fields) } : fields;
@@ -124,19 +130,32 @@ function Submit({ first, again }) {
   /** @param {Event} event */
   const submit = async (event) => {
     event.preventDefault();
-    if (unfit.length || busy) return;
+    if (unfit.length || busy || reading) return;
     // The same request again, after an error, is the same job: it may have been accepted.
     if (key.current.body !== body) key.current = { body, id: crypto.randomUUID() };
     setBusy(true);
     try {
+      await send();
       const made = await call('POST', to, { body: request, headers: { 'Idempotency-Key': key.current.id } });
       say(made.admission === 'coalesced' ? 'No new job: the key is full, and this job stands for it' : 'Job submitted');
       go(href(['jobs', made.id]));
     } catch (caught) {
       setChanged(new Set());
-      setRefused(caught instanceof ApiError ? caught : new ApiError(0, { detail: String(caught) }));
+      setRefused(caught instanceof ApiError ? caught : new ApiError(0, { detail: `No job was submitted: ${caught instanceof Error ? caught.message : caught}.` }));
     }
+    setSent(null);
     setBusy(false);
+  };
+  /** Upload the files that the request names and that were chosen here: before it, so that no job waits for one. */
+  const send = async () => {
+    const chosen = new Map(inputsOf(form).flatMap(({ sha256 }) => {
+      const file = files.current.get(sha256);
+      return file ? [/** @type {[string, File]} */ ([sha256, file])] : [];
+    }));
+    if (!chosen.size) return;
+    const { upload } = await import('../uploads.js');
+    uploading.current = new AbortController();
+    await upload(chosen, setSent, uploading.current.signal);
   };
   const queues = [...new Set(['', form.queue ?? '', ...(names ?? [])])];
   /** @type {Editing} */
@@ -154,7 +173,7 @@ function Submit({ first, again }) {
         </div><${Explain} body=${JSON.stringify(fields)} unfit=${unfit.length > 0} /><//>
         <${Section} title="Limits and retries"><${Texts} ...${editing} of=${LIMITS}>
           <${Pick} ...${editing} field="network" label="Network" options=${['none', 'egress', 'host']} /><//><//>
-        <${Section} title="Environment, files and labels"><${Areas} ...${editing} of=${AREAS} /><//>
+        <${Section} title="Environment, files and labels"><${Areas} ...${editing} of=${AREAS} /><${Inputs} ...${editing} files=${files.current} onReading=${setReading} /><//>
         <${Section} title="More"><details open=${wrong.some((each) => !FIRST.has(each.field))}><summary>All other fields</summary><div class="stack">
           <${Texts} ...${editing} of=${MORE}>
             <${Moment} ...${editing} field="deadline" label=${`Deadline (${zone(inUtc)})`} />
@@ -166,7 +185,10 @@ function Submit({ first, again }) {
           <p class="about"><code>POST /${to}</code></p>
           <pre class="code" tabindex="0" aria-label="Body of the request">${body}</pre>
           ${wrong.length > 0 && html`<p class="problem" role="status">${wrong.length === 1 ? 'One field is' : `${wrong.length} fields are`} not right yet; it says why beside each.</p>`}
-          <div class="actions"><button type="submit" class="primary" disabled=${busy || unfit.length > 0}>${busy ? 'Submitting…' : 'Submit'}</button></div>
+          ${sent && html`<p class="sent"><progress max=${sent.size || 1} value=${sent.sent} aria-label="Uploaded"></progress>
+            <span role="status">Uploading file ${sent.files + 1}, ${bytes(sent.sent)} of ${bytes(sent.size)}</span></p>`}
+          <div class="actions"><button type="submit" class="primary" disabled=${busy || reading || unfit.length > 0}>${busy ? 'Submitting…' : 'Submit'}</button>
+            ${sent && html`<button type="button" onClick=${() => uploading.current?.abort()}>Stop</button>`}</div>
         <//>
       </div>
     </form>`;

@@ -1,9 +1,13 @@
 """What people come for, each as a person does it: by what the page shows and names."""
 
 import json
+import os
+import re
+from pathlib import Path
+from uuid import uuid4
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from scripts.console.api import Api, wait_for_state
 from scripts.local.cloud import Cloud
@@ -174,15 +178,67 @@ def test_resubmit_a_job_with_changes_and_then_what_matches(as_role: Open, api: A
     assert api("GET", f"/v1/jobs/{jobs[1]}")["resubmitted_as"]
 
 
+def test_a_job_gets_its_files_and_one_that_is_not_uploaded_leaves_no_job(
+    as_role: Open, api: Api, tmp_path: Path
+):
+    script, data, large = (tmp_path / name for name in ("report", "data.bin", "large.bin"))
+    script.write_text(f"#!/bin/sh\n# {uuid4()}\nwc -c < in/data.bin\n", encoding="utf-8")
+    data.write_bytes(os.urandom(300_000))
+    with large.open("wb") as file:
+        file.truncate((512 << 20) + 1)
+    tab = as_role("developer", "submit")
+    page, main = tab.page, tab.page.get_by_role("main")
+    page.get_by_label("Line for a shell").fill("./report")
+    page.get_by_label("Name", exact=True).fill("with-files")
+    files = page.get_by_label("Input files")
+    files.set_input_files(large)
+    expect(main.get_by_role("alert")).to_contain_text("at most 512 MiB: use joblane run --input")
+    files.set_input_files([script, data])
+    expect(main.get_by_role("alert")).to_have_count(0)
+    page.get_by_label("Path of input file 2").fill("../data.bin")
+    page.get_by_label("Executable").first.check()
+    submit = page.get_by_role("button", name="Submit", exact=True)
+    page.route(
+        re.compile(r"/files/demo/"),
+        lambda asked: asked.fulfill(status=403, body="<Error><Code>AccessDenied</Code></Error>"),
+        times=1,
+    )
+    with tab.watch.expecting("status of 403"):
+        submit.click()
+        failure = "No job was submitted: report could not be uploaded: S3 answered 403"
+        expect(main.get_by_role("alert")).to_contain_text(failure)
+    with tab.watch.expecting("status of 400"):
+        submit.click()  # the API says what is wrong with a path, beside the files
+        expect(main.locator(".field", has=files)).to_contain_text("inputs.1.path")
+    assert [] == api("GET", "/v1/jobs?name=with-files")["entries"]
+    page.get_by_label("Path of input file 2").fill("in/data.bin")
+    submit.click()
+    expect(main.get_by_role("region", name="Output")).to_contain_text("300000")
+    (job,) = api("GET", "/v1/jobs?name=with-files")["entries"]
+    assert [("report", "0755"), ("in/data.bin", "0644")] == [
+        (each["path"], each["mode"]) for each in api("GET", f"/v1/jobs/{job['id']}")["inputs"]
+    ]
+    sent = [each for each in tab.watch.requests if each.method == "PUT"]
+    assert 3 == len(sent)  # the one that failed, and each file once
+
+
+def add_deadline(asked: Route) -> None:
+    """Give the queue a default deadline, which would be one of the other tests' jobs, too."""
+    answer = asked.fetch()
+    asked.fulfill(response=answer, json={**answer.json(), "deadline_s": 86_400})
+
+
 def test_resume_and_pause_a_queue(as_role: Open, platform: Api):
     """The queue bulk is paused by the seeds; no agent of this machine serves it."""
     tab = as_role("platform", "queues")
     page = tab.page
+    page.route("**/v1/queues/bulk", add_deadline)
     page.get_by_role("main").get_by_role("link", name="bulk", exact=True).first.click()
     expect(tab.heading).to_have_text("Queue bulk")
     page.get_by_role("button", name="Resume", exact=True).click()
     confirm(page, "Resume queue bulk?", "Resume", "the upgrade is done")
     expect(page.get_by_role("button", name="Pause", exact=True)).to_be_visible()
+    expect(page.get_by_text("1 d after submission, as joblane.toml declares")).to_be_visible()
     assert platform("GET", "/v1/queues/bulk/settings")["run_jobs"]
     page.get_by_role("button", name="Pause", exact=True).click()
     confirm(page, "Pause queue bulk?", "Pause", "it was not")
@@ -198,6 +254,12 @@ def test_drain_an_agent(as_role: Open, cloud: Cloud, platform: Api):
     page = tab.page
     page.get_by_role("main").get_by_role("link", name="spare").first.click()
     expect(tab.heading).to_have_text("Agent spare")
+    page.get_by_role("button", name="Log level", exact=True).click()
+    page.get_by_role("dialog").get_by_label("Duration").select_option("10 min")
+    with page.expect_response("**/log-level") as asked:
+        confirm(page, "Set the log level of agent spare?", "Set level", "why it takes no job")
+    wanted = {"level": "debug", "for_s": 600, "reason": "why it takes no job"}
+    assert (wanted, 202) == (asked.value.request.post_data_json, asked.value.status)
     page.get_by_role("button", name="Drain", exact=True).click()
     with tab.watch.expecting("status of 404"):  # once it has stopped, it is no agent any more
         confirm(page, "Drain agent spare?", "Drain", "a smaller one will do")

@@ -31,6 +31,8 @@ def test_declare_an_application_down_and_find_it_in_the_audit_trail(as_role: Ope
     declared = main.get_by_role("table", name="Declared just now").get_by_role("row").nth(1)
     expect(declared).to_contain_text("app:printer")
     expect(declared).to_contain_text("down")
+    down = main.get_by_role("table", name="Declarations")
+    expect(down.get_by_role("row").filter(has_text="app:printer")).to_contain_text("a new drum")
 
     tab.go("audit?action=declare")
     entry = main.get_by_role("row").filter(has_text="a new drum is put in")

@@ -60,7 +60,7 @@ def as_list(value: Any) -> list[Any]:
 def resolve(value: Any) -> str:
     """What CloudFormation would make of a joined value, in an account of our own.
 
-    A parameter of the stack stays its name.
+    A parameter of the stack and what it imports stay their names.
     """
     known = {
         "AWS::Partition": "aws",
@@ -76,6 +76,8 @@ def resolve(value: Any) -> str:
         return re.sub(r"\$\{(.+?)\}", lambda name: known[name[1]], value["Fn::Sub"])
     if "Ref" in value:
         return known.get(value["Ref"], str(value["Ref"]))
+    if "Fn::ImportValue" in value:
+        return str(value["Fn::ImportValue"])
     separator, parts = value["Fn::Join"]
     return str(separator).join(resolve(part) for part in parts)
 

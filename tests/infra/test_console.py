@@ -2,10 +2,14 @@
 
 import json
 
+import boto3
+
 from infra.assets import build_assets
 from infra.config import load_config
 from infra.console_files import read_console
+from joblane.aws.files.signed_uploads import SIGNING, sign_upload
 from tests.infra.synthesis import ROOT, Deployment
+from tests.infra.templates import resolve
 
 
 def test_its_function_is_small_and_may_do_nothing(production: Deployment, laptop: Deployment):
@@ -37,16 +41,44 @@ def test_its_page_connects_to_the_pool_and_its_login_page(production: Deployment
     variables = production.environment("console")
     assert ["JOBLANE_CONNECT"] == list(variables)
     text = json.dumps(variables["JOBLANE_CONNECT"])
-    assert 2 == text.count("https://")
+    assert 3 == text.count("https://")
     assert '"https://cognito-idp."' in text
     assert ".amazoncognito.com" in text
 
 
 def test_its_page_connects_to_another_issuer_and_its_token_endpoint(varied: Deployment):
-    assert (
-        "https://id.acme.example https://token.acme.example:8443"
-        == (varied.environment("console")["JOBLANE_CONNECT"])
-    )
+    connect = resolve(varied.environment("console")["JOBLANE_CONNECT"]).split(" ")
+    assert ["https://id.acme.example", "https://token.acme.example:8443"] == connect[:-1]
+
+
+def test_its_page_may_send_files_to_where_the_api_signs_uploads_for(production: Deployment):
+    bucket = resolve(production.environment("admin")["JOBLANE_BUCKET"])
+    session = boto3.Session("AKIA", "secret", region_name="eu-west-1")
+    client = session.client("s3", config=SIGNING)
+    upload = sign_upload(client, bucket, "files/acme/0", sha256="0" * 64, size=1, if_absent=False)
+    connect = resolve(production.environment("console")["JOBLANE_CONNECT"])
+    assert connect.split(" ")[-1] == upload.url.partition("/files/")[0]
+
+
+def test_the_bucket_takes_files_of_a_page_of_the_console_only(
+    production: Deployment, two_tenants: Deployment
+):
+    for deployment, origin in (
+        (production, "https://*.execute-api.eu-west-1.amazonaws.com"),
+        (two_tenants, "https://jobs.acme.example"),
+    ):
+        (rules,) = (
+            bucket["CorsConfiguration"]["CorsRules"]
+            for bucket in deployment.properties("AWS::S3::Bucket", "data")
+            if "CorsConfiguration" in bucket  # the bucket of access logs has none
+        )
+        (rule,) = rules
+        assert [origin] == [resolve(each) for each in rule.pop("AllowedOrigins")]
+        assert {
+            "AllowedMethods": ["PUT"],
+            "AllowedHeaders": ["x-amz-checksum-sha256"],
+            "MaxAge": 3600,
+        } == rule
 
 
 def test_people_come_back_to_the_console_of_their_api(production: Deployment):

@@ -7,7 +7,7 @@ import { linePath, nearest, timeTicks, valueTicks } from '../../../console/chart
 test('marks of values are round, begin at 0 and reach the highest value', () => {
   const cases = [
     [0, true, [0, 1]], [1, true, [0, 1]], [3, true, [0, 1, 2, 3]], [22.7, true, [0, 10, 20, 30]], [20, true, [0, 5, 10, 15, 20]],
-    [1_234_567, true, [0, 500_000, 1_000_000, 1_500_000]], [0.07, false, [0, 0.02, 0.04, 0.06, 0.08]], [0.3, false, [0, 0.1, 0.2, 0.3]], [0, false, [0, 0.0005]],
+    [1_234_567, true, [0, 500_000, 1_000_000, 1_500_000]], [0.07, false, [0, 0.02, 0.04, 0.06, 0.08]], [0.3, false, [0, 0.1, 0.2, 0.3]], [0, false, [0, 0.5]],
   ];
   for (const [high, whole, ticks] of cases) assert.deepEqual(valueTicks(high, 4, whole), ticks, `${high}`);
 });

@@ -67,7 +67,7 @@ test('a wrong field of the request is shown at its place in the form', () => {
   assert.equal(controlOf('env.PATH', EMPTY), 'env');
   assert.equal(controlOf('resources.cores', EMPTY), 'cores');
   assert.equal(controlOf('concurrency.key.0', EMPTY), 'concurrency');
-  assert.equal(controlOf('inputs.0.sha256', EMPTY), 'other');
+  assert.equal(controlOf('inputs.0.sha256', EMPTY), 'inputs');
   assert.equal(controlOf('notify.url', EMPTY), 'notify');
   assert.equal(controlOf('notify.on.0', EMPTY), 'notify_on');
 });

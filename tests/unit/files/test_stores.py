@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import boto3
 import botocore.session
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
@@ -103,6 +104,15 @@ def test_an_upload_is_signed_with_length_and_digest_and_may_renew_a_file(aws: Cl
     signed = parse_qs(urlsplit(upload.url).query)["X-Amz-SignedHeaders"][0].split(";")
     assert {name.lower() for name in upload.headers} <= {*signed}
     assert {"content-length", "x-amz-checksum-sha256"} == {n.lower() for n in upload.headers}
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "eu-central-1"])
+def test_an_upload_goes_to_the_host_of_the_region_which_a_redirect_would_not(region: str):
+    """A browser follows no redirect with a preflight, and asks the hosts of its policy alone."""
+    session = boto3.Session("AKIA", "secret", region_name=region)
+    files = FileStore(lambda: session.client("s3", config=SIGNING), "own")
+    upload = files.upload("acme", DIGEST, 1)
+    assert f"own.s3.{region}.amazonaws.com" == urlsplit(upload.url).hostname
 
 
 def summary_of(files: Iterable[OutputFile], epoch: int = 1) -> OutputSummary:

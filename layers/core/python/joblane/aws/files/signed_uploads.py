@@ -22,10 +22,14 @@ VALID_S: Final = 900
 """Seconds in which an upload must begin."""
 
 SIGNING: Final = QUICK.merge(
-    Config(signature_version="s3v4", s3={"us_east_1_regional_endpoint": "regional"})
+    Config(
+        signature_version="s3v4",
+        s3={"us_east_1_regional_endpoint": "regional", "addressing_style": "virtual"},
+    )
 )
 """Settings of the client: older signatures do not cover headers, and names without a region lead
-elsewhere while a bucket is new."""
+elsewhere while a bucket is new. Outside of us-east-1 botocore signs for a name with the region only
+if addresses are virtual by setting. The console's policy names that host alone."""
 
 
 @dataclass(frozen=True, slots=True)
