@@ -27,7 +27,7 @@ from scripts.local.processes import end_shims
 from tests.e2e.conftest import Http, Run
 from tests.sandbox.running import STOPS, alive, marker
 from tests.support import paced_agent
-from tests.support.deployed import make_due, state_of, wait_for, wait_until_started
+from tests.support.deployed import make_due, send_again, state_of, wait_for, wait_until_started
 
 WEB = ("web-1", "web-2")
 MORTAL = "web-3"
@@ -325,3 +325,60 @@ def test_another_process_of_the_same_name_is_the_same_member(agents: Cloud, jobl
     start(agents, MORTAL)
     ran = joblane("run", "--target", "env:test", "--", "true")
     assert (0, "joblane: group ID completed: 3 of 3 completed") == (ran.returncode, summary(ran))
+
+
+def show_members(http: Http, group: str, **query: str) -> list[dict[str, Any]]:
+    """All members of a group that a query selects."""
+    found: list[dict[str, Any]] = []
+    params = {"limit": "100", **query}
+    while True:
+        page = http("GET", f"/v1/groups/{group}", params=params).json()
+        found += page["entries"]
+        if page["next"] is None:
+            return found
+        params["next"] = page["next"]
+
+
+def find_active(http: Http, group: str, agent: str) -> list[str]:
+    """Members of a group that run on an agent, or did when it was lost."""
+    active = show_members(http, group, state="active")
+    return [member["id"] for member in active if member["agent"] == agent]
+
+
+def test_an_array_runs_each_index_once_though_an_agent_is_killed(
+    agents: Cloud, http: Http, clients: Clients, requeued: Requeued
+):
+    script = """echo "$JOBLANE_ARRAY_INDEX of $JOBLANE_ARRAY_SIZE: $JOBLANE_ARRAY_VALUE"
+    test "$JOBLANE_ARRAY_INDEX" != 7 || exit 9; sleep 0.1"""
+    body = {
+        "command": ["sh", "-c", script],
+        "array": {"values": [{"item": n} for n in range(500)]},
+        "exit_codes": {"permanent": [9]},
+        "max_concurrency": 200,
+        "tolerate": "1 %",
+    }
+    job = http("POST", "/v1/jobs", json=body).json()
+    assert ("processing", 500) == (job["state"], job["members"]), job
+    group = job["id"]
+    with requeued():
+        while not find_active(http, group, MORTAL):
+            time.sleep(0.05)
+        kill(agents, MORTAL)
+        time.sleep(float(PACE[1]) + 1)  # its lease
+        lost = find_active(http, group, MORTAL)
+        # SQS would show what it held, or had received ahead, again after two minutes.
+        ahead = [member["id"] for member in show_members(http, group, state="pending")]
+        send_again(clients, [*lost, *ahead])
+        wait_for(http, group, "completed", timeout_s=240)
+    answer = http("GET", f"/v1/groups/{group}").json()
+    assert ("array", {"completed": 499, "failed": 1}, "7") == (
+        answer["kind"],
+        answer["counts"],
+        answer["failed_indices"],
+    )
+    members = show_members(http, group)
+    assert list(range(500)) == [member["index"] for member in members]
+    again = {member["id"] for member in members if member["attempt"] > 1}
+    assert again <= set(lost)
+    (page,) = http("GET", f"/v1/jobs/{members[123]['id']}/logs").json()["entries"]
+    assert '123 of 500: {"item":123}' == page["text"].rstrip()

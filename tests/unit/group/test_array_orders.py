@@ -201,7 +201,7 @@ class ArrayDrill:
     most=st.none() | st.integers(1, 6) | st.just(32),
     cancels=st.booleans(),
 )
-@settings(max_examples=budget(12, 300), deadline=None)
+@settings(max_examples=budget(12, 80), deadline=None)
 def test_no_member_runs_twice_and_none_is_lost(
     seed: int, members: int, most: int | None, *, cancels: bool
 ):

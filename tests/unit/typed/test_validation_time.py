@@ -78,3 +78,19 @@ def test_submissions_go_through_the_bound_and_others_are_not_held_up(
     assert (429, "58") == (refused["statusCode"], refused["headers"]["Retry-After"])
     assert 202 == Api(application)("POST", "/v1/jobs", {"command": ["true"]})[0]
     assert 202 == Api(application, "client-other")("POST", "/v1/jobs", job)[0]
+
+
+def test_many_fast_values_of_one_array_count_together(aws: Cloud, monkeypatch: pytest.MonkeyPatch):
+    clock, seen = Clock(10 * WINDOW_S), list[str]()
+
+    def quick(_schema: JsonSchema, _value: Any, place: str) -> Any:
+        seen.append(place)
+        clock.now += SLOW_S / 2
+        return []
+
+    monkeypatch.setattr(JsonSchema, "problems", quick)
+    store_type(aws, params_schema={"type": "object"}, items=None)
+    application = build(configure(Settings), aws.clients, time.time, monotonic=clock)
+    array = {"type": "sync-tickets", "array": {"values": [{}] * 2000}}
+    assert 429 == Api(application)("POST", "/v1/jobs", array)[0]
+    assert len(seen) * SLOW_S / 2 < MOST_S + 3 * SLOW_S

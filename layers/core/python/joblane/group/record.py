@@ -71,8 +71,8 @@ class Group:
     placed: int = 0
     """Members below this number have their rows, and their messages were sent."""
     begun_ms: int = 0
-    """When members were begun last, in Unix milliseconds: those that are not placed may have had
-    rows that have expired since, if that is long ago."""
+    """When the first of the members was begun that are not noted as placed, in Unix milliseconds:
+    they may have had rows that have expired since, if that is long ago."""
     done: Mapping[int, Tally] = field(default_factory=dict)
     """Pages whose members have all ended, and how."""
     open: frozenset[int] = frozenset()
@@ -104,7 +104,7 @@ class Group:
         return range(number * PAGE, min((number + 1) * PAGE, self.members))
 
     def may_put(self, now_ms: int) -> bool:
-        """Whether a member that was begun and has no row is put, to run.
+        """Whether a member that was begun before, and has no row, is put to run.
 
         After `PUT_MS` it may have run, and its row may have expired.
         """

@@ -65,17 +65,18 @@ class Members:
     pool: Callable[[int], Executor] = ThreadPoolExecutor
     """Makes an executor of that many workers."""
 
-    def place(self, head: Head, indices: Iterable[int], now_ms: int) -> None:
+    def place(self, head: Head, indices: Iterable[int], now_ms: int, *, late: bool = False) -> None:
         """Put the rows of members that were begun, and send their messages.
 
-        Reads the roster, an item for each page. Of a group that was cancelled the members are put
-        as cancelled. Raises Unavailable; those members are then not placed.
+        `late` if that was before now. Reads the roster, an item for each page. Of a group that was
+        cancelled the members are put as cancelled. Raises Unavailable and TryAgain; those members
+        are then not placed.
         """
         if head.group is None:
             raise ValueError(f"job {head.job_id} is no group")
         wanted = sorted(set(indices))
         if head.group.array is not None:
-            self._place_in_lane(head, wanted, now_ms)
+            self._place_in_lane(head, wanted, now_ms, late=late)
             return
         agents = {
             page: self.groups.roster(head.group, page)
@@ -87,19 +88,20 @@ class Members:
             names = agents[index // PAGE]
             if not names:  # the group is being deleted
                 return
-            self._one(member_job(head, index, names[index % PAGE], now_ms, inline=inline), head)
+            job = member_job(head, index, names[index % PAGE], now_ms, inline=inline)
+            self._one(self._as_begun(job, head, late=late))
 
         with self.pool(AT_ONCE) as pool:
             for _ in pool.map(one, wanted):
                 pass
 
-    def _place_in_lane(self, head: Head, wanted: Sequence[int], now_ms: int) -> None:
+    def _place_in_lane(self, head: Head, wanted: Sequence[int], now_ms: int, *, late: bool) -> None:
         """Place members of an array, ten at a time."""
         inline = is_inline(head)
 
         def some(indices: Sequence[int]) -> None:
             members = [member_job(head, index, None, now_ms, inline=inline) for index in indices]
-            jobs = [self._as_begun(member, head) for member in members]
+            jobs = [self._as_begun(member, head, late=late) for member in members]
             for job in jobs:
                 self.groups.put_member(job)
             sent = [(job, 0) for job in jobs if job.state is State.PENDING]
@@ -134,18 +136,17 @@ class Members:
             for row in rows
             if row.member_of is not None and not _may_lack_message(row, now_ms)
         }
-        self.place(head, (index for index in wanted if index not in done), now_ms)
+        self.place(head, (index for index in wanted if index not in done), now_ms, late=True)
 
-    def _one(self, job: Head, head: Head) -> None:
-        job = self._as_begun(job, head)
+    def _one(self, job: Head) -> None:
         self.groups.put_member(job)
         if job.state is State.PENDING:
             send_wake_up(self.lanes, job)
 
-    def _as_begun(self, job: Head, head: Head) -> Head:
+    def _as_begun(self, job: Head, head: Head, *, late: bool) -> Head:
         """The job of a member as it is put: it runs unless its group says otherwise."""
         group, now_ms = head.group, job.timeline[0].at_ms
-        if group is None or (not _is_cancelled(group) and group.may_put(now_ms)):
+        if group is None or not (_is_cancelled(group) or (late and not group.may_put(now_ms))):
             return job
         state, why = State.FAILED, "it was not placed within a day after it was begun; retry it"
         if group.stop is not None and _is_cancelled(group):

@@ -11,9 +11,13 @@ from joblane.state.retention import Retention
 
 
 def with_time(before: Group | None, group: Group, now_ms: int) -> Group:
-    """A group with the time of now if it has begun further members."""
-    begun = 0 if before is None else before.begun
-    return group if group.begun == begun else replace(group, begun_ms=now_ms)
+    """A group that may have begun further members, with the time of the first ones not placed.
+
+    That is now if all before them are.
+    """
+    if before is None or group.placed >= before.begun:
+        return group if before and group.begun == before.begun else replace(group, begun_ms=now_ms)
+    return group
 
 
 def advance(head: Head, group: Group, now_ms: int, retention: Retention, why: str = "") -> Head:

@@ -115,7 +115,7 @@ class GroupSettlement:
             self._note(after)
         for _, member in turn.moves:
             self.send(member, now_ms)
-        begin = [*turn.begin, *self._find_left_behind(before, look.ended)]
+        begin = [*turn.begin, *self._find_left_behind(before, look.ended, now_ms)]
         whole = self.groups.get(seen.job_id) if begin else None  # with its submission
         if whole is not None:
             self.place(whole, begin, now_ms)
@@ -181,7 +181,9 @@ class GroupSettlement:
             return State.PENDING
         return _ENDS_OF_ROLLING[index in group.failed]
 
-    def _find_left_behind(self, group: Group | None, ended: Collection[int]) -> list[int]:
+    def _find_left_behind(
+        self, group: Group | None, ended: Collection[int], now_ms: int
+    ) -> list[int]:
         """Members that were begun or retried before and may not have been put or sent.
 
         Only if one of `ended` was taken out of the group before: then this event came again, maybe
@@ -196,7 +198,7 @@ class GroupSettlement:
             index
             for index in sorted(group.open)
             if (
-                index >= group.placed
+                index >= group.placed and group.may_put(now_ms)
                 if (member := states.get(index)) is None
                 else member.state is State.PENDING and group.array is None
             )

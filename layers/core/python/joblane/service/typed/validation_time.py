@@ -35,8 +35,11 @@ class ValidationTime:
         """Seconds in the present window, by tenant."""
 
     @contextmanager
-    def measured(self, tenant: str) -> Iterator[None]:
-        """Validate within the bound. Raises LimitReached once the tenant has reached it."""
+    def measured(self, tenant: str) -> Iterator[Callable[[], bool]]:
+        """Validate within the bound. Raises LimitReached once the tenant has reached it.
+
+        Yields what says whether it counts by now.
+        """
         began = self.monotonic()
         if (window := int(began // WINDOW_S)) != self._window:
             self._window = window
@@ -50,7 +53,7 @@ class ValidationTime:
                 retry_after_s=after_s,
             )
         try:
-            yield
+            yield lambda: self.monotonic() - began > SLOW_S
         finally:
             took = self.monotonic() - began
             if took > SLOW_S:
