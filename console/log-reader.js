@@ -137,6 +137,14 @@ export class OutputReader {
   }
 }
 
+/** What a job said last, on standard error if it did; '' if nothing. @param {string} id @param {AbortSignal} signal */
+export async function lastLine(id, signal) {
+  /** @type {LogPage} */
+  const page = await call('GET', path`v1/jobs/${id}/logs`, { query: { tail: 20 }, signal });
+  const said = page.entries.filter((record) => record.text?.trim() && record.stream !== 'joblane');
+  return (said.findLast((record) => record.stream === 'stderr') ?? said.at(-1))?.text?.trim().slice(0, 200) ?? '';
+}
+
 /**
  * The whole output of a job as the job wrote it, for a file.
  * @param {string} id

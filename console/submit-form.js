@@ -30,6 +30,16 @@ const KINDS = {
   time: { show: () => undefined, read: timeOf },
   list: { show: JSON.stringify, read: (text) => JSON.parse(text) },
   object: { show: (value) => JSON.stringify(value, null, 2), read: objectOf },
+  values: { show: (value) => value.map((/** @type {unknown} */ each) => JSON.stringify(each)).join('\n'), read: valuesOf },
+  range: {
+    show: ({ size, first, last, step = 1 }) => String(size ?? `${first}-${last}${step === 1 ? '' : `:${step}`}`),
+    read: (text, wrong) => {
+      const [, first, last, step] = /^\s*(\d+)(?:-(\d+)(?::(\d+))?)?\s*$/.exec(text) ?? [];
+      if (first === undefined) return wrong('must be a number of jobs, such as 100, or a range of indices, such as 1-99:2');
+      return last === undefined ? { size: Number(first) } : { first: Number(first), last: Number(last), ...(step ? { step: Number(step) } : {}) };
+    },
+  },
+  tolerance: { show: String, read: (text) => (/^\s*\d+\s*$/.test(text) ? Number(text) : text.trim()) },
 };
 
 /** Where the text of a control stands in the request, and its kind. @type {Record<string, readonly [string, string]>} */
@@ -42,7 +52,8 @@ const CONTROLS = {
   permanent: ['exit_codes.permanent', 'numbers'], blocked: ['exit_codes.blocked', 'numbers'], skipped: ['exit_codes.skipped', 'numbers'],
   run_at: ['run_at', 'time'], deadline: ['deadline', 'time'], items: ['items', 'number'], restartable: ['restartable', 'flag'], merge_stderr: ['merge_stderr', 'flag'],
   mask_secrets: ['mask_secrets', 'flag'], concurrency: ['concurrency', 'object'], reply_timeout_s: ['reply_timeout_s', 'number'],
-  max_concurrency: ['max_concurrency', 'number'], max_failures: ['max_failures', 'number'],
+  max_concurrency: ['max_concurrency', 'number'], max_failures: ['max_failures', 'number'], tolerate: ['tolerate', 'tolerance'],
+  array_values: ['array.values', 'values'], array: ['array', 'range'],
 };
 
 /**
@@ -156,7 +167,8 @@ export function fieldsOf(form, inUtc) {
     if (text === EMPTY[control]) continue;
     const value = KINDS[kind]?.read(text, wrongIn(control), inUtc);
     const [first = '', second] = path.split('.');
-    put(first, second === undefined || isEmpty(value) ? fields[first] ?? (second ? undefined : value) : { ...fields[first], [second]: value });
+    if (second === undefined) put(first, fields[first] ? { ...fields[first], .../** @type {object} */ (value) } : value);
+    else if (!isEmpty(value)) put(first, { ...fields[first], [second]: value });
   }
   const to = form.notify.trim();
   const events = form.notify_on.split(',').map((each) => each.trim()).filter(Boolean);
@@ -186,6 +198,19 @@ function objectOf(text, wrong) {
     wrong(`is not JSON: ${error instanceof Error ? error.message : error}`);
   }
   return undefined;
+}
+
+/** A JSON value a line; empty lines are left out. @param {string} text @param {(problem: string) => void} wrong */
+function valuesOf(text, wrong) {
+  return text.split('\n').flatMap((line, n) => {
+    if (!line.trim()) return [];
+    try {
+      return [JSON.parse(line)];
+    } catch {
+      wrong(`line ${n + 1} must be JSON, such as "a.csv" or {"n": 1}`);
+      return [];
+    }
+  });
 }
 
 /**

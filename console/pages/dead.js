@@ -5,6 +5,7 @@ import { confirm, perform } from '../dialogs.js';
 import { Choice, SearchField, setQuery } from '../fields.js';
 import { useKeys } from '../keys.js';
 import { PAGE, readList } from '../lists.js';
+import { lastLine } from '../log-reader.js';
 import { Empty, Failure, Head, Loading, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { groupByReason, patternOf } from '../reasons.js';
@@ -109,12 +110,7 @@ function Filters({ route, jobs, queue, find }) {
 
 /** What a job said last, on standard error if it did. @param {{ job: Job }} props */
 function LastLine({ job }) {
-  const { data } = usePoll(async (signal) => {
-    /** @type {import('../types').LogPage} */
-    const page = await call('GET', path`v1/jobs/${job.id}/logs`, { query: { tail: 20 }, signal });
-    const said = page.entries.filter((record) => record.text?.trim() && record.stream !== 'joblane');
-    return (said.findLast((record) => record.stream === 'stderr') ?? said.at(-1))?.text?.trim().slice(0, 200) ?? '';
-  }, 0, [job.id]);
+  const { data } = usePoll((signal) => lastLine(job.id, signal), 0, [job.id]);
   return data && html`<samp class="about clamp">${data}</samp>`;
 }
 

@@ -1,4 +1,4 @@
-/** Groups: jobs that run on several agents at once, with how far each of them is. */
+/** Groups: arrays, and jobs that run on several agents at once, with how far each of them is. */
 
 import { Badge, Empty, Failure, Head, Loading, Section, SlimBadge, Span, Table, Time } from '../parts.js';
 import { nameOf } from '../job-actions.js';
@@ -21,7 +21,7 @@ const VIEWS = [
 const COLUMNS = [
   { name: 'Group', className: 'short', cell: (job) => html`${nameOf(job, 60)}<${SlimBadge} state=${job.state} />` },
   { name: 'State', className: 'minor', cell: (job) => html`<${Badge} state=${job.state} />` },
-  { name: 'Target', className: 'minor', cell: (job) => html`<code>${job.target}</code>` },
+  { name: 'Runs on', className: 'minor', cell: (job) => (job.array ? 'any agents, by index' : html`<code>${job.target}</code>`) },
   { name: 'Members', className: 'number', cell: (job) => job.members ?? '–' },
   { name: 'Why', className: 'wide', cell: (job) => html`<span class="clamp"><${Sentence} text=${job.reason} /></span>` },
   { name: 'Created', className: 'number minor', cell: (job) => html`<${Time} at=${job.created_at} />` },
@@ -35,7 +35,7 @@ export default function Page({ route }) {
   const { data, error, refresh } = useList('v1/jobs', { groups: true, state: states });
   const groups = /** @type {Job[]} */ (data?.entries ?? []);
   return html`
-    <${Head} title="Groups" about="A job with a target of several agents is a group: one job for each of them.">
+    <${Head} title="Groups" about="A job with an array, or with a target of several agents, is a group: a job for each index, or for each agent.">
       ${can('jobs.submit') && html`<a class="button primary" href=${href(['submit'])}>New job</a>`}<//>
     <div class="tabs" role="navigation" aria-label="Groups by state">${VIEWS.map(([name, title]) => html`<a key=${name} href=${href(['groups'], { state: name })}
       aria-current=${view === name ? 'page' : undefined}>${title}</a>`)}</div>
@@ -43,7 +43,7 @@ export default function Page({ route }) {
     <${Section} title=${data ? `${groups.length}${data.next ? ' newest' : ''} ${groups.length === 1 ? 'group' : 'groups'}` : 'Groups'}>
       ${!data && !error && html`<${Loading} />`}
       ${data && !groups.length && html`<${Empty}><p>${view ? 'No group is in this state.' : 'There are no groups yet.'}</p>
-        ${can('jobs.submit') && html`<p>Run a command on every agent with <code>joblane submit --target _all -- uptime</code>.</p>`}<//>`}
+        ${can('jobs.submit') && html`<p>Run a command a hundred times with <code>joblane submit --array 100 -- ./task</code>, or on every agent with <code>joblane submit --target _all -- uptime</code>.</p>`}<//>`}
       ${groups.length > 0 && html`<${Table} caption="Groups" columns=${COLUMNS} rows=${groups}
         id=${(/** @type {Job} */ job) => job.id} to=${(/** @type {Job} */ job) => href(['groups', job.id])} />`}
     <//>`;

@@ -89,6 +89,7 @@ export function Specification({ job }) {
   const env = Object.entries(job.env);
   return html`<${Section} title="Specification" actions=${html`<${Copy} text=${json} what="the specification as JSON" />`}>
     ${job.command.length > 0 && html`<pre class="code" tabindex="0" aria-label="Command">${job.command.map(quoted).join(' ')}</pre>`}
+    ${job.value !== null && html`<h3>Value</h3><pre class="code" tabindex="0">${JSON.stringify(job.value, null, 2)}</pre>`}
     ${job.params && html`<h3>Params</h3><pre class="code" tabindex="0">${JSON.stringify(job.params, null, 2)}</pre>`}
     <${Facts} entries=${[
       ['Type', job.type && html`<a href=${href(['types', job.type])}>${job.type}</a>${job.type_version !== null && ` version ${job.type_version}`}`],
@@ -124,7 +125,6 @@ export function relatedTo(job) {
   return [
     ['Repeats', job.resubmit_of && link(job.resubmit_of)],
     ['Repeated as', job.resubmitted_as && link(job.resubmitted_as)],
-    ['Member of', job.group && html`<a href=${href(['groups', job.group])}><${Id} text=${job.group} /></a>`],
     ['Key', job.key && html`<a href=${href(['keys', job.key.type, job.key.id])}>${job.key.type} <${Id} text=${job.key.id} short=${8} /></a>${job.slot !== null && ` slot ${job.slot}`}`],
     ['Same type', job.type && html`<a href=${href(['jobs'], { type: job.type })}>jobs of type ${job.type}</a>`],
     ['Same name', job.name && html`<a href=${href(['jobs'], { name: job.name })}>jobs named ${job.name}</a>`],

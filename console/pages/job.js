@@ -41,11 +41,11 @@ function JobPage({ id }) {
   const why = html`<${Why} key="why" job=${job} />`;
   const output = !group && html`<${Output} key="output" job=${job} ended=${ended} />`;
   return html`
-    <${Head} title=${nameOf(job, 90)} about=${html`<${Badge} state=${job.state} /> ${job.hidden && html`<span>hidden · </span>`}<${Id} text=${job.id} /><${Copy} text=${job.id} what="the id" />`}>
+    <${Head} title=${nameOf(job, 90)} about=${html`<${Badge} state=${job.state} /> ${job.hidden && html`<span>hidden · </span>`}<${Id} text=${job.id} /><${Copy} text=${job.id} what="the id" />${job.group && html` index ${job.index} of group <a href=${href(['groups', job.group])}><${Id} text=${job.group} /></a>`}`}>
       <${Actions} job=${job} refresh=${refresh} />
     <//>
     ${job.progress && html`<${Done} job=${job} />`}
-    ${group && html`<div class="notice"><p>This is a group of ${job.members ?? 'some'} jobs, one for each agent.</p>
+    ${group && html`<div class="notice"><p>This is a group of ${job.members ?? 'some'} jobs, one for each ${job.array ? 'index' : 'agent'}.</p>
       <a class="button" href=${href(['groups', job.id])}>Show its members</a></div>`}
     ${WRITES.includes(job.state) ? [output, why] : [why, output]}
     ${job.result !== null && html`<${Section} title="Result" actions=${html`<${Copy} text=${JSON.stringify(job.result, null, 2)} what="the result" />`}>

@@ -36,10 +36,16 @@ const AREAS = [
 /** @type {Controls} */
 const MORE = [
   ['notify', 'Notify a URL, an SNS topic or EventBridge', 'URL, ARN or eventbridge'], ['notify_on', 'Of these events', 'started, completed'],
-  ['target', 'Target', '_any'], ['reply_timeout_s', 'Seconds for agents to reply'], ['max_concurrency', 'Members at once'], ['max_failures', 'Failed members before no more start'],
+  ['target', 'Target', '_any'], ['reply_timeout_s', 'Seconds for agents to reply'],
   ['cores', 'Cores', '0-1'], ['io_bps', 'Disk I/O in bytes per second'], ['tmp_mb', '/tmp in MiB', '256'], ['disk_mb', 'Work directory in MiB'],
   ['heartbeat_timeout_s', 'Longest silence in seconds'], ['items', 'Items of work', '1'],
   ['permanent', 'Exit codes without another attempt', '65'], ['blocked', 'Exit codes that wait for a condition', '75'], ['skipped', 'Exit codes that skip the job'],
+];
+
+/** @type {Controls} */
+const ARRAY = [
+  ['array', 'Array: a number of jobs, or indices', '100, or 1-99:2'], ['max_concurrency', 'Members at once'],
+  ['max_failures', 'Failed members before no more start'], ['tolerate', 'Failed members that do not matter', '3, or 5 %'],
 ];
 
 /** @type {Controls} */
@@ -47,7 +53,7 @@ const FLAGS = [['restartable', 'May start again'], ['merge_stderr', 'Standard er
 
 /** @type {Controls} */
 const MORE_AREAS = [
-  ['requires', 'Conditions, one a line', 'app:billing'], ['secret_env', 'Secrets, NAME=reference, one a line', 'TOKEN=secretsmanager:billing/token'],
+  ['array_values', 'Values of the array, JSON, one a line', '{"file": "a.csv"}'], ['requires', 'Conditions, one a line', 'app:billing'], ['secret_env', 'Secrets, NAME=reference, one a line', 'TOKEN=secretsmanager:billing/token'],
   ['concurrency', 'Limit by a key, as JSON', '{"key": ["customer", 7], "max_active": 1}'], ['other', 'Fields without a control, as JSON', '{}'],
 ];
 
@@ -109,6 +115,7 @@ function Submit({ first, again }) {
   const [changed, setChanged] = useState(/** @type {Set<string>} */ (new Set()));
   const [busy, setBusy] = useState(false);
   const [reading, setReading] = useState(false);
+  const [rest, setRest] = useState(false);
   const [sent, setSent] = useState(/** @type {import('../uploads.js').Progress | null} */ (null));
   const files = useRef(/** @type {Map<string, File>} */ (new Map()));
   const uploading = useRef(/** @type {AbortController | null} */ (null));
@@ -174,8 +181,8 @@ function Submit({ first, again }) {
         <${Section} title="Limits and retries"><${Texts} ...${editing} of=${LIMITS}>
           <${Pick} ...${editing} field="network" label="Network" options=${['none', 'egress', 'host']} /><//><//>
         <${Section} title="Environment, files and labels"><${Areas} ...${editing} of=${AREAS} /><${Inputs} ...${editing} files=${files.current} onReading=${setReading} /><//>
-        <${Section} title="More"><details open=${wrong.some((each) => !FIRST.has(each.field))}><summary>All other fields</summary><div class="stack">
-          <${Texts} ...${editing} of=${MORE}>
+        <${Section} title="More"><details open=${rest || wrong.some((each) => !FIRST.has(each.field))} onToggle=${(/** @type {Event} */ event) => setRest(/** @type {HTMLDetailsElement} */ (event.target).open)}><summary>All other fields</summary><div class="stack">
+          <${Texts} ...${editing} of=${ARRAY} /><${Texts} ...${editing} of=${MORE}>
             <${Moment} ...${editing} field="deadline" label=${`Deadline (${zone(inUtc)})`} />
             ${FLAGS.map(([field, label]) => html`<${Pick} ...${editing} field=${field} label=${label} options=${['yes', 'no']} />`)}<//>
           <${Areas} ...${editing} of=${MORE_AREAS} /></div></details><//>

@@ -27,6 +27,9 @@ LOG_LINES = 10_000
 HOSTS = {"web-1": "web.front", "web-2": "web.back"}
 """Agents of this machine with their label `group`."""
 
+IMAGES = 11
+"""Members of the array."""
+
 RUNS = "say() { printf '%s\\n' \"$1\" >&3; IFS= read -r _ <&3; }; "
 """A shell that can talk to its agent (docs/reference/line-protocol.md)."""
 
@@ -273,6 +276,11 @@ def _run(api: Api, seeds: Seeds) -> None:
     seeds.groups["processing"] = api.submit(
         "sleep", "3600", name="watch-disk", timeout_s=7200, **group
     )
+    # Every fourth fails, with what differs in its last line.
+    images = 'test $((JOBLANE_ARRAY_INDEX % 4)) != 0 || { echo "image $$ is no JPEG" >&2; exit 3; }'
+    seeds.groups["array"] = api.submit(
+        *shell, images, name="resize-images", array={"size": IMAGES}, retry=once
+    )
     for name, state in {
         "completed": "completed",
         "active": "active",
@@ -285,6 +293,7 @@ def _run(api: Api, seeds: Seeds) -> None:
         "waiting": "waiting",
     }.items():
         wait_for_state(api, seeds.jobs[name], state)
+    wait_for_state(api, seeds.groups["array"], "partial_failure")
 
 
 def _act_on_jobs(api: Api, seeds: Seeds) -> None:

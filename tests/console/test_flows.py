@@ -178,6 +178,57 @@ def test_resubmit_a_job_with_changes_and_then_what_matches(as_role: Open, api: A
     assert api("GET", f"/v1/jobs/{jobs[1]}")["resubmitted_as"]
 
 
+def test_submit_an_array_and_retry_the_indices_that_failed(as_role: Open, api: Api):
+    tab = as_role("developer", "submit")
+    page, main = tab.page, tab.page.get_by_role("main")
+    fails = 'test "$JOBLANE_ARRAY_INDEX" != 3 || { echo index three is broken >&2; exit 4; }'
+    page.get_by_label("Line for a shell").fill(fails)
+    page.get_by_label("Attempts").fill("1")
+    page.get_by_text("All other fields").click()
+    page.get_by_label("Array: a number of jobs").fill("1,2")
+    beside = main.locator(".field", has=page.get_by_label("Array: a number of jobs"))
+    expect(beside).to_contain_text("must be a number of jobs, such as 100")
+    page.get_by_label("Array: a number of jobs").fill("1-5:2")
+    page.get_by_label("Failed members that do not matter").fill("150 %")
+    with tab.watch.expecting("status of 400"):
+        page.get_by_role("button", name="Submit", exact=True).click()
+        expect(main).to_contain_text("tolerate must be a number of jobs, or a share")
+    page.get_by_label("Failed members that do not matter").fill("1")
+    sent = json.loads(page.get_by_label("Body of the request").inner_text())
+    assert ({"first": 1, "last": 5, "step": 2}, 1) == (sent["array"], sent["tolerate"])
+    page.get_by_role("button", name="Submit", exact=True).click()
+    page.get_by_role("link", name="Show its members").click()
+    group = page.url.rpartition("/")[2]
+    wait_for_state(api, group, "completed")
+    last = main.get_by_role("table", name="Failed members by their last line").get_by_role("row")
+    expect(last.nth(1)).to_contain_text("index three is broken")
+    expect(last.nth(1)).to_contain_text("exit code 4")
+    tabs = page.get_by_role("navigation", name="Members by state")
+    tabs.get_by_role("link", name="dead 1").click()
+    rows = main.get_by_role("table", name="Members", exact=True).get_by_role("row")
+    expect(rows).to_have_count(2)
+
+    grid = page.get_by_role("group", name="Grid of 3 members")
+    grid.locator("svg").click(position={"x": 36, "y": 12}, modifiers=["Shift"])
+    expect(main.get_by_text("1 selected")).to_be_visible()
+    page.get_by_label("Indices", exact=True).fill("3-9")
+    expect(main.get_by_text("they are 1 to 5 in steps of 2")).to_be_visible()
+    page.get_by_label("Indices", exact=True).fill("3-5")
+    page.get_by_role("button", name="Select", exact=True).first.click()
+    expect(rows).to_have_count(3)
+    page.get_by_role("button", name="Retry selected").click()
+    dialog = page.get_by_role("dialog", name="Retry 1 member?")
+    expect(dialog).to_contain_text("1 member of those that are chosen is neither failed nor dead")
+    confirm(page, "Retry 1 member?", "Retry 1 member", "try it again")
+    expect(main.get_by_role("status").filter(has_text="1 of 1 retried")).to_be_visible()
+    wait_for_state(api, group, "completed")
+    grid.locator("svg").click(position={"x": 36, "y": 12})
+    header = main.locator("header")
+    expect(header).to_contain_text(f"index 3 of group {group}")
+    member = page.url.rpartition("/")[2]
+    assert 2 == api("GET", f"/v1/jobs/{member}")["epoch"]
+
+
 def test_a_job_gets_its_files_and_one_that_is_not_uploaded_leaves_no_job(
     as_role: Open, api: Api, tmp_path: Path
 ):

@@ -1,10 +1,12 @@
 """Much of everything: lines of output, jobs; and less of what moves."""
 
+import re
 import time
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
+from joblane.group.array import as_ranges
 from joblane.state.lifecycle import State
 from joblane.state.timeline import Step
 from scripts.console.seeds import Seeds
@@ -12,6 +14,8 @@ from scripts.console.stores import Stores, many_jobs
 from scripts.local.cloud import Cloud
 from scripts.local.people import Person, add_person
 from tests.console.conftest import LINES, Open
+from tests.console.test_pages import WIDER
+from tests.support.axe import violations
 
 JOBS = 500
 MOVING = """() => [...document.querySelectorAll('*')].filter(element => {
@@ -81,6 +85,51 @@ def test_five_hundred_jobs_are_one_page(open_tab: Open, keeper: Person):
     assert len(lists) >= JOBS // 100
     page.get_by_role("button", name="Load more").click()
     expect(rows).to_have_count(JOBS + 1)
+
+
+def test_ten_thousand_members_are_a_grid_of_few_elements(as_role: Open, seeds: Seeds):
+    """As the API answers for them; a page of its members is what the table shows."""
+    group, members = seeds.groups["array"], 10_000
+    failed = ",".join(str(n) for n in range(5, 5000, 10))
+    states = {"waiting": "9000-9999", "active": "8900-8999", "dead": failed}
+    rest = set(range(8900)) - set(range(5, 5000, 10))
+    indices = states | {"completed": as_ranges(rest)}
+    counts = {"waiting": 1000, "active": 100, "dead": 500, "completed": len(rest)}
+
+    def many(asked: Route) -> None:
+        # A sample of the failures has indices that the group has not.
+        answer = asked.fetch(url=re.sub(r"indices=[^&]*&", "", asked.request.url))
+        page = answer.json()
+        page["group"] |= {"members": members, "state": "processing", "array": {"size": members}}
+        page |= {"indices": indices, "counts": counts, "failed_indices": failed}
+        asked.fulfill(response=answer, json=page)
+
+    tab = as_role("reader")
+    page, main = tab.page, tab.page.get_by_role("main")
+    page.route(re.compile(rf"/v1/groups/{group}\?"), many)
+    tab.go(f"groups/{group}")
+    grid = page.get_by_role("group", name=f"Grid of {members} members")
+    expect(main).to_contain_text("8900 of 10000 have ended")
+    assert 20 > grid.locator("*").count()
+    for size in ({"width": 390, "height": 800}, {"width": 1280, "height": 800}):
+        page.set_viewport_size(size)
+        expect(grid.locator("svg")).to_be_visible()
+        assert [] == page.evaluate(WIDER)
+        assert [] == violations(page)
+    said = main.get_by_role("status")
+    grid.focus()
+    for key in ("End", "ArrowLeft", "ArrowLeft"):
+        page.keyboard.press(key)
+    expect(said.filter(has_text="Index 9997: waiting")).to_be_visible()
+    assert grid.evaluate("grid => grid.scrollTop") > 0
+    page.keyboard.press("Home")
+    expect(said.filter(has_text="Index 0: completed")).to_be_visible()
+    expect(main).to_contain_text("50 of the 500 that failed are read")
+    main.locator("summary", has_text="Indices by state").click()
+    ranges = main.get_by_role("table", name="Indices by state").get_by_role("row")
+    expect(ranges.filter(has_text="active")).to_contain_text("8900-8999")
+    expect(ranges.filter(has_text="dead")).to_contain_text("and 440 more ranges")
+    expect(main.get_by_role("button", name="Retry")).to_have_count(0)
 
 
 def test_nothing_moves_for_who_does_not_want_it(as_role: Open, seeds: Seeds):

@@ -27,6 +27,8 @@ OF_A_TENANT = (
     "groups",
     "groups/{partial_failure}",
     "groups/{processing}",
+    "groups/{array}",
+    "groups/{array}?indices=0,3-5",
     "queues",
     "queues/default",
     "dead",

@@ -43,6 +43,16 @@ test('what cannot be sent is told beside its field', () => {
   assert.match(wrong[3].problem, /line 2/);
 });
 
+test('an array is a number of jobs, a range of indices, or values of which each is JSON', () => {
+  assert.deepEqual(made({ array: ' 100 ' }).fields, { array: { size: 100 } });
+  assert.deepEqual(made({ array: '3-9', tolerate: '2', max_failures: '4' }).fields, { array: { first: 3, last: 9 }, max_failures: 4, tolerate: 2 });
+  assert.deepEqual(made({ array_values: '"a"\n\n{"n": 1}' }).fields, { array: { values: ['a', { n: 1 }] } });
+  // The API says that it must be one of them; here neither is lost.
+  assert.deepEqual(made({ array: '2', array_values: '1' }).fields, { array: { size: 2, values: [1] } });
+  const { wrong } = made({ array: '1,2', array_values: '1\na.csv' });
+  assert.deepEqual(wrong.map(({ field, problem }) => [field, problem.slice(0, 19)]), [['array_values', 'line 2 must be JSON'], ['array', 'must be a number of']]);
+});
+
 test('a job fills in the form, and the form makes the same job', () => {
   for (const fields of [
     { name: 'n', command: ['sh', '-c', 'a\nb'], queue: 'q', resources: { cpus: 1, tmp_mb: 5 }, env: { A: '1' }, labels: { a: 'b' }, timeout_s: 5, retry: { max_attempts: 1, backoff_s: [5] } },
@@ -51,6 +61,9 @@ test('a job fills in the form, and the form makes the same job', () => {
     { command: ['x'], notify: { eventbridge: true } },
     { command: ['x'], stdin: 'a\nb\n', outputs: ['out', 'a b/*'], secret_env: { T: 'secretsmanager:x' }, resources: { cores: '0-1', io_bps: 4096 }, exit_codes: { permanent: [65, 66] }, restartable: false, mask_secrets: false },
     { command: ['x'], target: 'group:web', reply_timeout_s: 5, max_failures: 0, items: 3, heartbeat_timeout_s: 9, concurrency: { key: ['a', 1], max_active: 1 }, inputs: [{ path: 'a' }] },
+    { command: ['x'], array: { size: 5 }, max_concurrency: 3, tolerate: '5 %' },
+    { command: ['x'], array: { first: 1, last: 99, step: 2 }, tolerate: 0 },
+    { type: 't', params: {}, array: { values: ['a.csv', { n: 1 }, 7, null] } },
     { command: ['prog', 'two\nlines'], env: { A: 'two\nlines' } },
     { type: 't', params: { a: [1] }, queue: 'q', requires: ['app:x'], deadline: '2027-01-01T00:00:00Z' },
   ]) {
@@ -68,6 +81,10 @@ test('a wrong field of the request is shown at its place in the form', () => {
   assert.equal(controlOf('resources.cores', EMPTY), 'cores');
   assert.equal(controlOf('concurrency.key.0', EMPTY), 'concurrency');
   assert.equal(controlOf('inputs.0.sha256', EMPTY), 'inputs');
+  assert.equal(controlOf('array', EMPTY), 'array');
+  assert.equal(controlOf('array.size', EMPTY), 'array');
+  assert.equal(controlOf('array.values.3.n', EMPTY), 'array_values');
+  assert.equal(controlOf('tolerate', EMPTY), 'tolerate');
   assert.equal(controlOf('notify.url', EMPTY), 'notify');
   assert.equal(controlOf('notify.on.0', EMPTY), 'notify_on');
 });

@@ -131,6 +131,30 @@ def test_members_are_shown_by_index_and_by_state():
     assert list(range(150, 1200)) == waiting
 
 
+def test_the_indices_of_each_state_are_read_only_where_the_group_does_not_tell_them():
+    """The row of an end that has expired is not missed, but where a page ended in several ways."""
+    at = Broadcast(1, array={"size": 250}, max_concurrency=202)
+    for index in range(200):
+        mixed = {100: State.SKIPPED, 101: State.FAILED, 102: State.DEAD}
+        at.end(index, mixed.get(index, State.DEAD if index == 7 else State.COMPLETED))
+    at.deliver()
+    assert {0, 1} == set(at.group().done)
+    for index in (6, 7, 101, 103):
+        at.aws.jobs.delete(at.group().id_of(index))
+    page = show(at)
+    begun = at.group().begun
+    assert {
+        "completed": "0-6,8-99,104-199",
+        "skipped": "100",
+        "dead": "7,102",
+        "pending": f"200-{begun - 1}",
+    } | ({"waiting": f"{begun}-249"} if begun < 250 else {}) == page["indices"]
+    assert (196, "7,102") == (page["counts"]["completed"], page["failed_indices"])
+    assert at.api("GET", at.path, query={"limit": "1"})[1]["next"]
+    following = show(at, next=show(at, limit="1")["next"])
+    assert (None, None) == (following["indices"], following["counts"])
+
+
 def test_a_page_of_failed_members_goes_on_where_it_ended():
     failed = [1, 2, 3, 150, 151, 299]
     at = ended(Broadcast(1, array={"size": 300}), *failed)

@@ -72,6 +72,7 @@ def test_an_array_ends_with_its_members_and_says_which_failed():
         answer["counts"],
         answer["failed_indices"],
     )
+    assert {"completed": "1,3,9,11,13,17,19", "failed": "5,7,15"} == answer["indices"]
     entries = show(at, state="failed")["entries"]
     assert [5, 7, 15] == [entry["index"] for entry in entries]
     assert "web-000" == entries[0]["agent"]

@@ -1269,6 +1269,9 @@ class GroupPage(Answer):
     failed_indices: str | None
     """The indices of the members that are failed, dead, expired or stale, as ranges such as
     `1,3-5,7`; empty for none. null where `counts` is."""
+    indices: dict[str, str] | None
+    """The indices of the members in each state, as such ranges; those whose rows have expired may
+    be in none. null where `counts` is."""
     changed: bool
     """Whether the `result` of a member is an object with `"changed": true`: of one of these
     entries, or of any hundred members that have all ended."""

@@ -18,12 +18,15 @@ from joblane.http.conflicts import conflicts
 from joblane.job.head import Head
 from joblane.service.deployment.limit_check import LimitCheck
 from joblane.service.group.view import kind_of
+from joblane.state.lifecycle import State
 
 if TYPE_CHECKING:  # most requests concern no group
     from collections.abc import Callable
 
+    from joblane.group.array import Indices
     from joblane.service.group.cancel import Swept
     from joblane.service.group.groups import Groups
+    from joblane.service.group.view import CountedMembers
 
 
 def group_routes(app: Application, groups: "Callable[[], Groups]", limits: LimitCheck) -> None:
@@ -53,6 +56,7 @@ def group_routes(app: Application, groups: "Callable[[], Groups]", limits: Limit
                 kind=kind_of(head),
                 counts=None if counted is None else dict(counted.counts),
                 failed_indices=None if counted is None else as_ranges(counted.failed, indices),
+                indices=None if counted is None else _ranges(counted, indices),
                 changed=changed,
                 entries=tuple(entries),
                 limit=query.limit,
@@ -107,6 +111,12 @@ def _chosen(head: Head, indices: str | None) -> list[int] | None:
         return parse_ranges(indices, head.group.members, head.group.array)
     except NotAnIndex as problem:
         raise wrong("indices", str(problem)) from None
+
+
+def _ranges(counted: "CountedMembers", indices: "Indices | None") -> dict[State, str]:
+    """The indices of members by state, in the order of the states."""
+    numbers = counted.numbers
+    return {state: as_ranges(numbers[state], indices) for state in State if state in numbers}
 
 
 def _is_number(text: str) -> bool:

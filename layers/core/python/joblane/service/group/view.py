@@ -7,7 +7,7 @@ filter by state reads no page that has no such member.
 import json
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
@@ -45,8 +45,14 @@ class CountedMembers(NamedTuple):
     """What has become of the members of a group."""
 
     counts: Tally
-    failed: list[int]
-    """The numbers of those that failed."""
+    numbers: Mapping[State, Sequence[int]]
+    """The numbers of the members in each state, in order; those whose rows have expired are left
+    out where only their rows would say it."""
+
+    @property
+    def failed(self) -> list[int]:
+        """The numbers of those that failed, in order."""
+        return sorted(n for state in FAILURES for n in self.numbers.get(state, ()))
 
 
 def kind_of(head: Head) -> GroupKind:
@@ -81,15 +87,19 @@ class GroupReader:
     def count(self, head: Head) -> CountedMembers:
         """Count the members of a group by state, those that have not begun included.
 
-        Reads the rows of pages that are not done.
+        Reads the rows of pages that are not done, and of those whose members ended in more ways
+        than the group's row tells apart.
         """
         group = head.group
         if group is None:
-            return CountedMembers({}, [])
+            return CountedMembers({}, {})
         found: Counter[State] = Counter(group.ended)
-        failed = list(group.lost)
         if group.stop is None and group.begun < group.members:
             found[State.WAITING] += group.members - group.begun
+        left = State.WAITING if group.stop is None else group.stop.state
+        states = dict.fromkeys(range(group.begun, group.members), left)
+        told = {page: _told(group, page) for page in group.done}
+        states |= {index: state for page in told.values() if page for index, state in page.items()}
 
         def read(page: int) -> dict[int, State]:
             numbers = [index for index in group.page(page) if index < group.begun]
@@ -97,12 +107,16 @@ class GroupReader:
             absent = {index: State.WAITING for index in numbers if index >= group.placed}
             return absent | {index: row.state for index, row in rows.items()}
 
-        pages = group.open_pages
+        pages = [*group.open_pages, *(page for page, known in told.items() if known is None)]
         with self.pool(AT_ONCE) as pool:
-            for states in pool.map(read, pages):
-                found.update(states.values())
-                failed += [index for index, state in states.items() if state in FAILURES]
-        return CountedMembers(add_up([found]), sorted(failed))
+            for page, read_states in zip(pages, pool.map(read, pages), strict=True):
+                states |= read_states
+                if page not in told:
+                    found.update(read_states.values())
+        numbers: dict[State, list[int]] = {}
+        for index in sorted(states):
+            numbers.setdefault(states[index], []).append(index)
+        return CountedMembers(add_up([found]), numbers)
 
     def members(
         self,
@@ -170,6 +184,19 @@ class GroupReader:
         return {
             number: names[number % PAGE] for number in numbers if (names := rosters[number // PAGE])
         }
+
+
+def _told(group: Group, page: int) -> dict[int, State] | None:
+    """How the members of a page that is done ended, as the group's row has it.
+
+    It counts them by state, and says which failed; None if that does not tell who is in which.
+    """
+    numbers = [index for index in group.page(page) if index < group.begun]
+    ends = [state for state, count in group.done[page].items() if count]
+    lost, rest = ([state for state in ends if (state in FAILURES) is bad] for bad in (True, False))
+    if len(lost) > 1 or len(rest) > 1:
+        return None
+    return {index: (lost if index in group.lost else rest)[0] for index in numbers}
 
 
 def _may_have(group: Group, numbers: Sequence[int], states: Collection[State]) -> bool:
