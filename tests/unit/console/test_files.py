@@ -96,7 +96,8 @@ def _console(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_files_of_all_pages_are_within_the_budget(console: Path):
     """Not of the budget is what a page loads when somebody edits a job or uploads a file, and what
-    the page of a group loads for a grid of many members; nor the licences, which no page loads."""
+    the page of a group loads for a grid of many members; nor the licences, which no page loads.
+    """
     about, files = told(console)["files"], read_console(CONSOLE)
     modules = {ENTRY}
     todo = [ENTRY, *re.findall(r"import\('\./(pages/[^']+)'\)", files[ENTRY].decode())]
