@@ -178,3 +178,23 @@ def test_a_member_whose_row_is_gone_never_runs_again():
     at.end(2)
     at.deliver()
     assert (State.COMPLETED, []) == (at.head.state, sent(at))
+
+
+def test_what_a_request_left_is_placed_as_members_end(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("joblane.service.target.targets.INLINE_S", 0.0)
+    at = Broadcast(1, array={"size": 350})
+    assert (100, 100) == (at.group().begun, at.group().placed)
+    at.end(7)
+    at.deliver()
+    assert (350, 350) == (at.group().begun, at.group().placed)
+    assert sorted(ids(at, *range(350))) == sent(at)
+
+
+def test_nobody_goes_on_with_a_group_that_somebody_works_on(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("joblane.service.target.targets.INLINE_S", 0.0)
+    at = Broadcast(1, array={"size": 350})
+    head = at.head
+    at.store.rearm(head, NOW_MS, at_ms=NOW_MS + 10_000)
+    at.end(7)
+    at.deliver()
+    assert (100, 100) == (at.group().begun, at.group().placed)

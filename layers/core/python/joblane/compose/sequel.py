@@ -22,6 +22,8 @@ from joblane.deployment.names import (
     notify_name,
     sequel_mapping_parameter_name,
 )
+from joblane.job.head import Head
+from joblane.service.group.expansion import GO_ON_S, Expansion
 from joblane.service.group.members import Members
 from joblane.service.group.settlement import GroupSettlement
 from joblane.service.job.operations import Operations
@@ -65,14 +67,22 @@ def build(
     jobs = GroupStore(dynamodb, settings.jobs_table)
     lanes = Lanes(sqs, settings.queue_url_prefix, settings.deployment)
     keys = KeyRelease(KeyStore(dynamodb, settings.keys_table), jobs, lanes, log, clock)
+    members = Members(jobs, lanes, settings.retention, pool=pool)
+    expansion = Expansion(jobs, members, settings.retention, lambda: int(clock() * 1000))
+
+    def go_on(group: Head) -> None:
+        end = clock() + GO_ON_S
+        expansion.go_on(group, lambda: end - clock())
+
     groups = GroupSettlement(
         jobs,
-        Members(jobs, lanes, settings.retention, pool=pool).place,
+        members.place,
         Operations(jobs, lanes, settings.retention).send,
         settings.retention,
         random.Random(),
         log,
         clock,
+        go_on,
     )
 
     @cache

@@ -66,6 +66,8 @@ class GroupSettlement:
     log: Log
     clock: Callable[[], float]
     """Returns Unix seconds."""
+    go_on: Callable[[Head], object] = lambda _head: None
+    """Goes on placing members of a group that a request has left unfinished."""
 
     @property
     def _rolling(self) -> Rolling:
@@ -82,6 +84,8 @@ class GroupSettlement:
         after: Head | None = None
         while look is not None:
             after, look = decide_again(partial(self._once, group_id, looks_from(look)))
+        if after is not None and after.state is State.PROCESSING:
+            self.go_on(after)
         return None if after is None else after.state
 
     def _once(self, group_id: str, looks: Iterator[Look]) -> tuple[Head | None, Look | None]:
