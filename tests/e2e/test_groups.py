@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -178,6 +179,42 @@ def test_members_give_results_and_say_that_they_do_not_apply(joblane: Run):
     nobody = joblane("run", *code)
     assert 1 == nobody.returncode
     assert "joblane: group ID skipped: 0 of 3 completed; 3 skipped" == summary(nobody)
+
+
+@pytest.mark.usefixtures("agents")
+def test_an_array_from_its_values_to_the_retry_of_an_index(joblane: Run, tmp_path: Path):
+    values = tmp_path / "values.jsonl"
+    values.write_text("".join(f'{{"n": {n}}}\n' for n in range(8)))
+    script = """mkdir out; echo "$JOBLANE_ARRAY_VALUE" > out/value; echo "of $JOBLANE_ARRAY_SIZE"
+      echo "{\\"result\\": $JOBLANE_ARRAY_INDEX}" >&3
+      case $JOBLANE_ARRAY_INDEX in 2|3|6) echo "no $JOBLANE_ARRAY_INDEX" >&2; exit 9;; esac"""
+    what = ("-o", "out/*", "--max-concurrency", "3", "--", "sh", "-c", script)
+    ran = joblane("run", "--array-values", str(values), *what)
+    assert (1, b"") == (ran.returncode, ran.stdout), ran.stderr
+    group = re.findall(r"group (\w{26})", ran.stderr.decode())[-1]
+    why = ["failed: 2-3,6", "3 dead, exit code 9 (2-3,6): no 2"]
+    said = ran.stderr.decode().splitlines()
+    assert "joblane: group ID partial_failure: 5 of 8 completed; 3 dead" == summary(ran)
+    assert [f"joblane: {line}" for line in why] == said[-2:]
+    shown = joblane("get", group).stdout.decode()
+    assert "5 completed, 3 dead\n\n" + "\n".join(why) in shown
+    assert "array (8)" in joblane("ls", "-n", "1").stdout.decode()
+    assert b"of 8\n" == joblane("logs", group, "--index", "5").stdout
+    assert b"2 | of 8\n3 | of 8\n" == joblane("logs", group, "--index", "2-3").stdout
+    found = json.loads(joblane("results", group, "--json").stdout)["members"]
+    failed = {2, 3, 6}
+    results = [None if index in failed else index for index in range(8)]
+    assert results == [each["result"] for each in found]
+    assert 0 == joblane("download", group, "--to", str(tmp_path / "files")).returncode
+    written = {path.parts[-3]: path.read_text() for path in tmp_path.glob("files/*/out/value")}
+    assert {str(n): f'{{"n":{n}}}\n' for n in range(8)} == written
+    retried = joblane("retry", group, "--index", "2,5")
+    assert 64 == retried.returncode  # 5 is completed
+    assert b"retried 1 of 2 jobs examined" in retried.stdout
+    assert 1 == joblane("wait", group).returncode
+    again = json.loads(joblane("get", group, "--json").stdout)
+    ids = [each["id"] for each in found]
+    assert (ids, "2-3,6") == ([each["id"] for each in again["members"]], again["failed_indices"])
 
 
 @pytest.mark.usefixtures("agents")

@@ -21,6 +21,7 @@ from joblane.client.follow import FollowPolicy
 from joblane.formats.ids import nth_id
 from tests.support.client.clients import Connect
 from tests.support.client.fake_api import CUT, FakeApi, FakeJob, Fault, Request, ok, problem
+from tests.support.client.fake_group import GROUP, FakeGroup
 
 FIRST = "01MCC5RM002VP5C98RFS3H2QM0"
 QUICK = FollowPolicy(busy_s=0.01, idle_max_s=0.01, first_retry_s=0.01, retry_max_s=0.05)
@@ -207,10 +208,64 @@ def test_handlers_give_their_results(api: FakeApi, batches: Batches, client: Any
     results = [{"words": 5}, {"wrong": 1}, {"words": 7}]
     batches.on_job = lambda number, job: job.end(result=results[number])
     pages = [Page(number=n) for n in range(3)]
-    found = list(client.map(page, [*pages, Text(words=1)], policy=QUICK))
+    found = list(client.map(page, iter([*pages, Text(words=1)]), policy=QUICK))
     assert {"type": "page", "params": {"number": 1}} == api.requests[0].body["jobs"][1]
     assert Text(words=5) == found[0].result()
     assert [None, ResultError, None, InputError] == [e.error and type(e.error) for e in found]
+
+
+def ended_pages(api: FakeApi) -> FakeGroup:
+    """An array of four pages: one fails, and one has a long result."""
+    group = FakeGroup.of_array(api, 4)
+    group.take_submissions()
+    for index in (3, 0, 1):
+        group.end(index)
+        group.members[index]["result"] = {"words": index}
+    group.end(2, "dead", reason="exit code 1")
+    group.members[1] |= {"result": None, "result_size": 2000}
+    api.jobs["01JM1"].data["result"] = {"words": 1}
+    return group
+
+
+@pytest.mark.parametrize("as_completed", [True, False])
+def test_a_list_of_params_of_a_handler_is_an_array(api: FakeApi, client: Any, as_completed: bool):
+    ended_pages(api)
+    values = [Page(number=0), Text(words=1), *(Page(number=n) for n in (1, 2, 3))]
+    found = list(client.map(page, values, window=2, as_completed=as_completed, policy=QUICK))
+    body = api.requests[0].body
+    assert ("page", 2) == (body["type"], body["max_concurrency"])
+    assert {"values": [{"number": n} for n in range(4)]} == body["array"]
+    assert ["/v1/jobs", f"/v1/groups/{GROUP}", "/v1/jobs/01JM1"] == [r.path for r in api.requests]
+    assert "Idempotency-Key" in api.requests[0].headers
+    if not as_completed:
+        assert [0, 1, 2, 3, 4] == [each.index for each in found]
+    found.sort(key=lambda each: each.index)
+    assert values == [each.value for each in found]
+    errors = [None, InputError, None, JobFailedError, None]
+    assert errors == [each.error and type(each.error) for each in found]
+    assert [0, 1, 3] == [each.result().words for each in found if not each.error]
+    assert [None, "dead"] == [found[1].job, found[3].job.state]
+
+
+def test_an_array_that_is_refused_becomes_jobs(api: FakeApi, batches: Batches, client: Any):
+    """Such as one of a type with a key."""
+    batches.on_job = lambda _number, job: job.end(result={"words": 1})
+    api.answers["/v1/jobs"] = problem(400, "Bad Request", detail="array: its type has a key")
+    values = [Page(number=n) for n in range(3)]
+    assert 3 == sum(each.result().words for each in client.map(page, values, policy=QUICK))
+    assert [3] == batches.sizes
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"idempotency_key": "a"}, {"target": "host:a"}, {"concurrency": {"key": ["a"]}}],
+)
+def test_what_is_no_array(api: FakeApi, batches: Batches, client: Any, options: dict[str, Any]):
+    batches.on_job = lambda _number, job: job.end(result={"words": 1})
+    values = [Page(number=n) for n in range(2)]
+    assert 2 == len(list(client.map(page, values, policy=QUICK, **options)))
+    assert [2] == batches.sizes
+    assert 0 == api.count("POST", "/v1/jobs")
 
 
 def test_requests_are_no_larger_than_the_api_takes(

@@ -49,7 +49,7 @@ def test_a_wrong_array_is_refused_before_any_request(
         ([], "has no values: each line is one, as JSON"),
         (["1", "", "x"], "line 3: is not JSON: expecting value at column 1"),
         (['{"a": 1, "a": 2}'], "line 1: "),
-        (["1", '"a\\u0000"'], "line 2: must not contain a NUL character"),
+        (["1", "", '"a\\u0000"'], "line 3: must not contain a NUL character"),
         (["1", LARGE], "line 2: takes 300000 bytes; a value may take 131040"),
         ([json.dumps("x" * 100_000)] * 3, "values take 300010 bytes as JSON"),
         (["1"] * 10_001, "values must have at most 10000 item(s)"),
@@ -188,6 +188,24 @@ def test_get_has_counts_and_why_members_failed(api: FakeApi, joblane: Joblane) -
     } == told["failures"][0]
     shown = joblane("get", "--failed", GROUP).stdout.decode()
     assert 4 == shown.count("\n1  ") + sum(shown.count(f"\n{n}  ") for n in (2, 3, 5))
+
+
+@pytest.mark.parametrize(
+    ("array", "shown"),
+    [
+        ({"size": 8, "values": None}, "array        0-7\n"),
+        ({"size": None, "first": 1, "last": 9, "step": 2}, "array        1-9:2\n"),
+        ({"values": ["x" * 1000] * 3}, "array        3 values\n"),
+    ],
+)
+def test_a_group_shows_its_indices(
+    api: FakeApi, joblane: Joblane, array: dict[str, Any], shown: str
+) -> None:
+    FakeGroup(api, ["web-1"] * 3, array=array)
+    told = joblane("get", GROUP).stdout.decode()
+    assert shown in told
+    assert "xx" not in told
+    assert "array (3)" in joblane("ls").stdout.decode()
 
 
 def test_get_reads_a_few_requests_of_a_large_array(

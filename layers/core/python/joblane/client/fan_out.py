@@ -1,5 +1,7 @@
 """`map` of the clients: a job for each of many values, and what became of each.
 
+The values of a handler become an array where that can be (`joblane.client.array_map`); else
+
 Values are taken in batches, each a request with an idempotency key of its own. Only so many are
 held at once as `window` says: those whose jobs are open, and those whose results wait for an
 earlier one. So memory is bounded, and `values` may be endless.
@@ -8,18 +10,20 @@ earlier one. So memory is bounded, and `values` may be endless.
 import os
 import uuid
 from abc import ABC
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from joblane.client.answers import JobJson, job_json, unless_completed
+from joblane.client.answers import JobJson, MemberJson, job_json, unless_completed
+from joblane.client.array_map import ArrayPlan, plan_array, poll_array, submit_array
 from joblane.client.batches import BATCH_BYTES, may_succeed
 from joblane.client.calls import LIST_MAX, ApiStream, Call, Item, Stream, encode_body, get
 from joblane.client.errors import AnswerError, InputError, JoblaneError, NotFoundError
 from joblane.client.fields import Command, Submission, command_words, encode_fields, job_fields
 from joblane.client.files.calls import with_uploads
 from joblane.client.follow import FollowPolicy, News, RepeatedCall, Runtime
+from joblane.client.group_results import job_of_member, member_result
 from joblane.client.job_calls import send_batch
 from joblane.client.log_calls import NEWBORN_S, job_path
 from joblane.client.refs import result_of
@@ -118,10 +122,53 @@ class MapCalls(WatchCalls[J], ABC, Generic[J]):
     ) -> Stream[Mapped[Any, J, Any]]:
         if window < 1:
             raise InputError("window must be at least 1")
+        if idempotency_key is None:  # with one, each run has to submit as the first one did
+            array = plan_array(command, values, fields, window)
+            if array is not None and (
+                yield from self._map_array(array, command, values, as_completed, policy)
+            ):
+                return
         key = idempotency_key or uuid.uuid4().hex
         runtime = Runtime(self._clock)
         plan = MapPlan(command, values, fields, as_completed, window, key, policy, runtime)
-        return _FanOut(self, plan).run()
+        yield from _FanOut(self, plan).run()
+
+    def _map_array(
+        self,
+        plan: ArrayPlan,
+        handler: Any,
+        values: Any,
+        as_completed: bool,  # noqa: FBT001 - as `_map` has it
+        policy: FollowPolicy | None,
+    ) -> Generator[Any, Any, bool]:
+        """Yield what became of each value by an array; returns False if there can be none."""
+        runtime = Runtime(self._clock)
+        group = yield from submit_array(plan, policy or WATCH, runtime)
+        if group is None:
+            return False
+        poll = poll_array(self._note_submitted(group)["id"], policy, runtime)
+        done: dict[int, Mapped[Any, J, Any]] = {
+            index: Mapped(index, values[index], None, error, None)
+            for index, error in plan.refused.items()
+        }
+        following = 0
+        while True:
+            while done and (as_completed or following in done):
+                yield Item(done.pop(next(iter(done)) if as_completed else following))
+                following += 1
+            if poll.done:
+                return True
+            news = yield from poll.news()
+            whole = job_json(news.group.model_dump())
+            for ended in news.ended:
+                member = cast("MemberJson", ended.model_dump())
+                found = yield from member_result(whole, member, handler)
+                job = None
+                if member.get("id") is not None:
+                    job = self._handle(job_of_member(whole, member), handler)
+                index = plan.indices[ended.index]
+                result = found.result() if found.error is None else None
+                done[index] = Mapped(index, values[index], job, found.error, result)
 
     def _make(self, done: _Done, handler: JobType[Any, Any] | None) -> Mapped[Any, J, Any]:
         """Make what the caller gets."""

@@ -86,33 +86,49 @@ class GroupReading:
         return next(left, None)
 
 
-def follow_group(
-    read: Callable[[str | None], Call[GroupPage]],
-    head: Callable[[], Call[JobJson]],
-    policy: FollowPolicy,
-    runtime: Runtime | None,
-) -> Stream[GroupNews]:
-    """Yield what each answer has that is new, until the group has ended and all was read.
+class GroupPoll:
+    """Reads a group again and again until it has ended and all its members were read.
 
     `read` reads the page at a cursor, `head` the group's job.
     """
-    reading = GroupReading()
-    found: GroupNews
 
-    def ask() -> Call[GroupPage]:
-        if reading.at is None:
-            return {"group": (yield from head()), "entries": []}
-        return (yield from read(reading.cursors[reading.at]))
+    def __init__(
+        self,
+        read: Callable[[str | None], Call[GroupPage]],
+        head: Callable[[], Call[JobJson]],
+        policy: FollowPolicy,
+        runtime: Runtime,
+    ) -> None:
+        self._read, self._head = read, head
+        self._reading = GroupReading()
+        self._found: GroupNews
+        self._poll = RepeatedCall(self._ask, self._judge, policy, runtime)
 
-    def judge(page: GroupPage) -> News:
-        nonlocal found
-        found, news = reading.take(page)
+    @property
+    def done(self) -> bool:
+        """Whether nothing more is to come."""
+        return self._poll.done
+
+    def news(self) -> Call[GroupNews]:
+        """Return what the next answer has that is new."""
+        yield from self._poll.answer()
+        return self._found
+
+    def _ask(self) -> Call[GroupPage]:
+        at = self._reading.at
+        if at is None:
+            return {"group": (yield from self._head()), "entries": []}
+        return (yield from self._read(self._reading.cursors[at]))
+
+    def _judge(self, page: GroupPage) -> News:
+        self._found, news = self._reading.take(page)
         return news
 
-    poll = RepeatedCall(ask, judge, policy, runtime or Runtime())
+
+def follow_group(poll: GroupPoll) -> Stream[GroupNews]:
+    """Yield what each answer has that is new."""
     while not poll.done:
-        yield from poll.answer()
-        yield Item(found)
+        yield Item((yield from poll.news()))
 
 
 def watch_group(

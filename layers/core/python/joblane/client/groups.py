@@ -22,7 +22,7 @@ from joblane.client.calls import (
     sweep,
 )
 from joblane.client.follow import FollowPolicy, Runtime
-from joblane.client.group_follow import GROUP, GroupNews, follow_group, watch_group
+from joblane.client.group_follow import GROUP, GroupNews, GroupPoll, follow_group, watch_group
 from joblane.client.group_results import MemberResult, read_results
 from joblane.client.log_calls import job_path
 
@@ -75,7 +75,7 @@ class Groups(Caller[C], Generic[J, C]):
             "state": state,
             "indices": indices,
         }
-        return group_page((yield from get(_path(group_id), params, retry=retry)))
+        return group_page((yield from get(group_path(group_id), params, retry=retry)))
 
     @ApiStream
     def members(
@@ -141,7 +141,8 @@ class Groups(Caller[C], Generic[J, C]):
         def head() -> Call[JobJson]:
             return job_json((yield from get(job_path(group_id), retry=False)))
 
-        return follow_group(read, head, self._policy(group_id, policy or GROUP), runtime)
+        policy = self._policy(group_id, policy or GROUP)
+        return follow_group(GroupPoll(read, head, policy, runtime or Runtime()))
 
     @ApiStream
     def cancel(self, group_id: str, *, reason: str | None = None) -> Stream[models.JobsCancelled]:
@@ -150,7 +151,7 @@ class Groups(Caller[C], Generic[J, C]):
         Yields the answer for each page of members, with the numbers `examined` and `cancelled`;
         stop iterating to stop. Raises `RequestError` (409) for a group that has ended.
         """
-        return sweep(f"{_path(group_id)}/cancel", models.JobsCancelled, reason)
+        return sweep(f"{group_path(group_id)}/cancel", models.JobsCancelled, reason)
 
     @ApiStream
     def retry(
@@ -171,8 +172,9 @@ class Groups(Caller[C], Generic[J, C]):
         body: dict[str, Any] | None = restart_body(same_version)
         if indices is not None:
             body = {**(body or {}), "indices": indices}
-        return sweep(f"{_path(group_id)}/retry", models.JobsRetried, reason, body=body)
+        return sweep(f"{group_path(group_id)}/retry", models.JobsRetried, reason, body=body)
 
 
-def _path(group_id: str) -> str:
+def group_path(group_id: str) -> str:
+    """Path of a group. Raises `InputError`."""
     return f"/v1/groups/{segment(group_id, 'id of a group')}"

@@ -1,5 +1,6 @@
 """Jobs of a deployment in memory, as a test sees them, and what it says of those it misses."""
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -50,12 +51,24 @@ class Running:
     """JSON; None for a command."""
     attempt: int
     """Number of the attempt, from 1."""
+    index: int | None = None
+    """Its index in its array; None if it is in none."""
+    value: Any = None
+    """Its value there, JSON."""
 
     @classmethod
     def of(cls, head: Head) -> "Running":
         """Of a job with its params whole."""
         spec = head.spec
-        return cls(head.job_id, tuple(spec.command), spec.type, spec.params, head.attempt)
+        return cls(
+            id=head.job_id,
+            command=tuple(spec.command),
+            type=spec.type,
+            params=spec.params,
+            attempt=head.attempt,
+            index=None if head.in_array is None else head.in_array.index,
+            value=None if head.value is None else json.loads(head.value),
+        )
 
     def __str__(self) -> str:
         """Its id, and what it runs."""

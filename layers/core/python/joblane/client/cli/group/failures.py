@@ -11,7 +11,6 @@ from joblane.client.answers import is_array
 from joblane.client.cli.text.formats import printable
 from joblane.client.errors import JoblaneError
 from joblane.formats.text import shorten
-from joblane.group.array import as_ranges
 from joblane.group.states import FAILURES
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class Failure:
     def named(self) -> str:
         """The names of the members; indices as ranges."""
         is_indices = self.names == [str(index) for index in self.indices]
-        return as_ranges(self.indices) if is_indices else ", ".join(self.names)
+        return _as_ranges(self.indices) if is_indices else ", ".join(self.names)
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
@@ -69,7 +68,7 @@ class Failure:
             "state": self.state,
             "exit_code": self.exit_code,
             "line": self.line,
-            "indices": as_ranges(self.indices),
+            "indices": _as_ranges(self.indices),
         }
 
 
@@ -105,6 +104,12 @@ def failure_lines(failures: Sequence[Failure], failed: int) -> Iterator[str]:
         yield f"{sum(len(each.names) for each in more):,} in other ways"
     if (rest := failed - sum(len(each.names) for each in failures)) > 0:
         yield f"{rest:,} more, whose output was not read"
+
+
+def _as_ranges(indices: Sequence[int]) -> str:
+    from joblane.group.array import as_ranges  # pydantic takes 0.2 s
+
+    return as_ranges(indices)
 
 
 def _last_line(client: "Client", member: "Member") -> str:

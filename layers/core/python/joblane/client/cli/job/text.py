@@ -35,7 +35,7 @@ def jobs_table(entries: Sequence[Mapping[str, Any]], now: datetime, screen: Scre
     fixed = len(columns)
     if any(job.get("name") for job in entries):
         columns["NAME"] = [job.get("name") for job in entries]
-    if any(job.get("target") for job in entries):
+    if any(job.get("target") or job.get("array") for job in entries):
         columns["TARGET"] = [target(job) for job in entries]
     if screen.width is None or screen.width >= WIDE:
         columns["REASON"] = [job.get("reason") or None for job in entries]
@@ -58,6 +58,7 @@ def job_details(
         ("attempt", data.get("attempt")),
         ("queue", f"{plain(data.get('queue'))} ({plain(data.get('priority'))})"),
         ("agent", data.get("agent")),
+        ("array", array(data.get("array"))),
         ("progress", progress(data.get("progress"))),
         ("result", result(data.get("result"))),
         ("created", timestamp(data.get("created_at"), now)),
@@ -108,9 +109,22 @@ def command(data: Mapping[str, Any]) -> str:
 
 
 def target(data: Mapping[str, Any]) -> str:
-    """The target of a job, and how many members a group has."""
+    """The target of a job, or that it is an array, and how many members a group has."""
     members = data.get("members")
-    return f"{plain(data.get('target'))}{'' if members is None else f' ({members})'}"
+    what = "array" if data.get("array") else plain(data.get("target"))
+    return f"{what}{'' if members is None else f' ({members})'}"
+
+
+def array(data: Mapping[str, Any] | None) -> str | None:
+    """Which indices an array has; its values may be long."""
+    if not data:
+        return None
+    if (values := data.get("values")) is not None:
+        return f"{len(values)} values" if values else "values"
+    if data.get("size") is not None:
+        return f"0-{data['size'] - 1}"
+    step = data.get("step")
+    return f"{data.get('first')}-{data.get('last')}{'' if step is None else f':{step}'}"
 
 
 def exit_status(data: Mapping[str, Any]) -> str:
