@@ -21,11 +21,11 @@ from ec2_agent.host import memory
 from ec2_agent.logging import events
 from ec2_agent.logging.level import LevelSwitch
 from ec2_agent.messages.delivery import Delivery
-from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.presence.notices import Kind, Notice, watch
 from joblane import __version__
 from joblane.aws.queue.lanes import LaneQueue, Received
 from joblane.fleet.idle import LeaveReason
+from joblane.job.judge import StopReason
 from joblane.job.message import Command
 
 EX_SOFTWARE = 70

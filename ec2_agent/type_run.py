@@ -31,7 +31,6 @@ from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.local import LocalJobs
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.jobs.shim_connection import ShimConnection
-from ec2_agent.outcomes.judge import StopReason, judge
 from ec2_agent.sandbox.disk.space import DiskSpace
 from ec2_agent.sandbox.handle import Sandbox
 from ec2_agent.sandbox.launcher import Launcher
@@ -52,6 +51,7 @@ from joblane.contract import strict_json
 from joblane.formats.ids import new_id
 from joblane.job.fields import GRACE_S
 from joblane.job.head import Head, make_head
+from joblane.job.judge import StopReason, judge
 from joblane.job.spec import Submission
 from joblane.key.segments import Constant, NoSegment, fill_in
 from joblane.state.lifecycle import EXIT_PERMANENT, Outcome, State

@@ -296,7 +296,7 @@ class ApiStack(FunctionStack):
         )
 
     def _ids(self) -> dict[str, str]:
-        """Ids that `joblane.aws.lambda_startup` puts into what is declared."""
+        """Ids that `joblane.aws.environment` puts into what is declared."""
         ids = self._gate.ids.items()
         return {"JOBLANE_IDS": " ".join(f"{name}={value}" for name, value in ids)} if ids else {}
 

@@ -162,7 +162,7 @@ def bundle(
             shutil.copytree(
                 source,
                 content / folder / source.name,
-                ignore=shutil.ignore_patterns("__pycache__"),
+                ignore=shutil.ignore_patterns("__pycache__", "testing"),  # of users' tests
             )
         if bytecode:
             _compile(content)
@@ -239,7 +239,7 @@ def _install(
     export = [uv, "export", *group, "--frozen", "--no-emit-workspace", "--no-header", "--quiet"]
     requirements.write_text(_run(root, export), encoding="utf-8")
     install = [uv, "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
-    install += ["--only-binary", ":all:", "--link-mode", "copy"]
+    install += ["--only-binary", ":all:"]  # linked to uv's cache: what follows only deletes
     install += ["--python-platform", _PLATFORMS[architecture], "--python-version", python]
     install += ["--target", str(into), "--requirement", str(requirements)]
     _run(root, install)

@@ -77,6 +77,11 @@ class UpkeepStack(FunctionStack):
         )
         return alternate
 
+    def _jobs_running(self) -> dict[str, int]:
+        """The most jobs of each tenant that run at once."""
+        limits = self.config.limits_by_tenant
+        return {tenant: limits.of(tenant).jobs_running for tenant in self.config.tenants}
+
     def _requeue(self, alternate: sqs.Queue) -> None:
         """Requeue every minute; each 4 days it renews messages, and files that jobs wait with."""
         resources = self.resources
@@ -94,7 +99,7 @@ class UpkeepStack(FunctionStack):
                 "JOBLANE_MAXIMA": maxima(self.config),
                 "JOBLANE_WITHOUT_HOST_NETWORK": json.dumps(self.config.without_host_network),
                 "JOBLANE_TENANTS": json.dumps(list(self.config.tenants)),
-                "JOBLANE_LIMITS": self.config.limits_by_tenant.compact("jobs_running"),
+                "JOBLANE_JOBS_RUNNING": json.dumps(self._jobs_running()),
             },
             timeout_s=REQUEUE_TIMEOUT_S,
             reserved=REQUEUE_RESERVED,

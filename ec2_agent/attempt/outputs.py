@@ -25,7 +25,6 @@ from ec2_agent.files.transfers import Proceed, Stopped, Transfers
 from ec2_agent.files.upload import OutputUpload
 from ec2_agent.jobs.running import RunningJob
 from ec2_agent.logging import events
-from ec2_agent.outcomes.judge import AttemptResult, not_collected
 from ec2_agent.retry import aws_backoff, is_aws_error, retry
 from ec2_agent.sandbox.model import SHORT
 from joblane.aws.files.output_store import OutputFileStore
@@ -33,6 +32,7 @@ from joblane.aws.job.payload_store import PayloadLost, PayloadStore
 from joblane.deployment.limits import Limits
 from joblane.files.models import OutputSummary
 from joblane.job.head import Head
+from joblane.job.judge import AttemptResult, not_collected
 from joblane.state.lifecycle import Outcome
 
 T = TypeVar("T")

@@ -17,13 +17,6 @@ from ec2_agent.files.inputs import InputFetch, InputFiles, Note
 from ec2_agent.files.transfers import Stopped
 from ec2_agent.jobs.context import TypedContext
 from ec2_agent.logging import events
-from ec2_agent.outcomes.judge import (
-    AttemptResult,
-    StopReason,
-    judge_blocked_before_start,
-    judge_stopped_before_start,
-    not_started,
-)
 from ec2_agent.retry import AWS_RETRY, Backoff, retry
 from ec2_agent.sandbox.model import SandboxLimits, Spec, refusal
 from ec2_agent.shim.masking import MOST, Secrets
@@ -36,6 +29,13 @@ from joblane.condition.names import scope_name
 from joblane.group.array import value_text
 from joblane.job.fields import GRACE_S
 from joblane.job.head import Head
+from joblane.job.judge import (
+    AttemptResult,
+    StopReason,
+    judge_blocked_before_start,
+    judge_stopped_before_start,
+    not_started,
+)
 from joblane.key.segments import Constant, NoSegment, fill_in
 from joblane.state.lifecycle import Outcome
 

@@ -19,14 +19,6 @@ from ec2_agent.messages.delivery import Delivery
 from ec2_agent.messages.flight import Flight
 from ec2_agent.messages.hiding import LACKING
 from ec2_agent.outcomes.journal import OutcomeRecorder
-from ec2_agent.outcomes.judge import (
-    FAILURE_CHARS,
-    AttemptResult,
-    StopReason,
-    judge,
-    not_started,
-    said_reason,
-)
 from ec2_agent.presence.usage import RunningProcesses
 from ec2_agent.retry import aws_backoff, retry
 from ec2_agent.sandbox.model import (
@@ -41,6 +33,14 @@ from joblane.aws.job.output_store import OutputStore
 from joblane.aws.job.result_store import ResultStore
 from joblane.formats.text import shorten
 from joblane.job.head import Head
+from joblane.job.judge import (
+    FAILURE_CHARS,
+    AttemptResult,
+    StopReason,
+    judge,
+    not_started,
+    said_reason,
+)
 from joblane.job.lacking import describe_lack
 from joblane.job.output import stream_name
 from joblane.state.lease import Progress

@@ -14,7 +14,7 @@ from pathlib import Path
 from ec2_agent.calls import KeptThreads, NoThread
 from ec2_agent.fields import fields_of
 from ec2_agent.host.capacity import HostCapacity
-from ec2_agent.jobs.context import TypedContext, job_context
+from ec2_agent.jobs.context import TypedContext
 from ec2_agent.jobs.directory import JobDirectory
 from ec2_agent.jobs.output_cap import output_cap
 from ec2_agent.jobs.running import RunningJob
@@ -29,6 +29,7 @@ from ec2_agent.sandbox.model import DiskShort, HostShort, Spec, refusal
 from ec2_agent.sandbox.output_pipe import make_output_pipe
 from ec2_agent.shim.pool import Shims, hand_over
 from joblane.deployment.limits import Limits
+from joblane.job.context import job_context
 from joblane.job.head import Head
 
 LATE_S = 15.0
@@ -166,7 +167,7 @@ class JobStarter:
                 "kill_at": kill_at,
                 "waits": {"tenant": head.tenant, "requires": head.spec.requires},
                 "output": fields_of(output_cap(head.output_bytes, per_job_mb)),
-                "context": job_context(head, typed),
+                "context": job_context(head, () if typed is None else typed.key),
                 "heartbeat_s": head.spec.heartbeat_timeout_s,
                 "grace_s": spec.grace_s,
                 "has_stderr": not head.spec.merge_stderr,

@@ -8,27 +8,27 @@ from dataclasses import dataclass, replace
 
 from ec2_agent.aws_calls.jobs import ClaimCalls
 from ec2_agent.calls import AWS_ERRORS, in_thread
-from ec2_agent.lanes.disposal import (
-    Action,
-    Disposal,
-    dispose_missing,
-    dispose_outdated,
-    dispose_refused,
-)
 from ec2_agent.lanes.overtaking import is_overtaken, overtaken
 from ec2_agent.logging import events
 from ec2_agent.messages.delivery import Delivery, read_message
 from ec2_agent.messages.flight import Flight
-from ec2_agent.outcomes.judge import AttemptResult, judge_cancelled
-from ec2_agent.outcomes.record import transition_of
 from ec2_agent.presence.roster import Roster
 from ec2_agent.settings import AgentSettings
 from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.job.jobs import Refused
 from joblane.aws.key.keys import KeyStore
 from joblane.job.head import Head
+from joblane.job.judge import AttemptResult, judge_cancelled
 from joblane.job.message import Message, NotOurs
+from joblane.job.outcome import transition_of
 from joblane.service.condition.supervisor import ConditionSupervisor
+from joblane.service.job.disposal import (
+    Action,
+    Disposal,
+    dispose_missing,
+    dispose_outdated,
+    dispose_refused,
+)
 from joblane.state.lease import Heartbeat
 from joblane.state.lifecycle import Outcome, State
 

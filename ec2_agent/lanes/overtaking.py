@@ -14,9 +14,9 @@ may hang. It ends as stale, and the agent that had it reports in vain:
 What A does outside of Joblane is kept apart by JOBLANE_SLOT: K's is higher.
 """
 
-from ec2_agent.outcomes.record import OutcomeTransition
 from joblane.job.head import Head
 from joblane.job.moves import AttemptFacts
+from joblane.job.outcome import OutcomeTransition
 from joblane.key.state import KeyState
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.retention import Retention

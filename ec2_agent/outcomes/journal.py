@@ -22,12 +22,13 @@ from typing import Any, Protocol
 
 from ec2_agent.logging import events
 from ec2_agent.messages.delivery import Delivery
-from ec2_agent.outcomes.judge import AttemptResult
-from ec2_agent.outcomes.record import OutcomeRecord, OutcomeTransition, decide
+from ec2_agent.outcomes.record import OutcomeRecord, decide
 from ec2_agent.retry import Backoff, aws_backoff
 from ec2_agent.state.client import NotReached, StateRefused
 from ec2_agent.state.records import StateRecord, WriteResult
 from joblane.job.head import Head
+from joblane.job.judge import AttemptResult
+from joblane.job.outcome import OutcomeTransition
 from joblane.state.retention import Retention
 
 KIND = "outcome"

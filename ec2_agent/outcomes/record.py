@@ -4,7 +4,7 @@ An attempt's end passes four types:
 
     type           module                     holds
     Ending         sandbox/model.py           how the process ended: exit code, signal, usage
-    AttemptResult  outcomes/judge.py          what that means: outcome, reason, condition
+    AttemptResult  joblane/job/judge.py       what that means: outcome, reason, condition
     Settlement     joblane/state/lifecycle.py what follows: the job's next state, the retry's delay
     OutcomeRecord  outcomes/record.py         what is written: transition, facts, the message's fate
 
@@ -19,30 +19,18 @@ from typing import Any
 
 from ec2_agent.fields import fields_of, pick_known
 from ec2_agent.messages.delivery import Delivery, decode_delivery, encode_delivery
-from ec2_agent.outcomes.judge import AttemptResult, judge_cancelled
-from ec2_agent.sandbox.model import Usage
 from joblane.aws.job.items import encode_spec, from_item, to_item
 from joblane.files.models import OutputSummary
 from joblane.job.head import Head, abridge
+from joblane.job.judge import AttemptResult, judge_cancelled
 from joblane.job.moves import AttemptFacts
-from joblane.state.lifecycle import ENDED, Outcome, State, settle
+from joblane.job.outcome import OutcomeTransition, transition_of
+from joblane.state.lifecycle import Outcome
 from joblane.state.result import ResultObject
 from joblane.state.retention import Retention
 from joblane.state.timeline import Step
 
 _JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
-
-
-@dataclass(frozen=True, slots=True)
-class OutcomeTransition:
-    """The part of an outcome record that is written to the table and the lane."""
-
-    step: Step
-    facts: AttemptFacts
-    condition: str | None
-    """What a blocked job waits for."""
-    hide_s: int | None
-    """How long the message stays hidden; None: it is deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,46 +84,6 @@ def decide(
         if_cancelled=transition_of(head, if_cancelled, retention, rng),
         delivery=delivery,
     )
-
-
-def transition_of(
-    head: Head, result: AttemptResult, retention: Retention, rng: random.Random
-) -> OutcomeTransition:
-    """Decide the transition of a job whose attempt has ended; `rng` gives a retry's jitter."""
-    ending, at_ms = result.ending, result.at_ms
-    attempt = replace(head.current_attempt(), started=result.started)
-    settlement = settle(result.outcome, result.reason, attempt, rng)
-    number = head.attempt if settlement.counted else head.attempt - 1
-    ended = settlement.state in ENDED
-    retry = settlement.state is State.RETRY
-    blocked = settlement.state is State.BLOCKED
-    completed = settlement.state is State.COMPLETED
-    member = head.member_of is not None
-    expires_at = retention.expires_at(settlement.state, at_ms, member=member)
-    return OutcomeTransition(
-        step=Step(settlement.state, at_ms, number, settlement.reason, records=result.records),
-        facts=AttemptFacts(
-            outcome=result.outcome,
-            exit_code=ending.exit_code if ending else None,
-            signal=ending.signal if ending else None,
-            usage_json=_usage_json(ending.usage) if ending else None,
-            next_at_ms=at_ms + int(settlement.delay_s * 1000) if retry else None,
-            expires_at=expires_at if ended else None,
-            output_bytes=result.output_bytes,
-            result=ending.result if ending and completed else None,
-            result_object=result.result_object if completed else None,
-            output_files=result.output_files and result.output_files.for_row(),
-        ),
-        condition=result.condition if blocked else None,
-        hide_s=None if ended or blocked else int(settlement.delay_s),
-    )
-
-
-def _usage_json(usage: Usage) -> str:
-    """Give the resources used as compact JSON, without those that this host cannot measure."""
-    known = {name: value for name, value in fields_of(usage).items() if value is not None}
-    rounded = {k: round(v, 3) if isinstance(v, float) else v for k, v in known.items()}
-    return _JSON.encode(rounded)
 
 
 def _encode(transition: OutcomeTransition) -> dict[str, Any]:

@@ -12,9 +12,10 @@ from ec2_agent.calls import in_thread
 from ec2_agent.logging import events
 from ec2_agent.messages.flight import Flight
 from ec2_agent.outcomes.journal import Undelivered
-from ec2_agent.outcomes.record import OutcomeRecord, OutcomeTransition
+from ec2_agent.outcomes.record import OutcomeRecord
 from joblane.aws.job.jobs import Refused
 from joblane.job.head import Head
+from joblane.job.outcome import OutcomeTransition
 from joblane.service.condition.supervisor import ConditionSupervisor
 from joblane.state.lifecycle import State
 

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from ec2_agent.logging import events
-from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.presence.usage import RunningProcesses
 from joblane.job.head import Head
+from joblane.job.judge import StopReason
 from joblane.state.lease import AttemptProgress, Progress
 
 

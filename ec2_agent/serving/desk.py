@@ -23,7 +23,6 @@ from ec2_agent.logging import events
 from ec2_agent.messages.delivery import Delivery, message_of
 from ec2_agent.messages.flight import Flight
 from ec2_agent.outcomes.journal import OutcomeRecorder
-from ec2_agent.outcomes.judge import not_started
 from ec2_agent.serving.gates import judge
 from ec2_agent.serving.offers import Offers
 from ec2_agent.serving.reasons import NOTE_AFTER_S, Reasons
@@ -41,6 +40,7 @@ from ec2_agent.serving.verdict import (
 from ec2_agent.serving.waiting_room import FOREVER, Waiting, WaitingRoom
 from ec2_agent.tasks import Tasks
 from joblane.job.head import Head
+from joblane.job.judge import not_started
 from joblane.state.lifecycle import Outcome
 
 CLAIM_AGAIN_S = 5

@@ -3,7 +3,7 @@
 It handles the messages of the dead-letter queue and of `alternate`, and sends the daily digest.
 """
 
-from joblane.aws.lambda_startup import Environment, once  # first of all: see there
+from joblane.aws.lambda_startup import once  # first of all: see there
 
 # isort: split
 import time
@@ -16,6 +16,7 @@ from aws_lambda_powertools.logging import Logger
 from pydantic import BaseModel, Json
 
 from joblane.aws.clients import Clients
+from joblane.aws.environment import Environment
 from joblane.aws.job.dead_letters import DeadLetterStore
 from joblane.aws.job.jobs import JobStore
 from joblane.aws.notify.topic import Topic

@@ -4,7 +4,7 @@ Its role may write objects of the export, read submissions that are not in the r
 send what cannot be read to the dead-letter queue.
 """
 
-from joblane.aws.lambda_startup import Environment, once  # first of all: see there
+from joblane.aws.lambda_startup import once  # first of all: see there
 
 # isort: split
 from collections.abc import Mapping
@@ -13,6 +13,7 @@ from typing import Any
 from aws_lambda_powertools.logging import Logger
 
 from joblane.aws.clients import Clients
+from joblane.aws.environment import Environment
 from joblane.aws.export.objects import ExportStore
 from joblane.aws.job.table import JobTable
 from joblane.deployment.names import exports_dead_name

@@ -3,7 +3,7 @@
 Frees the jobs of an agent whose EC2 instance has ended, and deletes inboxes that are left over.
 """
 
-from joblane.aws.lambda_startup import Environment, once  # first of all: see there
+from joblane.aws.lambda_startup import once  # first of all: see there
 
 # isort: split
 import time
@@ -14,6 +14,7 @@ from aws_lambda_powertools.logging import Logger
 from pydantic import Json
 
 from joblane.aws.clients import Clients
+from joblane.aws.environment import Environment
 from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.fleet.facts import FactStore
 from joblane.aws.fleet.inboxes import Inboxes

@@ -1,6 +1,6 @@
 """Lambda function that EventBridge calls every minute: replaces instances without an agent."""
 
-from joblane.aws.lambda_startup import Environment, once  # first of all: see there
+from joblane.aws.lambda_startup import once  # first of all: see there
 
 # isort: split
 import time
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from aws_lambda_powertools.logging import Logger
 
 from joblane.aws.clients import Clients
+from joblane.aws.environment import Environment
 from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.fleet.auto_scaling import AutoScalingGroups
 from joblane.aws.notify.topic import Topic

@@ -4,7 +4,7 @@ It reads no table: all that a notification says is in its message. Its role may 
 that sign webhooks, publish to the topics of joblane.toml, and put events on the default bus.
 """
 
-from joblane.aws.lambda_startup import Environment, once  # first of all: see there
+from joblane.aws.lambda_startup import once  # first of all: see there
 
 # isort: split
 import time
@@ -16,6 +16,7 @@ from botocore.config import Config
 from pydantic import Json
 
 from joblane.aws.clients import QUICK, Clients
+from joblane.aws.environment import Environment
 from joblane.aws.job.secret_store import SecretProblem, SecretStore
 from joblane.aws.notify.event_bus import EventBus
 from joblane.aws.notify.queue import NotifyQueue

@@ -1,6 +1,6 @@
 """Lambda function that counts what happens in queues, from the stream of the `jobs` table."""
 
-from joblane.aws.lambda_startup import Environment, once  # first of all: see there
+from joblane.aws.lambda_startup import once  # first of all: see there
 
 # isort: split
 import json
@@ -13,6 +13,7 @@ from aws_lambda_powertools.logging import Logger
 from pydantic import Json
 
 from joblane.aws.clients import Clients
+from joblane.aws.environment import Environment
 from joblane.aws.functions import StartedFunction
 from joblane.aws.metrics import Metrics
 from joblane.aws.queue.counters import CounterStore

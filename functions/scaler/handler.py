@@ -1,6 +1,6 @@
 """Lambda function that EventBridge calls every minute to size the fleets."""
 
-from joblane.aws.lambda_startup import Environment, once  # first of all: see there
+from joblane.aws.lambda_startup import once  # first of all: see there
 
 # isort: split
 import time
@@ -12,6 +12,7 @@ from aws_lambda_powertools.logging import Logger
 from pydantic import BaseModel, Json
 
 from joblane.aws.clients import Clients
+from joblane.aws.environment import Environment
 from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.fleet.auto_scaling import AutoScalingGroups
 from joblane.aws.fleet.fleet_records import FleetRecords

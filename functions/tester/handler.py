@@ -4,7 +4,7 @@ Its role has no permission at all, not even to log: whoever takes it over by an 
 reads, or has it connect to where functions get their credentials, gains nothing.
 """
 
-from joblane.aws.lambda_startup import Environment, once  # first of all: see there
+from joblane.aws.lambda_startup import once  # first of all: see there
 
 # isort: split
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import Json
 
+from joblane.aws.environment import Environment
 from joblane.service.condition.testers.net import ConditionGuard, HttpTester, IpNetwork, TcpTester
 from joblane.service.condition.testers.remote import TesterFunction
 

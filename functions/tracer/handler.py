@@ -4,7 +4,7 @@ It reads no table: all that spans are made of is in its messages. Its role may r
 the headers of the endpoint, and send what the endpoint refuses to the dead-letter queue.
 """
 
-from joblane.aws.lambda_startup import Environment, once  # first of all: see there
+from joblane.aws.lambda_startup import once  # first of all: see there
 
 # isort: split
 import time
@@ -16,6 +16,7 @@ from aws_lambda_powertools.logging import Logger
 
 import joblane
 from joblane.aws.clients import Clients
+from joblane.aws.environment import Environment
 from joblane.aws.job.secret_store import SecretProblem, SecretStore
 from joblane.aws.trace.queue import TraceQueue
 from joblane.deployment.names import traces_dead_name, traces_name

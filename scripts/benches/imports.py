@@ -3,7 +3,8 @@
 `scripts/bench imports` starts fresh interpreters, one after the other and interleaved, and
 prints the medians of their CPU time and the ratio; it fails if a ratio is above its bound. A
 function's figure holds its imports, its settings and its clients: all that a cold start does
-before the first request. `count` counts calls in place of seconds, the same on every host.
+before the first request; of a function of the API also the part of its routes that the request
+needs (decision 1830). `count` counts calls in place of seconds, the same on every host.
 """
 
 import json
@@ -69,7 +70,8 @@ _FUNCTION = """
 import sys
 sys.path.insert(0, {folder!r})
 import handler
-handler._application()
+function = handler._application()
+{part}
 """
 
 _ENVIRONMENT = {
@@ -86,9 +88,28 @@ for name in ("ACCESS", "QUEUES", "TENANTS", "TENANT_QUEUES", "THREADS", "MAXIMA"
     del _ENVIRONMENT[f"JOBLANE_{name}"]  # in the bundle
 
 FUNCTIONS = {
-    "submission": ("dynamodb", "sqs"),
-    "admin": ("dynamodb", "sqs"),
-    "status": ("dynamodb",),
+    "submission POST /v1/jobs": ("dynamodb", "sqs"),
+    "submission GET /v1/jobs": ("dynamodb",),
+    "submission GET /v1/jobs/{job_id}/logs": ("dynamodb", "sqs"),
+    "submission GET /v1/jobs/{job_id}/audit": ("dynamodb",),
+    "submission POST /v1/jobs/{job_id}/cancel": ("dynamodb", "sqs"),
+    "submission POST /v1/jobs/{job_id}/resubmit": ("dynamodb",),
+    "submission PATCH /v1/jobs/{job_id}": ("dynamodb",),
+    "submission POST /v1/jobs/cancel": ("dynamodb",),
+    "submission GET /v1/groups/{group}": ("dynamodb",),
+    "admin GET /v1/agents": ("dynamodb", "sqs"),
+    "admin GET /v1/audit": ("dynamodb",),
+    "admin GET /v1/conditions": ("dynamodb",),
+    "admin GET /v1/dlq": ("dynamodb", "sqs"),
+    "admin GET /v1/keys/{scope}": ("dynamodb", "sqs"),
+    "admin GET /v1/login": ("dynamodb",),
+    "admin GET /v1/queues": ("dynamodb", "sqs"),
+    "admin POST /v1/queues/{queue}/requeue": ("dynamodb", "sqs"),
+    "admin GET /v1/types": ("dynamodb",),
+    "admin POST /v1/files": ("dynamodb",),
+    "status GET /v1/summary": ("dynamodb",),
+    "status GET /v1/jobs/{job_id}/why": ("dynamodb",),
+    "status GET /v1/jobs/{job_id}/outputs": ("dynamodb",),
     "recovery": ("dynamodb", "sqs", "stepfunctions", "lambda"),
     "requeue": ("dynamodb", "sqs"),
     "dead_letter": ("dynamodb", "sqs", "sns"),
@@ -101,7 +122,7 @@ FUNCTIONS = {
     "tracer": ("sqs",),
     "exporter": ("dynamodb", "s3", "sqs"),
 }
-"""Each function and the clients that it makes at its start."""
+"""Each function, of the API also a route of each of its parts, and the clients that it makes."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +133,9 @@ class Start:
     modules: tuple[str, ...]
 
 
-def count_boto3() -> dict[tuple[str, ...], Start]:
-    """Count the calls of boto3 that makes the clients of a function."""
-    needed = sorted(set(FUNCTIONS.values()))
+def count_boto3(functions: Sequence[str]) -> dict[tuple[str, ...], Start]:
+    """Count the calls of boto3 that makes the clients of each of these functions."""
+    needed = sorted({FUNCTIONS[function] for function in functions})
     bodies = [_BOTO3.format(clients=clients) for clients in needed]
     return dict(zip(needed, _count("import boto3", bodies), strict=True))
 
@@ -122,8 +143,7 @@ def count_boto3() -> dict[tuple[str, ...], Start]:
 def count(functions: Sequence[str]) -> dict[str, Start]:
     """Count the calls of cold starts, in a deployment of 40 queues and 20 tenants."""
     with ExitStack() as stack:
-        folders = [stack.enter_context(_bundle(function)) for function in functions]
-        bodies = [_FUNCTION.format(folder=folder) for folder in folders]
+        bodies = [stack.enter_context(_start(function)) for function in functions]
         return dict(zip(functions, _count(_FIRST, bodies), strict=True))
 
 
@@ -131,6 +151,15 @@ def _count(first: str, bodies: list[str]) -> list[Start]:
     """Count the calls of processes that all begin in the same way."""
     lines = _output(_COUNTED.format(first=first, bodies=bodies), PYTHONHASHSEED="0")
     return [Start(calls, tuple(modules)) for calls, modules in map(json.loads, lines)]
+
+
+@contextmanager
+def _start(function: str) -> Iterator[str]:
+    """Yield the program that starts a function, and loads the part that it names."""
+    name, _, route = function.partition(" ")
+    with _bundle(name) as folder:
+        part = f"function.parts.load({route!r})" if route else ""
+        yield _FUNCTION.format(folder=folder, part=part)
 
 
 @contextmanager
@@ -176,11 +205,11 @@ def main() -> int:
     within = True
     print(f"median of {RUNS} starts each, interleaved; ms")
     print(
-        f"{'function':<12} {'boto3 cpu':>10} {'cpu':>8} {'ratio':>6} {'boto3 wall':>11} {'wall':>8}"
+        f"{'function':<42} {'boto3 cpu':>10} {'cpu':>8} {'ratio':>6} {'boto3 wall':>11} {'wall':>8}"
     )
     for function, clients in FUNCTIONS.items():
-        with _bundle(function) as folder:
-            bodies = (_BOTO3.format(clients=clients), _FUNCTION.format(folder=folder))
+        with _start(function) as start:
+            bodies = (_BOTO3.format(clients=clients), start)
             sides = [_TIMED.format(body=body) for body in bodies]
             # The first start of each side only fills the caches.
             rows = [[*_run(sides[0]), *_run(sides[1])] for _ in range(RUNS + 1)][1:]
@@ -189,7 +218,7 @@ def main() -> int:
         )
         within = within and cpu / boto3_cpu <= RATIO
         print(
-            f"{function:<12} {boto3_cpu:>10.0f} {cpu:>8.0f} {cpu / boto3_cpu:>6.2f} "
+            f"{function:<42} {boto3_cpu:>10.0f} {cpu:>8.0f} {cpu / boto3_cpu:>6.2f} "
             f"{boto3_wall:>11.0f} {wall:>8.0f}"
         )
     with tempfile.TemporaryDirectory() as folder:

@@ -91,8 +91,9 @@ def main() -> int:
             subprocess.run(command, cwd=checkout, env=env, check=True)
             fetched = (proxy.received - before) / 1e6
             print(f"{what}: {fetched:.0f} MB fetched in {time.monotonic() - began:.0f} s")
-        print("on the disk, in MB (du -smc):", flush=True)
+        print("on the disk, in MB (du -smc; caches beside what they share by links):", flush=True)
         folders = [".venv", "node_modules", ".local", ".build"]
+        folders += ["../uv", "../npm", "../.cache"]  # of uv, of npm, of the CDK
         return subprocess.run(["du", "-smc", *folders], cwd=checkout, check=False).returncode
 
 

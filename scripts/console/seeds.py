@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from joblane.audit.records import Who
+from joblane.audit.who import Who
 from joblane.deployment.names import PLATFORM
 from joblane.key.segments import key_hash
 from joblane.state.lease import Heartbeat

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import boto3
 from ulid import ULID
 
-from joblane.audit.records import Who
+from joblane.audit.who import Who
 from joblane.aws.fleet.agents import AgentStore
 from joblane.aws.fleet.facts import FactStore
 from joblane.aws.fleet.fleet_records import FleetRecords

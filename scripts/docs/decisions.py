@@ -11,6 +11,7 @@ FOLDER = Path(__file__).parents[2] / "docs" / "decisions"
 
 ROOMS = (
     "joblane",
+    "joblane/testing",
     "joblane/client",
     "joblane/http",
     "joblane/service",

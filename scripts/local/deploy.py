@@ -13,6 +13,7 @@ import platform
 import re
 import shutil
 import sys
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +35,7 @@ CDK = ROOT / "node_modules" / ".bin" / "cdk"
 CDK_TIMEOUT_S = 300.0
 STOP_GRACE_S = 2.0
 
+CONFIG = Path(__file__).with_name("joblane.toml")
 BUILD = ROOT / ".build"
 SOURCES = (
     *("infra", "functions", "console", "layers", "ec2_agent"),
@@ -47,6 +49,7 @@ Deploy = Callable[[MiniStack, Path, Step], dict[str, str]]
 AGENT_ROLE = "joblane-agent"
 _FLEET_STACK = "joblane-fleet-main"
 
+_SHOWN_CONFIG = CONFIG.relative_to(ROOT)
 _UNASKED = ("--require-approval", "never", "--progress", "events")
 
 _ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
@@ -109,10 +112,14 @@ def api_url(ministack: MiniStack, outputs: Mapping[str, str]) -> str:
 
 
 def local_config(machine: str) -> str:
-    """Return the local joblane.toml for a machine, as `platform` names it, and for this Python."""
+    """Return the local joblane.toml for a machine, as `platform` names it, and for this Python.
+
+    Raises LocalError when it cannot be deployed here.
+    """
     if machine not in _ARCHITECTURES:
         raise LocalError(f"the architecture {machine} has no Lambda; use x86_64 or arm64")
-    text = Path(__file__).with_name("joblane.toml").read_text(encoding="utf-8")
+    text = CONFIG.read_text(encoding="utf-8")
+    _require_one_fleet(text)
     # scripts/setup creates both virtual environments with this Python.
     runtime = f"python{sys.version_info.major}.{sys.version_info.minor}"
     here = _ARCHITECTURES[machine]
@@ -122,6 +129,19 @@ def local_config(machine: str) -> str:
         if replaced < lines:
             raise LocalError(f"scripts/local/joblane.toml: needs {lines} lines `{key} = ...`")
     return text.replace("c7i.large", "c7g.large") if here == "arm64" else text
+
+
+def _require_one_fleet(text: str) -> None:
+    """Refuse other fleets than `main`: MiniStack has no type that their instances need."""
+    try:
+        fleets = tomllib.loads(text).get("fleets", {})
+    except tomllib.TOMLDecodeError as error:
+        raise LocalError(f"{_SHOWN_CONFIG}: is not TOML: {error}") from None
+    if set(fleets) != {"main"}:
+        raise LocalError(
+            f"{_SHOWN_CONFIG}: the local deployment has the fleet main and no other; this names "
+            f"{', '.join(sorted(fleets)) or 'none'}. Add queues to fleets.main.queues"
+        )
 
 
 def synthesize(run_dir: Path) -> Path:
@@ -145,7 +165,7 @@ def synthesize(run_dir: Path) -> Path:
         fresh = run_dir / "cdk.out"
         _run_app(run_dir, config, fresh)
         leave_the_agents_role(fresh)
-        link_layers(fresh)
+        link_copies(fresh)
         # Renamed at the end, so that an interrupted synthesis is not used.
         copy = BUILD / f"{assembly.name}.{os.getpid()}"
         shutil.move(fresh, copy)
@@ -173,24 +193,34 @@ def _run_app(run_dir: Path, config: Path, into: Path) -> None:
         code = process.wait(CDK_TIMEOUT_S)
     finally:
         process.stop(STOP_GRACE_S)
-    _require_success(process, code)
+    try:
+        _require_success(process, code)
+    except LocalError as error:  # the app read a copy, which is written anew each time
+        raise LocalError(str(error).replace(str(config), str(_SHOWN_CONFIG))) from None
 
 
-def link_layers(assembly: Path) -> None:
-    """Make the layer that the CDK has copied from `.build`, 67 MB, one with the original.
+def link_copies(assembly: Path) -> None:
+    """Make what the CDK has copied from `.build`, 76 MB, one with the originals.
 
-    Each file is replaced by a link to a file of the same content; nothing writes to either.
+    Each file of the layer and the archives of agents is replaced by a link to a file of the same
+    content; nothing writes to either.
     """
-    for copy in assembly.glob("asset.*/python"):
+    for folder in assembly.glob("asset.*/python"):
         for original in BUILD.glob("layer-*/python"):
-            for file in copy.rglob("*"):
-                same = original / file.relative_to(copy)
-                if not same.is_file() or file.stat().st_nlink > 1:  # linked already
-                    continue
-                if filecmp.cmp(file, same, shallow=False):
-                    linked = file.with_name(f"{file.name}.linked")
-                    linked.hardlink_to(same)
-                    linked.replace(file)
+            for copy in folder.rglob("*"):
+                _link(copy, original / copy.relative_to(folder))
+    for copy in assembly.glob("asset.*.zip"):
+        for original in BUILD.glob("agent-*.zip"):
+            _link(copy, original)
+
+
+def _link(copy: Path, original: Path) -> None:
+    if not original.is_file() or copy.stat().st_nlink > 1:  # linked already
+        return
+    if filecmp.cmp(copy, original, shallow=False):
+        linked = copy.with_name(f"{copy.name}.linked")
+        linked.hardlink_to(original)
+        linked.replace(copy)
 
 
 def leave_the_agents_role(assembly: Path) -> None:

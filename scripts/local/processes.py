@@ -91,6 +91,8 @@ class Process:
     """The handle of a process that this program started; None when it is known from a file."""
     not_before: float = field(default=0.0, repr=False, compare=False)
     """Unix seconds just before this program started it; 0 when it is known from a file."""
+    log_from: int = field(default=0, repr=False, compare=False)
+    """Length of the log when it was started: earlier processes wrote what is before."""
 
     @classmethod
     def start(
@@ -109,6 +111,7 @@ class Process:
         log = run_dir / f"{what}.log"
         not_before = time.time()
         with log.open("ab") as output:
+            log_from = output.seek(0, os.SEEK_END)
             try:
                 child = spawn(
                     [str(part) for part in command],
@@ -118,7 +121,8 @@ class Process:
                 )
             except OSError as error:
                 raise LocalError(f"{command[0]}: cannot be started ({error.strerror})") from None
-        return cls(what, child.pid, start_ticks(child.pid) or -1, str(log), child, not_before)
+        started = start_ticks(child.pid) or -1
+        return cls(what, child.pid, started, str(log), child, not_before, log_from)
 
     def is_alive(self) -> bool:
         """Whether it runs; collects the exit code of a child."""
@@ -159,9 +163,10 @@ class Process:
     def last_words(self) -> str:
         """Return the end of its log in one line, for an error message."""
         try:
-            text = Path(self.log).read_text(encoding="utf-8", errors="replace")
+            written = Path(self.log).read_bytes()[self.log_from :]
         except OSError:
             return "it left no log"
+        text = written.decode(errors="replace")
         said = [line.strip() for line in text.splitlines() if line.strip()]
         return " | ".join(said[-3:]) or "it said nothing"
 

@@ -5,9 +5,9 @@ Each does in simulated time what its adapter does with AWS, and counts what AWS 
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from joblane.aws.errors import AwsRefused, AwsSilent
 from joblane.aws.fleet.agents import SHARDS, AgentStore
@@ -35,19 +35,6 @@ _STATES = {
     Phase.IN_SERVICE: "InService",
     Phase.TERMINATING: "Terminating:Wait",
 }
-
-
-class Inline(Executor):
-    """An executor without threads, so that a seed repeats a run."""
-
-    def __init__(self, _workers: int) -> None:
-        pass
-
-    def submit(self, work: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
-        """Do it at once."""
-        done: Future[Any] = Future()
-        done.set_result(work(*arguments, **options))  # what it raises is raised here
-        return done
 
 
 class Silent:

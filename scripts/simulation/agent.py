@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ec2_agent.lanes import polling
-from ec2_agent.lanes.disposal import Action, dispose_refused
 from ec2_agent.lanes.intake import PAUSE_S
 from ec2_agent.lanes.polling import Fetch, LaneKey, next_fetch, serving_order
 from ec2_agent.messages.flight import EXTEND_EVERY_S
@@ -19,6 +18,7 @@ from joblane.aws.queue.batch import BATCH
 from joblane.job.spec import DEFAULT_MEMORY_MB
 from joblane.queue.settings import READ_EVERY_S
 from joblane.queue.tenant_shares import Allowance
+from joblane.service.job.disposal import Action, dispose_refused
 from joblane.state.lifecycle import State
 from scripts.costs.month import START_S
 from scripts.simulation.job import Job

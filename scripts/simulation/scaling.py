@@ -13,9 +13,9 @@ from joblane.service.fleet.kick import Kick
 from joblane.service.fleet.scaler import Scaler
 from joblane.service.fleet.snapshot import Sources
 from joblane.state.lifecycle import State
+from joblane.testing.inline import Inline
 from scripts.costs.usage import STREAM_SHARDS
 from scripts.simulation.adapters import (
-    Inline,
     Silent,
     SimulatedAgents,
     SimulatedGroups,

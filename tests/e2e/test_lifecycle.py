@@ -20,7 +20,7 @@ from scripts.local.cloud import DEPLOYMENT, Cloud
 from scripts.local.emulator import ACCOUNT, REGION
 from scripts.smokes.faults import subscribed
 from tests.e2e.conftest import Http, Run
-from tests.support.deployed import submit, wait_for
+from tests.support.deployed import submit, wait_for, wait_for_job
 from tests.support.paced import start_paced
 
 pytestmark = pytest.mark.usefixtures("agent")
@@ -86,11 +86,7 @@ def test_a_permanent_error_fails_at_once_and_is_tried_again_by_hand(http: Http):
     job = wait_for(http, job_id, "failed")
     assert (1, 65) == (job["attempt"], job["exit_code"])
     assert 202 == http("POST", f"/v1/jobs/{job_id}/retry").status_code
-    wait_for(http, job_id, "active", "failed")
-    job = wait_for(http, job_id, "failed")
-    deadline = time.monotonic() + 20
-    while states(job).count("failed") < 2 and time.monotonic() < deadline:
-        job = http("GET", f"/v1/jobs/{job_id}").json()
+    job = wait_for_job(http, job_id, lambda job: states(job).count("failed") == 2)
     assert ["pending", "active", "failed", "pending", "active", "failed"] == states(job)
 
 
@@ -99,11 +95,7 @@ def test_a_dead_letter_is_listed_replayed_and_dismissed(http: Http, joblane: Run
     wait_for(http, job_id, "dead")
     assert job_id in [job["id"] for job in http("GET", "/v1/dlq?limit=100").json()["entries"]]
     assert 202 == http("POST", f"/v1/dlq/{job_id}/replay").status_code
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        job = wait_for(http, job_id, "dead")
-        if states(job).count("dead") == 2:
-            break
+    job = wait_for_job(http, job_id, lambda job: states(job).count("dead") == 2)
     assert ["pending", "active", "dead"] * 2 == states(job)
     done = joblane("dlq", "dismiss", "--json", job_id)
     assert (0, "dismissed") == (done.returncode, json.loads(done.stdout)["state"])

@@ -18,7 +18,7 @@ from scripts.local.cloud import Cloud
 from scripts.local.emulator import ACCOUNT, REGION
 from tests.e2e.conftest import Http, Run
 from tests.sandbox.running import STOPS, go_on, marker
-from tests.support.deployed import submit, wait_for
+from tests.support.deployed import submit, until, wait_for
 
 pytestmark = pytest.mark.usefixtures("agent")
 
@@ -120,12 +120,8 @@ def test_values_are_found_nowhere_but_in_the_job(
     script = f"echo ${{#TOKEN}} ${{#PASSWORD}}; {STOPS} # {mark}"
     job_id = submit(http, "sh", "-c", script, secret_env=SECRET_ENV)
     wait_for(http, job_id, "active")
-    output = ""
-    while not output:
-        output = "".join(
-            entry["text"] for entry in http("GET", f"/v1/jobs/{job_id}/logs").json()["entries"]
-        )
-    assert LENGTHS == output
+    entries = until(lambda: http("GET", f"/v1/jobs/{job_id}/logs").json()["entries"])
+    assert LENGTHS == "".join(entry["text"] for entry in entries)
     if os.geteuid() == 0:  # only root sees the environment of others
         assert {f"sh -c {script} "} == found_in(processes())
     go_on(mark)

@@ -16,7 +16,7 @@ from scripts.local.deploy import BIN
 from tests.e2e.conftest import Http
 from tests.kernel import vm
 from tests.kernel.instance import NAME, Instance
-from tests.support.deployed import agents, output, starts, submit, wait_for
+from tests.support.deployed import agents, output, starts, submit, until, wait_for
 
 JOBS = int(os.environ.get("JOBLANE_SYSTEMD_JOBS", "0"))
 EGRESS_EVERY = 10
@@ -100,8 +100,6 @@ def test_no_restart_interrupts_a_job(instance: Instance, http: Http, platform: H
         count = len(said) - 1
         assert [*(f"tick {n + 1}" for n in range(count)), f"end {count}"] == said
         assert job["usage"]["peak_memory_bytes"] > 0
-    deadline = time.monotonic() + SLOW_S
-    while len(instance.rooms()) > 1:
-        assert time.monotonic() < deadline
+    until(lambda: len(instance.rooms()) == 1, SLOW_S)
     assert "jl" not in instance("ip -br link")
     assert instance("nft list tables").count("joblane-") == 1

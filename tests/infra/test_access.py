@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import Json
 
-from joblane.aws.lambda_startup import Environment
+from joblane.aws.environment import Environment
 from joblane.config.tenant import Tenant
 from joblane.contract.access import ALL_ROLES, LOGIN_CALLBACKS, ROLES, SCOPES, AnyRole, Role
 from joblane.contract.principal import (

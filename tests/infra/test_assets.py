@@ -128,6 +128,13 @@ def machine(library: Path) -> int:
         return int.from_bytes(file.read(20)[18:20], "little")
 
 
+def test_a_bundle_takes_no_room_for_what_uv_has_in_its_cache(arm: Path) -> None:
+    cache = subprocess.run([find_uv(ROOT), "cache", "dir"], capture_output=True, check=True)
+    if Path(cache.stdout.decode().strip()).stat().st_dev != arm.stat().st_dev:
+        pytest.skip("uv's cache is on another file system, where files are copied")
+    assert {True} == {library.stat().st_nlink > 1 for library in arm.rglob("*.so")}
+
+
 def test_a_layer_has_our_package_and_what_it_imports_but_no_leftovers(arm: Path) -> None:
     assert {"joblane", "pydantic", "aws_lambda_powertools", "botocore"} <= {
         entry.name for entry in (arm / "python").iterdir()
@@ -370,6 +377,7 @@ def test_the_app_synthesizes_offline(here: Path, tmp_path: Path, monkeypatch: py
     for name, value in ("UV_OFFLINE", "1"), ("HTTP_PROXY", nowhere), ("HTTPS_PROXY", nowhere):
         monkeypatch.setenv(name, value)
     assembly = synthesize(tmp_path)
+    assert {True} == {copy.stat().st_nlink > 1 for copy in assembly.glob("asset.*.zip")}
 
     config = load_config(tmp_path / "joblane.toml")
     app = new_app(tmp_path / "here")

@@ -41,7 +41,7 @@ def test_prose_has_the_same_figures(production: Deployment):
     )
     assert found is not None, "README.md says both figures"
     assert [f"{total(idle):.0f}", f"{total(million, 'jobs'):.0f}"] == [*found.groups()]
-    idle_again = re.search(r"costs about \$(\d+) a month when idle, \$(\d+) of them for", readme)
+    idle_again = re.search(r"costs about \$(\d+) a month when idle\. \$(\d+) of it is", readme)
     assert idle_again is not None, "README.md begins with the same figure"
     clients = [line for line in idle if line.what == "machine clients"]
     assert [f"{total(idle):.0f}", f"{total(clients):.0f}"] == [*idle_again.groups()]

@@ -273,6 +273,32 @@ def test_a_dead_emulator_is_reported_by_its_last_words(
             start_ministack(tmp_path, server)
 
 
+def test_last_words_are_of_the_present_process(tmp_path: Path) -> None:
+    for word in "earlier", "now":
+        process = start(tmp_path, f"print('{word}')")
+        process.wait(10)
+    assert ("now", "earlier\nnow\n") == (process.last_words(), Path(process.log).read_text())
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ("[broken", r"is not TOML: Expected ']'"),
+        ("[fleets.second]", "the fleet main and no other; this names main, second"),
+        ("[queues.more]\nthread = 1", "queues.more.thread: unknown key; allowed here: "),
+    ],
+)
+def test_an_error_in_the_local_configuration_names_the_file_that_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, error: str
+) -> None:
+    text = deploy.CONFIG.read_text(encoding="utf-8")
+    (tmp_path / "changed.toml").write_text(f"{text}\n{change}\n", encoding="utf-8")
+    monkeypatch.setattr(deploy, "CONFIG", tmp_path / "changed.toml")
+    with pytest.raises(LocalError) as raised:
+        deploy.synthesize(tmp_path)
+    assert re.search(f"scripts/local/joblane.toml: .*{error}", str(raised.value))
+
+
 def test_the_local_configuration_is_valid_and_for_this_machine() -> None:
     config = Config.model_validate(tomllib.loads(deploy.local_config("aarch64")))
 

@@ -104,6 +104,15 @@ def test_no_synthesis_loads_what_is_deleted_from_a_deploying_checkout(
     assert not deleted & sys.modules.keys()
 
 
+def test_both_environments_have_one_botocore() -> None:
+    """Both are linked to uv's cache: one of another version takes 28 MB more."""
+    packages = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))["package"]
+    locked = {each["name"]: each.get("version") for each in packages}
+    of_ministack = (ROOT / "scripts/local/ministack.txt").read_text(encoding="utf-8")
+    for name in "boto3", "botocore":
+        assert [locked[name]] == re.findall(rf"(?m)^{name}==(\S+)", of_ministack)
+
+
 def test_what_is_deleted_is_there() -> None:
     """Or scripts/setup deploy fails."""
     for folder in find_unused(Path(pytest.__file__).parents[1]):

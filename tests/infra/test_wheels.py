@@ -4,12 +4,14 @@ import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterable, Iterator
 from email.message import Message
 from email.parser import Parser
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import NamedTuple
 
@@ -102,7 +104,7 @@ def build(package: str, into: Path) -> Wheel:
         return Wheel(path, files, Parser().parsestr(archive.read(info).decode()))
 
 
-def environment(folder: Path, package: str, *wheels: Wheel) -> Path:
+def environment(folder: Path, package: str, *wheels: Wheel, extra: str | None = None) -> Path:
     """Make an environment of the package's locked dependencies and the wheels; return its bin.
 
     The dependencies come out of uv's cache. `uv pip check` says whether they are what the wheels
@@ -112,6 +114,7 @@ def environment(folder: Path, package: str, *wheels: Wheel) -> Path:
     python = folder / "bin" / "python"
     sync = [uv, "sync", "--frozen", "--no-default-groups", "--no-install-workspace"]
     sync += ["--package", package, "--python", sys.executable]
+    sync += [] if extra is None else ["--extra", extra]
     run(*sync, cwd=ROOT, env={"UV_PROJECT_ENVIRONMENT": str(folder)})
     paths = [wheel.path for wheel in wheels]
     run(uv, "pip", "install", "--no-deps", "--no-index", "--python", python, *paths, cwd=folder)
@@ -119,21 +122,24 @@ def environment(folder: Path, package: str, *wheels: Wheel) -> Path:
     return folder / "bin"
 
 
-OF_THE_EXTRA = "joblane.http.json_schema"
-"""Imports what `joblane[agent]` alone brings, for `joblane types run`."""
+OF_EXTRAS = tuple(f"joblane/{floor}/" for floor in ("aws", "compose", "http", "service", "testing"))
+"""Import what `joblane[testing]` or the agent brings."""
 
 
 def find_undeclared(
     wheel: Wheel, bin_: Path, declared: set[str], own: set[str]
 ) -> set[tuple[str, str]]:
     """Import every module of the wheel; return its imports of what is not declared."""
-    modules = [name for name in wheel.modules if name != OF_THE_EXTRA]
+    floors = tuple(floor.replace("/", ".").rstrip(".") for floor in OF_EXTRAS)
+    modules = [name for name in wheel.modules if not name.startswith(floors)]
     printed = run(bin_ / "python", "-IWerror", "-c", IMPORT_ALL, cwd=bin_, text=json.dumps(modules))
     homes = {name: {normal(home) for home in found} for name, found in json.loads(printed).items()}
     return {
         (file, name)
         for file, name in wheel.imports()
-        if name not in sys.stdlib_module_names | own and not homes.get(name, set()) & declared
+        if name not in sys.stdlib_module_names | own
+        and not homes.get(name, set()) & declared
+        and not file.startswith(OF_EXTRAS)
     }
 
 
@@ -181,7 +187,44 @@ def test_the_client_says_how_to_install_the_agent(client: Wheel, bin_: Path, tmp
         "joblane-agent; extra == 'agent'",
         "jsonschema-rs<1,>=0.60; extra == 'agent'",
         "botocore<2,>=1.43; extra == 'iam'",
+        "aws-lambda-powertools<4,>=3.37; extra == 'testing'",
+        "botocore<2,>=1.43; extra == 'testing'",
+        "jsonschema-rs<1,>=0.60; extra == 'testing'",
     ] == extra
+
+
+def test_the_project_of_the_page_is_tested_with_the_wheel_and_its_extra_alone(
+    client: Wheel, tmp_path: Path
+) -> None:
+    """That of docs/how-to/test-your-code.md, by pytest, away from the checkout."""
+    bin_ = environment(tmp_path / "venv", "joblane", client, extra="testing")
+    shutil.copytree(ROOT / "examples/testing", tmp_path / "project")
+    # pytest is no part of the extra; nothing else of this checkout's libraries is to be found.
+    (libraries := tmp_path / "pytest").mkdir()
+    for name in ("pytest", "pluggy", "iniconfig", "packaging", "pygments"):
+        installed = distribution(name)
+        tops = {file.parts[0] for file in installed.files or ()} - {".."}
+        for top in tops:
+            (libraries / top).symlink_to(str(installed.locate_file(top)))
+    env = {"PYTHONPATH": str(libraries)}
+    said = run(bin_ / "python", "-m", "pytest", cwd=tmp_path / "project", env=env)
+
+    assert re.search(r"\b14 passed\b", said), said
+
+
+def test_the_test_kit_says_which_extra_it_needs(bin_: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [bin_ / "python", "-Ic", "import joblane.testing"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "ModuleNotFoundError: joblane.testing needs " in done.stderr
+    assert (
+        "install the wheel with its extra, joblane-VERSION-py3-none-any.whl[testing]" in done.stderr
+    )
 
 
 def test_the_agent_brings_its_compiled_part_for_both_architectures(agent: Wheel) -> None:
@@ -196,18 +239,16 @@ def test_the_agent_brings_its_own_files_beside_the_client_of_its_version(
     assert client.metadata["Version"] == agent.metadata["Version"] == joblane.__version__
     assert f"joblane=={joblane.__version__}" in agent.metadata.get_all("Requires-Dist", [])
     assert set() == client.files & agent.files
-    assert {"ec2_agent", "joblane/aws", "joblane/http", "joblane/service"} == {
-        "/".join(file.split("/")[:2]) if file.startswith("joblane/") else file.partition("/")[0]
-        for file in agent.files
-    }
-    of_the_extra = {("joblane/http/json_schema.py", "jsonschema_rs")}
-    assert of_the_extra == find_undeclared(agent, bin_, agent.requires, {"joblane", "ec2_agent"})
+    assert {"ec2_agent"} == {file.partition("/")[0] for file in agent.files}
+    assert set() == find_undeclared(agent, bin_, agent.requires, {"joblane", "ec2_agent"})
     assert "--deployment" in run(bin_ / "joblane", "agent", "--help", cwd=tmp_path)
 
 
 OF_THE_PAGE = {
     "scripts/wheel": "its uv build, as the fixture `client`",
     "scripts/wheel agent": "its uv build, as the fixture `agent`; scripts/native by scripts/setup",
+    "python3 -m venv ~/joblane": "by uv, in `environment`",
+    ". ~/joblane/bin/activate": "not run: programs of `environment` are named with their folder",
     "pip install dist/joblane-*.whl": "by uv, without an index, as in `environment`",
     "joblane --version": "test_the_client_installs_one_name_and_imports_what_it_declares",
     'pip install dist/joblane-*.whl dist/joblane_agent-*.whl "jsonschema-rs>=0.60,<1"': (
@@ -218,7 +259,9 @@ OF_THE_PAGE = {
         "not run: AWS's command line is its own"
     ),
     "aws s3 cp s3://BUCKET/joblane/ . --recursive": "not run: AWS's command line is its own",
-    "pip install ./joblane-*.whl": "by uv, without an index, as in `environment`",
+    "python3 -m venv ~/joblane && ~/joblane/bin/pip install ./joblane-*.whl": (
+        "by uv, without an index, as in `environment`"
+    ),
 }
 """Commands of docs/how-to/install.md: what runs each here, or why nothing does."""
 

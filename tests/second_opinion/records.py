@@ -10,13 +10,14 @@ from joblane.group.record import Group, MemberOf
 from joblane.job.head import Head, make_head
 from joblane.key.segments import KeyName
 from joblane.state.lifecycle import TABLE, State
+from joblane.testing.clock import Clock
+from joblane.testing.memory.stream import JobsStream, Record
 from tests.support.aws import DESCRIPTOR
 from tests.support.groups import FIRST, GroupWorld
 from tests.support.jobs import JOB, submission
 from tests.support.keyed import Deployed
 from tests.support.keys import put_keyed
 from tests.support.memory import Memory
-from tests.support.stream import JobsStream, Record
 
 NOW_MS = 1_800_000_000_000
 KEY = KeyName.of("command", ["customer", "acme"])
@@ -51,7 +52,7 @@ def changes() -> Iterator[tuple[State | None, State | None]]:
 def of_every_change() -> Iterator[Record]:
     """Records of jobs of all kinds that change in every way."""
     memory = Memory()
-    stream = JobsStream(memory.tables)
+    stream = JobsStream(memory.tables, Clock(1_800_000_000.0))
     dynamodb = memory.cloud().clients.make("dynamodb")
     table = DESCRIPTOR.jobs_table
 

@@ -22,12 +22,12 @@ from joblane.contract.job_events import DETAIL_TYPE, SOURCE, job_event
 from joblane.group.record import MemberOf
 from joblane.job.head import make_head
 from joblane.state.lifecycle import State
+from joblane.testing.memory.stream import Record
 from tests.infra.synthesis import ROOT, Deployment
 from tests.infra.templates import resolve
 from tests.second_opinion.engines import Engine
 from tests.second_opinion.records import NOW_MS, records
 from tests.support.jobs import JOB, submission
-from tests.support.stream import Record
 
 if TYPE_CHECKING:
     from joblane.notify.event_names import EventName

@@ -18,7 +18,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tests.support.schemas import SCHEMAS
+from joblane.testing.memory.schemas import SCHEMAS
 
 Item = dict[str, Any]
 Rows = Mapping[str, Mapping[tuple[str, ...], Item]]

@@ -4,7 +4,7 @@ import json
 import time
 from typing import Any
 
-from joblane.audit.records import Who
+from joblane.audit.who import Who
 from joblane.key.segments import key_hash
 from joblane.state.lease import Heartbeat
 from joblane.state.lifecycle import State

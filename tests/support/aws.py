@@ -35,12 +35,12 @@ from joblane.deployment.names import (
 )
 from joblane.job.head import Head
 from joblane.state.retention import Retention
-from tests.support import schemas
+from joblane.testing.memory import schemas, sqs
 
 S = TypeVar("S", bound=BaseModel)
 
 NAME = schemas.NAME
-PREFIX = "https://sqs.us-east-1.amazonaws.com/123456789012/"
+PREFIX = sqs.PREFIX
 QUEUES = ("default", "bulk")
 
 KEYS_TABLE = table_name(NAME, "keys")
@@ -82,6 +82,7 @@ FUNCTION_ENVIRONMENT = {
     "JOBLANE_WITHOUT_HOST_NETWORK": "[]",
     "JOBLANE_FLEET_PLANS": '[{"name": "main", "queues": ["default"], "slots": 8, "idle_s": 300}]',
     "JOBLANE_LIMITS": "{}",
+    "JOBLANE_JOBS_RUNNING": '{"acme": 10000, "other": 10000}',
     "JOBLANE_TENANTS": '["acme", "other"]',
     "JOBLANE_THREADS": '{"default": 8, "bulk": 8}',
     "JOBLANE_COUNTERS_TABLE": table_name(NAME, "counters"),

@@ -13,11 +13,11 @@ from joblane.job.moves import AttemptFacts
 from joblane.service.job.wake_up import wake_up_message
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
+from joblane.testing.memory.stream import JobsStream
 from tests.support.aws import DESCRIPTOR, Cloud, configure
 from tests.support.fleet import beat
 from tests.support.memory import Memory
 from tests.support.requests import Api
-from tests.support.stream import JobsStream
 
 NOW = 1_800_000_000.0
 NOW_MS = int(NOW * 1000)
@@ -34,7 +34,7 @@ class Broadcast:
     ) -> None:
         self.memory = Memory()
         self.aws = self.memory.cloud()
-        self.stream = JobsStream(self.memory.tables)
+        self.stream = JobsStream(self.memory.tables, lambda: self.now)
         self.now = NOW
         self.api = self.api_by(self.aws.clients)
         self.names = [f"web-{n:03}" for n in range(agents)]

@@ -1,12 +1,13 @@
 """Bundles for tests, of what this environment has installed: no network, no other architecture."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
+from joblane.client.bundles import build
 from joblane.client.bundles.archive import compile_modules, write_archive
 from joblane.client.bundles.build import MAIN
 from joblane.handler import runner
@@ -21,7 +22,16 @@ DEPENDENCIES = (
 )
 """What pydantic consists of; one of them is native code."""
 
-_NOT_IN_JOBS = shutil.ignore_patterns("__pycache__", "aws", "cli", "config", "http", "service")
+_JOBLANE = Path(runner.__file__).parents[1]
+_OF_JOBLANE = {"__init__.py", "errors.py", "handler"}
+"""What the runner needs; a bundle that is pushed has more (unit/client/files/test_push.py)."""
+
+
+def _leave_out(folder: str, names: Sequence[str]) -> set[str]:
+    """Those that no job here loads: of joblane all but the runner, and pydantic's first version."""
+    if folder == str(_JOBLANE):
+        return {*names} - _OF_JOBLANE
+    return {"__pycache__", "v1"} & {*names}
 
 
 @cache
@@ -29,11 +39,17 @@ def _base() -> Path:
     """A folder with the runner and what it needs."""
     folder = temporary_folder("bundle") / "base"
     add_dependencies(folder)
-    joblane = Path(runner.__file__).parents[1]
-    shutil.copytree(joblane, folder / "joblane", ignore=_NOT_IN_JOBS)
+    shutil.copytree(_JOBLANE, folder / "joblane", ignore=_leave_out)
     (folder / "__main__.py").write_text(MAIN)
     compile_modules(folder)
     return folder
+
+
+NOT_IN_JOBS = build._NOT_IN_JOBS
+"""What `joblane types push` leaves out of bundles."""
+
+SELDOM = {each.name for each in _JOBLANE.iterdir()} - _OF_JOBLANE
+"""What it puts in besides the runner: 200 modules to copy, to compile and to compress."""
 
 
 def add_dependencies(folder: Path) -> None:
@@ -45,8 +61,7 @@ def add_dependencies(folder: Path) -> None:
             raise LookupError(name)
         source = Path(spec.origin)
         if spec.submodule_search_locations:
-            ignore = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(source.parent, folder / name, ignore=ignore)
+            shutil.copytree(source.parent, folder / name, ignore=_leave_out)
         else:
             shutil.copyfile(source, folder / source.name)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator
 
+from joblane.contract.route import Route
 from joblane.contract.routes import ROUTES
 from scripts.docs.openapi import FILE
 
@@ -17,10 +18,11 @@ def check(method: str, path: str, answer: Mapping[str, Any]) -> None:
 
     A path that no route has is answered 404 by API Gateway before any function is asked.
     """
-    where = _template(method, path)
-    if where is None:
+    route = find_route(method, path)
+    if route is None:
         assert 404 == answer["statusCode"], f"{method} {path} is in no contract"
         return
+    where = route.template
     operation = _document()["paths"][where][method.lower()]
     described = operation["responses"].get(str(answer["statusCode"]))
     assert described is not None, f"{method} {where} may not answer {answer['statusCode']}"
@@ -49,10 +51,10 @@ def _document() -> Any:
 
 
 @cache
-def _template(method: str, path: str) -> str | None:
-    """The path in the contract of the route that API Gateway would choose: words go first."""
+def find_route(method: str, path: str) -> Route | None:
+    """The route that API Gateway would choose: words go first. None if it has none."""
     found = [
-        route.template
+        route
         for route in sorted(ROUTES, key=lambda route: route.path.count("{"))
         if route.method == method and re.fullmatch(_expression(route.path), path)
     ]

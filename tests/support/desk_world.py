@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 from ec2_agent.agent import Agent
 from ec2_agent.core import Clocks
 from ec2_agent.messages.delivery import Delivery
-from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.presence.inbox import Inbox
 from ec2_agent.serving import slots
 from ec2_agent.serving.disk import Disk
@@ -19,6 +18,7 @@ from joblane.contract.job import job_view
 from joblane.deployment.names import inbox_name
 from joblane.formats.ids import nth_id
 from joblane.job.head import Head, make_head
+from joblane.job.judge import StopReason
 from joblane.job.message import Command, Message
 from joblane.job.spec import DEFAULT_MEMORY_MB
 from joblane.queue.tenant_shares import Allowance

@@ -25,14 +25,14 @@ from joblane.service.group.settlement import GroupSettlement
 from joblane.service.job.operations import Operations
 from joblane.state.lifecycle import ENDED, Outcome, State
 from joblane.state.timeline import Step
+from joblane.testing.clock import Clock
+from joblane.testing.inline import Inline
+from joblane.testing.memory.sqs import Direct, Queues, Sqs
+from joblane.testing.memory.stream import JobsStream, Record
 from tests.support.aws import DESCRIPTOR, NAME
 from tests.support.dynamodb import Dynamo, Tables
-from tests.support.inline_calls import Inline
 from tests.support.jobs import JOB, named, submission
-from tests.support.memory import Direct
 from tests.support.network import Faults, Killed
-from tests.support.sqs import Queues, Sqs
-from tests.support.stream import JobsStream, Record
 
 NOW = 1_800_000_000.0
 NOW_MS = int(NOW * 1000)
@@ -61,7 +61,7 @@ class GroupWorld:
         self._jobs = tables.rows[DESCRIPTOR.jobs_table]
         self._seen: tuple[object, Head | None] = None, None
         """The group's row, and the job that was read of it."""
-        self.stream = JobsStream(tables)
+        self.stream = JobsStream(tables, Clock(1_800_000_000.0))
         calm: Any = Dynamo(tables, lambda _operation, make: make(False))
         self.rows = GroupStore(calm, DESCRIPTOR.jobs_table)
         """The table as nobody disturbs it."""

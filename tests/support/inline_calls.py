@@ -1,8 +1,7 @@
-"""Blocking calls that are made at once: an event loop in virtual time, and an executor."""
+"""Blocking calls that are made at once, by an event loop in virtual time."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Executor, Future
 from typing import Any
 
 from tests.support.virtual_time import VirtualTimeLoop
@@ -28,16 +27,3 @@ def run(main: Coroutine[Any, Any, None]) -> None:
     """Run a coroutine to its end."""
     with asyncio.Runner(loop_factory=InlineLoop) as runner:
         runner.run(main)
-
-
-class Inline(Executor):
-    """An executor without threads, so that a seed repeats a world."""
-
-    def __init__(self, _workers: int) -> None:
-        pass
-
-    def submit(self, work: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
-        """Do it at once."""
-        done: Future[Any] = Future()
-        done.set_result(work(*arguments, **options))  # what it raises is raised here
-        return done

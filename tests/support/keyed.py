@@ -11,11 +11,11 @@ from joblane.job.moves import AttemptFacts, plan
 from joblane.service.job.sequel import Sequel
 from joblane.state.lifecycle import Event, Outcome, State
 from joblane.state.timeline import Step
+from joblane.testing.memory.stream import JobsStream
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, Cloud, OneEach
 from tests.support.jobs import named
 from tests.support.keys import OTHER, job, put_keyed, stored
 from tests.support.memory import Memory
-from tests.support.stream import JobsStream
 
 NOW = 1_800_000_000.0
 NOW_MS = int(NOW * 1000)
@@ -37,7 +37,7 @@ class Deployed:
         self.now = NOW
         """Unix seconds of the function."""
         self.memory.reset()
-        self.stream = JobsStream(self.memory.tables)
+        self.stream = JobsStream(self.memory.tables, lambda: self.now)
 
     def function(self, clients: Clients, **environment: str) -> Sequel:
         """The function, by these clients; `environment` is added to its own."""

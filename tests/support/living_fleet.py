@@ -20,9 +20,9 @@ from joblane.aws.clients import QUICK, Clients
 from joblane.deployment.names import fleet_name
 from joblane.fleet.idle import LeavingPolicy
 from joblane.service.fleet.scaler import Scaler
+from joblane.testing.inline import Inline
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME
 from tests.support.departing import POLICY, Process
-from tests.support.inline_calls import Inline
 from tests.support.leaving_instance import Instance, SharedFleet, refusal
 from tests.support.memory import Memory
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from infra.recovery_machine import Definition
-from tests.support.clock import Clock
+from joblane.testing.clock import Clock
 
 State = dict[str, Any]
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any
 
 from botocore import xform_name
 from botocore.config import Config
@@ -27,6 +27,16 @@ from botocore.session import Session
 
 from joblane.aws.fleet.inboxes import NO_SUCH_QUEUE
 from joblane.deployment.names import descriptor_name
+from joblane.testing.memory.services import (
+    S3,
+    CloudWatch,
+    Events,
+    SecretsManager,
+    Sns,
+    Ssm,
+    StepFunctions,
+)
+from joblane.testing.memory.sqs import Direct, NoFaults, Queues, Sqs
 from tests.support.aws import (
     DESCRIPTOR,
     NAME,
@@ -38,12 +48,7 @@ from tests.support.aws import (
     queue_urls,
 )
 from tests.support.dynamodb import Dynamo, Tables
-from tests.support.network import Faults
 from tests.support.quick_calls import Hooks, call
-from tests.support.services import S3, CloudWatch, Events, SecretsManager, Sns, Ssm, StepFunctions
-from tests.support.sqs import Queues, Sqs
-
-T = TypeVar("T")
 
 Parameters = dict[str, Any]
 
@@ -91,7 +96,7 @@ class Memory:
         """The input of each execution, by its name."""
         self._services: dict[str, Any] = {
             "dynamodb": Dynamo(self.tables, lambda _operation, make: make(False)),
-            "sqs": Sqs(self.queues, Direct(), Faults(random.Random(1), 0.0)),
+            "sqs": Sqs(self.queues, Direct(), NoFaults()),
             "s3": self.s3,
             "stepfunctions": StepFunctions(self.executions),
             "sns": Sns(lambda queue, body: self.queues.send(PREFIX + queue, body, 0, {})),
@@ -275,11 +280,3 @@ class _Response:
 
 def _base64(value: bytes) -> str:
     return base64.b64encode(value).decode()
-
-
-class Direct:
-    """A way to SQS on which nothing happens."""
-
-    def call(self, make: Callable[[], T], *, writes: bool) -> T:
-        """Make a call."""
-        return make()

@@ -10,8 +10,8 @@ from typing import Any
 import botocore.session
 
 from joblane.aws.clients import Clients
+from joblane.testing.memory.schemas import SCHEMAS
 from tests.support.aws import KEYS_TABLE, Cloud
-from tests.support.schemas import SCHEMAS
 
 
 @dataclass

@@ -8,9 +8,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from joblane.testing.memory.services import Body
 from tests.support.aws import Cloud, OneEach, cloud_of, new_session
 from tests.support.memory import Memory, operation_of
-from tests.support.services import Body
 
 Answer = dict[str, Any]
 

@@ -11,6 +11,7 @@ from moto.core.model_instances import reset_model_data
 
 from joblane.aws.clients import Clients
 from joblane.deployment.names import descriptor_name, topic_name
+from joblane.testing.memory.schemas import SCHEMAS
 from tests.support.aws import (
     DESCRIPTOR,
     NAME,
@@ -21,7 +22,6 @@ from tests.support.aws import (
     new_session,
     queue_urls,
 )
-from tests.support.schemas import SCHEMAS
 
 
 @contextmanager

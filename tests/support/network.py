@@ -14,8 +14,8 @@ from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 
 from joblane.aws.clients import Clients
 from joblane.aws.errors import translated
+from joblane.testing.memory.sqs import Queues, Sqs
 from tests.support.dynamodb import READS, Dynamo, Tables
-from tests.support.sqs import Queues, Sqs
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from joblane.job.head import Head
 from joblane.job.message import Message, NotOurs
 from joblane.state.lifecycle import OPERATORS, TABLE, TRANSITIONS, State
 from joblane.state.timeline import Step
+from joblane.testing.memory.expressions import Item
 from tests.support.aws import DESCRIPTOR
-from tests.support.expressions import Item
 from tests.support.fleet import inbox
 from tests.support.jobs import check_index
 from tests.support.network import LATE_S

@@ -23,8 +23,8 @@ from joblane.service.condition.testers import BadParameters, Finding, Tester
 from joblane.service.job.wake_up import wake_up_message
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
+from joblane.testing.clock import Clock
 from tests.support.aws import DESCRIPTOR, NAME, PREFIX, Cloud
-from tests.support.clock import Clock
 from tests.support.jobs import JOB, submission
 from tests.support.machine import Machine
 from tests.support.memory import Memory

@@ -52,9 +52,10 @@ class Api:
 
         Headers are written in small letters, as API Gateway hands them on.
         """
+        route = contract.find_route(method, path)
         event: dict[str, Any] = {
             "version": "2.0",
-            "routeKey": f"{method} {path}",
+            "routeKey": "$default" if route is None else route.key,
             "rawPath": path,
             "rawQueryString": "",
             "headers": {"content-type": "application/json", **(headers or {})},

@@ -15,13 +15,6 @@ from ec2_agent.aws_calls.queues import Queues
 from ec2_agent.calls import AWS_ERRORS, in_thread
 from ec2_agent.core import Clocks
 from ec2_agent.messages.delivery import Delivery
-from ec2_agent.outcomes.judge import (
-    AttemptResult,
-    StopReason,
-    judge,
-    judge_blocked_before_start,
-    not_started,
-)
 from ec2_agent.retry import AWS_RETRY, Backoff
 from ec2_agent.sandbox.model import Ending, Usage
 from joblane.aws.queue.lanes import VISIBILITY_S, LaneQueue, Received
@@ -29,6 +22,13 @@ from joblane.condition.blocking import Blocking, decode
 from joblane.condition.names import scope_name
 from joblane.deployment.names import LANES, inbox_name
 from joblane.job.head import Head
+from joblane.job.judge import (
+    AttemptResult,
+    StopReason,
+    judge,
+    judge_blocked_before_start,
+    not_started,
+)
 from joblane.job.message import Command
 from joblane.state.lease import LEASE_S, Progress
 from joblane.state.lifecycle import EXIT_BLOCKED, EXIT_PERMANENT, Outcome

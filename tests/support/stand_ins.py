@@ -13,7 +13,6 @@ from typing import Any
 from botocore.config import Config
 
 from ec2_agent.messages.delivery import Delivery
-from ec2_agent.outcomes.judge import judge
 from ec2_agent.presence.inbox import Inbox
 from ec2_agent.sandbox.model import Ending, Usage
 from ec2_agent.settings import AgentSettings
@@ -24,6 +23,7 @@ from joblane.aws.queue.lanes import Received
 from joblane.deployment.descriptor import Descriptor
 from joblane.deployment.names import descriptor_name, inbox_name
 from joblane.job.head import Head
+from joblane.job.judge import judge
 from tests.support.serving import ServingCore
 
 AT_ONCE = Config(max_pool_connections=200)

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from joblane.audit.records import Who
+from joblane.audit.who import Who
 from joblane.aws.typed.types import TypeStore
 from joblane.typed.definition import TypeDefinition, TypeVersion
 from tests.support.aws import DESCRIPTOR, Cloud

@@ -29,18 +29,18 @@ from joblane.job.head import Head
 from joblane.key.segments import KeyName
 from joblane.queue.tenant_shares import Allowance
 from joblane.state.lease import HEARTBEAT_S
+from joblane.testing.clock import Clock
+from joblane.testing.inline import Inline
+from joblane.testing.memory.sqs import Queues
+from joblane.testing.memory.stream import JobsStream, Record
 from tests.support import recovery
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, KEYS_TABLE, NAME, queue_urls
-from tests.support.clock import Clock
 from tests.support.dynamodb import Dynamo, Tables
-from tests.support.inline_calls import Inline
 from tests.support.machine import Execution, Machine
 from tests.support.network import TROUBLE, Faults, Killed, NetworkClients
 from tests.support.recovery import MACHINE_ARN, Switch
 from tests.support.requests import Api
 from tests.support.simulated_agent import SimAgent
-from tests.support.sqs import Queues
-from tests.support.stream import JobsStream, Record
 from tests.support.temporary import temporary_folder
 
 SKEW_S = 5.0
@@ -147,7 +147,7 @@ class World:
         self.clock = Clock(1_800_000_000.0)
         self.faults = Faults(self.rng, 0.0, INTERRUPTIONS, KILLS)
         self.tables = tables or Tables()
-        self._stream = JobsStream(self.tables)
+        self._stream = JobsStream(self.tables, self.clock)
         self.ends: list[Record] = []
         """Records of keyed jobs that the stream has not finished with, oldest first."""
         self.stream_is_lost = False

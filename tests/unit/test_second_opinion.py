@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from joblane.testing.memory.schemas import SCHEMAS
 from tests.support.dynamodb import READS
-from tests.support.schemas import SCHEMAS
 
 Item = dict[str, Any]
 Place = tuple[str, Item]

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from ulid import ULID
 
-from joblane.audit.records import MAX_ASKED, Action, AuditRecord, Refusal, Who, encode_asked
+from joblane.audit.records import MAX_ASKED, Action, AuditRecord, Refusal, encode_asked
+from joblane.audit.who import Who
 from joblane.aws.audit import EXAMINED_MAX, AuditStore, TrailQuery
 from joblane.contract.audit import ACTION_REASON_CHARS, Because, entry_view
 from tests.support.aws import AUDIT_TABLE, Cloud

@@ -1,8 +1,10 @@
 """The SDK: `Client` and `AsyncClient` do the same; errors are one tree."""
 
 import base64
+import copy
 import inspect
 import json
+import pickle
 import re
 import threading
 from contextlib import closing, suppress
@@ -34,6 +36,8 @@ from joblane.client.answers import LogEntry, LogReader
 from joblane.client.calls import Item, Request, Sleep
 from joblane.client.connection import Connection
 from joblane.client.credentials import StaticToken
+from joblane.client.files.models import Outputs
+from joblane.client.models import Job
 from tests.support.client import fake_api
 from tests.support.client.clients import Connect
 from tests.support.client.fake_api import FakeApi, FakeJob, gateway, problem
@@ -217,6 +221,21 @@ def test_a_command_that_cannot_be_sent_is_refused_here(api: FakeApi, client: Any
     assert api.requests == []
 
 
+@pytest.mark.parametrize("job_id", [None, 5, b"01J", "", "01J/logs"])
+def test_what_is_no_id_is_refused_here(api: FakeApi, client: Any, job_id: object):
+    for call in (client.get, client.wait, client.cancel, client.why):
+        with pytest.raises(InputError, match=re.escape(f"{job_id!r} is not the id of a job")):
+            call(job_id)
+    assert api.requests == []
+
+
+@pytest.mark.parametrize("jobs", [{"command": ["true"]}, [["true"]], "true", None, 5])
+def test_what_is_no_list_of_jobs_is_refused_here(api: FakeApi, client: Any, jobs: object):
+    with pytest.raises(InputError, match="jobs must be a list of mappings"):
+        client.submit_batch(jobs)
+    assert api.requests == []
+
+
 def test_proxies_are_for_others_not_for_loopback(api: FakeApi, monkeypatch: pytest.MonkeyPatch):
     for name in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
@@ -256,6 +275,26 @@ def test_the_picture_of_the_errors_is_true() -> None:
             assert classes[name].__bases__[0].__name__ == parents[depth - 1]
         parents[depth:] = [name]
         assert classes[name].retryable == bool(star)
+
+
+def test_every_error_comes_whole_out_of_another_process() -> None:
+    """Process pools send errors pickled; one that cannot be read breaks the pool."""
+    job = Job({"id": "01J", "state": "dead"})
+    made: dict[type[errors.JoblaneError], dict[str, Any]] = {
+        errors.JobFailedError: {"job": job},
+        errors.UnreachableError: {"sent": False},
+    }
+    kinds = [kind for name, kind in vars(errors).items() if name.endswith("Error")]
+    for kind in kinds:
+        if kind is errors.DownloadError:
+            error = kind(Outputs((), failed=[("a", "cannot write a")]))
+        elif issubclass(kind, errors.ApiError):
+            fields = (errors.FieldProblem("queue", "unknown"),)
+            error = kind("409 Conflict", status=409, fields=fields, request_id="r")
+        else:
+            error = kind("it failed", **made.get(kind, {}))
+        for same in (pickle.loads(pickle.dumps(error)), copy.copy(error)):  # noqa: S301 - ours
+            assert (kind, str(error), vars(error)) == (type(same), str(same), vars(same))
 
 
 def test_what_the_package_promises_is_there() -> None:

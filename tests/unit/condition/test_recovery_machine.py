@@ -5,7 +5,7 @@ from typing import Any
 from infra.recovery_machine import RETRIES, definition
 from joblane.condition.policies import DEFAULT_POLICY
 from joblane.service.condition.recover import MAX_STEPS
-from tests.support.clock import Clock
+from joblane.testing.clock import Clock
 from tests.support.machine import Execution, Machine
 
 MOST_EVENTS = 25_000

@@ -15,6 +15,7 @@ from joblane.contract.access import ALL_ROLES, PLATFORM_SCOPES, ROLES, SCOPES, A
 from joblane.contract.route import FunctionName, Route
 from joblane.contract.routes import BY_KEY, ROUTES
 from joblane.http.application import Application
+from scripts.benches.imports import FUNCTIONS
 from tests.support.aws import Cloud, configure
 from tests.support.requests import Api
 
@@ -28,7 +29,25 @@ def application(function: FunctionName, aws: Cloud) -> Application:
 @pytest.mark.parametrize("function", get_args(FunctionName))
 def test_a_function_binds_its_routes_and_no_others(aws: Cloud, function: FunctionName):
     app = application(function, aws)
-    assert Counter(route for route in ROUTES if route.function == function) == Counter(app.bound)
+    own = [route for route in ROUTES if route.function == function]
+    for route in own:
+        app.parts.load(route.key)
+        assert route in app.bound, "loaded with another part than its own"
+    assert Counter(own) == Counter(app.bound)
+
+
+@pytest.mark.parametrize("function", get_args(FunctionName))
+def test_a_start_is_measured_with_each_part_of_a_function(aws: Cloud, function: FunctionName):
+    """`tests/unit/aws/test_cold_start.py` has a bound for each."""
+    app = application(function, aws)
+    named = [name.partition(" ")[2] for name in FUNCTIONS if name.startswith(f"{function} ")]
+    counts = []
+    for route_key in named:
+        before = len(app.bound)
+        app.parts.load(route_key)
+        counts.append(len(app.bound) - before)
+    assert 0 not in counts, "one part twice"
+    assert len([route for route in ROUTES if route.function == function]) == sum(counts)
 
 
 def test_a_handler_of_an_unknown_route_is_refused(aws: Cloud):

@@ -22,6 +22,7 @@ from joblane.state.lease import Heartbeat
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import FUNCTION_ENVIRONMENT, Cloud
+from tests.support.depth import budget
 from tests.support.jobs import named
 from tests.support.requests import Api
 from tests.support.types import described, store_type
@@ -177,7 +178,7 @@ def _world(aws: Cloud) -> World:
     return World(aws)
 
 
-LOOK_EVERY: Final = 8
+LOOK_EVERY: Final = budget(16, 8)
 """Requests between two looks, which take most of the time."""
 
 NEED_MORE: Final = {

@@ -19,8 +19,8 @@ from joblane.job.head import make_head, with_step
 from joblane.queue.usage import MEBIBYTE, Account, Accounts, Figures
 from joblane.state.lifecycle import State
 from joblane.state.timeline import Step
+from joblane.testing.clock import Clock
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
-from tests.support.clock import Clock
 from tests.support.jobs import JOB as FIRST
 from tests.support.jobs import submission
 from tests.support.requests import Api

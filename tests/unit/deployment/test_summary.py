@@ -13,7 +13,7 @@ from joblane import __version__
 from joblane.aws.fleet.agents import PER_SHARD, SHARDS
 from joblane.aws.queue.usage import UploadStore, UsageStore
 from joblane.contract.access import ROLES, SCOPES
-from joblane.contract.operator_routes import OPERATOR_ROUTES
+from joblane.contract.route_tables.agents import AGENT_ROUTES
 from joblane.deployment.names import table_name
 from joblane.http.application import Application
 from joblane.http.request_jobs import RequestJobs
@@ -172,5 +172,6 @@ def test_a_summary_costs_no_more_however_many_agents_there_are(aws: Cloud, meter
 def test_routes_that_change_something_need_a_trail():
     access = configure(Settings).access
     found = RequestJobs(lambda _tenant, _job_id: None, Logger())
+    app = Application(access, Logger(), None, time.time, found)
     with pytest.raises(ValueError, match="need an audit trail"):
-        Application(OPERATOR_ROUTES, access, Logger(), None, time.time, found)
+        app.add(AGENT_ROUTES)

@@ -42,9 +42,9 @@ from joblane.job.output import OutputRecord
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.result import MAX_RESULT_BYTES, ResultObject
 from joblane.state.timeline import Step
+from joblane.testing.memory.services import Body
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.jobs import named, submission
-from tests.support.services import Body
 
 CONTENT = b"a,b\n1,2\n"
 DIGEST = hashlib.sha256(CONTENT).hexdigest()

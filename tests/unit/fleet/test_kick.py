@@ -11,7 +11,7 @@ from joblane.aws.functions import StartedFunction
 from joblane.queue.activity import Change
 from joblane.service.fleet.kick import EVERY_S, LONGEST_S, Kick, more_wait
 from joblane.state.lifecycle import State
-from tests.support.clock import Clock
+from joblane.testing.clock import Clock
 
 
 def change(before: State | None, after: State | None, queue: str = "default") -> Change:

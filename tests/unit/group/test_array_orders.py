@@ -27,10 +27,10 @@ from joblane.service.group.watch import GroupWatch
 from joblane.service.target.assigned import AssignedJobs
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
+from joblane.testing.inline import Inline
 from tests.support.aws import DESCRIPTOR
 from tests.support.depth import budget
 from tests.support.groups import NOW_MS, GroupWorld
-from tests.support.inline_calls import Inline
 from tests.support.jobs import JOB, named, submission
 
 LANE = DESCRIPTOR.lane_url("default", "default")

@@ -128,7 +128,8 @@ def test_values_that_are_no_params_are_refused_by_index():
 
 def test_an_array_with_a_later_start_begins_when_it_is_due():
     at = Broadcast(1, array={"values": ["a", "b"]}, run_at=rfc3339(NOW_MS + 60_000))
-    assert (State.SCHEDULED, None, []) == (at.head.state, at.head.group, sent(at))
+    assert (State.SCHEDULED, None) == (at.head.state, at.head.group)
+    assert [] == list(at.memory.queues.bodies()), "no message, delayed ones included"
     look(at, 61)
     assert (State.PROCESSING, ids(at, 0, 1)) == (at.head.state, sent(at))
     assert '"b"' == payload_store(at.aws).read_whole(at.member(1)).value
@@ -178,3 +179,23 @@ def test_a_member_whose_row_is_gone_never_runs_again():
     at.end(2)
     at.deliver()
     assert (State.COMPLETED, []) == (at.head.state, sent(at))
+
+
+def test_what_a_request_left_is_placed_as_members_end(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("joblane.service.target.targets.INLINE_S", 0.0)
+    at = Broadcast(1, array={"size": 350})
+    assert (100, 100) == (at.group().begun, at.group().placed)
+    at.end(7)
+    at.deliver()
+    assert (350, 350) == (at.group().begun, at.group().placed)
+    assert sorted(ids(at, *range(350))) == sent(at)
+
+
+def test_nobody_goes_on_with_a_group_that_somebody_works_on(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("joblane.service.target.targets.INLINE_S", 0.0)
+    at = Broadcast(1, array={"size": 350})
+    head = at.head
+    at.store.rearm(head, NOW_MS, at_ms=NOW_MS + 10_000)
+    at.end(7)
+    at.deliver()
+    assert (100, 100) == (at.group().begun, at.group().placed)

@@ -21,7 +21,7 @@ from tests.support.depth import budget
 from tests.support.groups import FAILED, GroupWorld
 
 if TYPE_CHECKING:
-    from tests.support.stream import Record
+    from joblane.testing.memory.stream import Record
 
 ENDS = (State.COMPLETED, State.COMPLETED, State.FAILED, State.DEAD, State.CANCELLED)
 
@@ -132,7 +132,7 @@ def limits(most: int | None, failures: int | None) -> dict[str, int | None]:
     most=st.none() | st.integers(1, 4) | st.integers(32, 64),
     failures=st.none() | st.integers(0, 3),
 )
-@settings(max_examples=budget(20, 60), deadline=None)
+@settings(max_examples=budget(12, 60), deadline=None)
 def test_whatever_the_order_a_group_says_what_its_members_are(
     seed: int, members: int, most: int | None, failures: int | None
 ):

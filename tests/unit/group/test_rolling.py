@@ -5,17 +5,18 @@ import itertools
 import math
 import random
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
 from joblane.group.record import PAGE, Group, Stop, chunk_of, has_room, roll
 from joblane.state.lifecycle import State
+from joblane.testing.memory.stream import Record
 from tests.support.depth import budget
 from tests.support.groups import GroupWorld
 from tests.support.jobs import JOB
 from tests.support.meter import item_size
-from tests.support.stream import Record
 
 
 @pytest.fixture(autouse=True)
@@ -102,6 +103,24 @@ def test_a_note_of_a_member_that_runs_again_frees_no_place():
     assert 5 in at.open()
 
 
+def test_notes_that_others_make_meanwhile_are_read_again():
+    """Whoever finds that some of them are wrong drops those, and no others."""
+    for point in range(1, 9):
+        at = GroupWorld()
+        at.begin_all(200, max_concurrency=48)
+        at.end(40)
+        calls = itertools.count(1)
+
+        def meddle(at: GroupWorld = at, calls: Iterator[int] = calls, point: int = point) -> None:
+            if point <= (call := next(calls)) < point + 4:
+                at.rows.note_ends(at.group, [2 * call, 2 * call + 1], 9_999_999_999)
+
+        at.meddle = meddle
+        at.deliver()
+        at.meddle = lambda: None
+        assert (48, True) == (at.group.begun, 40 in at.rows.noted(at.group)), f"from call {point}"
+
+
 def test_a_retry_finds_the_room_that_ends_have_left_after_all_had_begun():
     at = GroupWorld()
     at.begin_all(40, max_concurrency=32)
@@ -112,18 +131,27 @@ def test_a_retry_finds_the_room_that_ends_have_left_after_all_had_begun():
     assert State.PENDING is at.retry(3).state
 
 
-def test_whoever_is_killed_after_any_call_leaves_no_chunk_behind():
-    """With the events delivered again, and nobody who looks at the group."""
+@pytest.mark.parametrize("dies", range(4))
+def test_whoever_is_killed_after_any_call_leaves_no_chunk_behind(dies: int):
+    """With its events delivered again, and nobody who looks at the group.
+
+    The handler of an end dies that is noted beside others, that begins a chunk, or that is noted in
+    place of those that were taken out.
+    """
     for point in range(1, 99):
-        at = at_a_chunk_less_one()
-        at.end(17)
-        records = at.stream.take()
-        died = at.is_killed(partial(at.deliver, records), point)
-        at.deliver(records)
+        at, died = GroupWorld(), False
+        at.begin_all(60, max_concurrency=48)
+        for number, index in enumerate((3, 40, 17, 5)):
+            at.end(index)
+            records = at.stream.take()
+            if number == dies:
+                died = at.is_killed(partial(at.deliver, records), point)
+            at.deliver(records)
         assert [48, 49, 50] == [index for index in at.open() if index >= 48], f"after call {point}"
+        assert frozenset({5}) == at.rows.noted(at.group), f"after call {point}"
         if not died:
             break
-    assert point > 6
+    assert point > 4
 
 
 def test_a_member_whose_row_has_expired_never_runs_again():

@@ -134,7 +134,8 @@ def test_the_counters_count_members_and_no_groups():
     assert change is not None
     assert ("acme", "submitted", 1) == (change.tenant, change.kind, change.waiting)
     assert not change.listed
-    parent = {**row, "tenant": row["of"], "state": {"S": "processing"}, "group": {"M": {}}}
+    group = {"M": {"n": {"N": "3"}, "begun": {"N": "3"}}}
+    parent = {**row, "tenant": row["of"], "state": {"S": "processing"}, "group": group}
     change = read_record(record({name: parent[name] for name in parent if name != "of"}))
     assert change is not None
     assert (None, 0, True) == (change.kind, change.waiting, change.listed)

@@ -136,3 +136,29 @@ def test_a_group_whose_params_take_too_long_to_validate_is_listed(
     assert 200 == status, answer
     refused = [{"id": at.head.job_id, "detail": "validating takes too long"}]
     assert (0, refused) == (answer["retried"], answer["refused"])
+
+
+def test_a_retried_array_keeps_its_values_with_the_present_version():
+    def prepare(aws: Cloud) -> None:
+        store_type(aws, params_schema=LOOSE, items=None, defaults={"env": {"MODE": "1"}})
+
+    values = [{"n": n} for n in range(3)]
+    at = Broadcast(1, prepare, type="sync-tickets", array={"values": values})
+    for index in range(3):
+        at.end(index, State.COMPLETED if index == 0 else State.FAILED)
+    at.deliver()
+    push(at, "2")
+    assert [2] == [answer["retried"] for answer in at.sweep("retry")]
+    assert [(1, "1"), (2, "2"), (2, "2")] == [whole(at, index) for index in range(3)]
+    _, job = at.api("GET", f"/v1/jobs/{at.member(2).job_id}")
+    assert ({"n": 2}, 2) == (job["params"], job["index"])
+    _, group = at.api("GET", f"/v1/jobs/{at.id}")
+    assert values == group["array"]["values"]
+    wrong = {"type": "object", "properties": {"n": {"maximum": 1}}}
+    at.end(1)
+    at.end(2, State.FAILED)
+    at.deliver()
+    push(at, "3", params_schema=wrong)
+    status, answer = at.api("POST", f"{at.path}/retry")
+    assert 409 == status
+    assert "array.values.2.n" in answer["detail"]

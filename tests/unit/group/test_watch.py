@@ -247,7 +247,7 @@ def test_a_run_that_has_no_time_left_leaves_the_group_due(aws: Cloud):
     for number in range(2):
         beat(aws, f"web-{number}", NOW_MS)
     job_id = submit(aws, target="_all")
-    watch = requeue(aws, NOW + 61).groups
+    watch = requeue(aws, NOW + 61).groups()
     watch.look(aws.job(job_id), NOW_MS + 61_000, lambda: 0.0)
     assert {State.PENDING} == {member.state for member in members(aws, job_id)}
     assert NOW_MS + 71_000 == aws.job(job_id).wake_at_ms

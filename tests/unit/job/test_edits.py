@@ -352,7 +352,7 @@ def test_a_blocked_job_goes_on_to_the_lane_of_its_edit(aws: Cloud, api: Api):
 
 def test_its_retry_is_not_earlier_than_its_backoff(aws: Cloud, api: Api):
     head = aws.jobs.claim(wake_up_message(put(aws)), "agent-1", NOW_MS)
-    due = NOW_MS + 600_000
+    due = int(time.time() * 1000) + 600_000  # NOW_MS is of the start of the run
     facts = AttemptFacts(Outcome.FAILED, next_at_ms=due)
     aws.jobs.settle(head, Step(State.RETRY, NOW_MS + 1, 1, "exit code 1"), facts)
     status, job = edit(api, priority="high")

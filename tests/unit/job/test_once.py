@@ -13,8 +13,8 @@ from joblane.job.idempotency import WINDOW_S
 from joblane.job.moves import AttemptFacts
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
+from joblane.testing.clock import Clock
 from tests.support.aws import DESCRIPTOR, PREFIX, Cloud, configure
-from tests.support.clock import Clock
 from tests.support.jobs import named
 from tests.support.meter import Meter
 from tests.support.requests import Api

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.sandbox.launcher import Launcher
 from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
 from joblane.aws.job.payload_store import MAX_DATA_BYTES
 from joblane.job.fields import MAX_ARGUMENT_BYTES, MAX_ENV_NAME, MAX_ENV_VALUE_BYTES
 from joblane.job.head import Head
+from joblane.job.judge import StopReason
 from joblane.job.spec import LISTED_CHARS, MAX_BODY_BYTES, MAX_EXEC_BYTES, exec_bytes
 from joblane.state.lifecycle import Outcome, State
 from tests.support.agents import Parts

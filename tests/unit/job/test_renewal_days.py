@@ -25,7 +25,7 @@ from joblane.job.renewal import (
     next_due,
 )
 from joblane.state.retention import LOOK_DAYS, Retention
-from tests.support import sqs
+from joblane.testing.memory import sqs
 
 BEGIN_MS = 1_800_000_000_000
 DAY_MS = DAY_S * 1000

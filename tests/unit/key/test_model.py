@@ -45,7 +45,7 @@ SMALL = {
     "one that was handed back is not replaced": Case(
         jobs(3, when_full="replace-oldest"), returns=1
     ),
-    "a job is due, and a crash": Case(jobs(3, queued=1), scheduled=1, crashes=1),
+    "a job is due, and a crash": Case(jobs(2, queued=1), scheduled=1, crashes=1),
     "two are due, one is cancelled, and a crash": Case(
         jobs(2, queued=1), scheduled=2, cancels=1, crashes=1
     ),
@@ -54,10 +54,10 @@ SMALL = {
         cancels=1,
     ),
     "a holder too many is not replaced": Case(
-        jobs(1, active=2) + jobs(1, active=2) + jobs(1, when_full="replace-oldest"), cancels=1
+        jobs(2, active=2) + jobs(1, when_full="replace-oldest")
     ),
-    "limits are raised": Case(jobs(2, queued=1) + jobs(1, active=2, queued=1), crashes=1),
-    "a job is deleted": Case(jobs(3, queued=1), deletions=1),
+    "limits are raised": Case(jobs(2, queued=1) + jobs(1, active=2, queued=1), handlers=1),
+    "a job is deleted": Case(jobs(2, queued=1), deletions=1),
     "an end is lost, and one cancelled": Case(jobs(2, queued=1), losses=1, cancels=1),
     "an end is lost, and the next one replaces": Case(
         jobs(3, queued=1, when_full="replace-oldest"), there=2, losses=1
@@ -70,6 +70,14 @@ SMALL = {
 }
 
 LARGE = {
+    "one of three is due, and a crash": Case(jobs(3, queued=1), scheduled=1, crashes=1),
+    "a holder too many is not replaced, and one is cancelled": Case(
+        jobs(2, active=2) + jobs(1, when_full="replace-oldest"), cancels=1
+    ),
+    "limits are raised, and a crash": Case(
+        jobs(2, queued=1) + jobs(1, active=2, queued=1), crashes=1
+    ),
+    "one of three is deleted": Case(jobs(3, queued=1), deletions=1),
     "a retry and a repeated event": Case(jobs(2, queued=1), retries=1, repeats=1),
     "a crash and a cancelled job": Case(jobs(3, queued=1), crashes=1, cancels=1),
     "a retry and a crash": Case(jobs(2, queued=1), retries=1, crashes=1),

@@ -1,9 +1,9 @@
 """What moto imports when it first answers is there before processes are forked."""
 
-from tests.support.moto_aws import answering
+from tests.support.moto_aws import answering, moto_cloud
 
 
 def pytest_collection_finish() -> None:
-    """Answer once."""
+    """Answer once, each service that the deployment has."""
     with answering():
-        pass
+        moto_cloud()

@@ -16,11 +16,12 @@ from joblane.formats.times import rfc3339, unix_ms
 from joblane.notify.digest import Day, Digest, Place, TimeOfDay, Waiting, latest_day
 from joblane.notify.patterns import pattern_of
 from joblane.state.lifecycle import State
+from joblane.testing.clock import Clock
+from joblane.testing.inline import Inline
+from joblane.testing.memory.stream import JobsStream
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME
 from tests.support.crash_points import Killed, Process
-from tests.support.inline_calls import Inline
 from tests.support.renewal import NOW, Calendar
-from tests.support.stream import JobsStream
 
 ROOT = Path(__file__).parents[3]
 AT = "08:05"
@@ -45,7 +46,7 @@ class Scene(Calendar):
 
     def __init__(self, **environment: str) -> None:
         super().__init__(**environment)
-        self.stream = JobsStream(self.memory.tables, NOW)
+        self.stream = JobsStream(self.memory.tables, Clock(NOW))
         self.process = Process(self.memory)
         self.told = self.aws.clients.make("sqs").create_queue(QueueName="operator")["QueueUrl"]
         self.aws.clients.make("sns").subscribe(
@@ -149,7 +150,7 @@ def test_a_day_has_one_digest_and_the_next_day_another():
     assert 1 == len(scene.notes())
     scene.to_the_time(days=1)
     assert not scene.send(), "the job ended in the day before"
-    scene.stream = JobsStream(scene.memory.tables, scene.clock.now - 120)
+    scene.stream = JobsStream(scene.memory.tables, Clock(scene.clock.now - 120))
     scene.fail(State.DEAD)
     scene.count()
     assert scene.send()

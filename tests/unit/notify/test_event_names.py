@@ -122,7 +122,7 @@ WALKS = st.builds(
 AT = Deployed()
 
 
-@settings(max_examples=budget(300, 3000))
+@settings(max_examples=budget(100, 3000))
 @given(WALKS)
 def test_each_transition_is_told_once_to_whom_it_is_for(walk: Walk):
     """Whatever else changes the row in between, and however often the stream delivers."""

@@ -21,10 +21,10 @@ from joblane.service.notify.notifications import FEED_BYTES
 from joblane.service.notify.notifier import FEED
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
+from joblane.testing.inline import Inline
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, NAME, PREFIX, configure
 from tests.support.crash_points import Killed, Process
 from tests.support.fleet import beat
-from tests.support.inline_calls import Inline
 from tests.support.jobs import named
 from tests.support.keyed import NOW, NOW_MS, Deployed
 from tests.support.meter import Meter

@@ -28,12 +28,12 @@ from joblane.job.output import Cursor, OutputRecord, stream_name
 from joblane.service.job.read import JobReader
 from joblane.service.output.follow import AGAIN_S, FollowSender
 from joblane.service.output.read import JobOutput
+from joblane.testing.memory.schemas import SCHEMAS
 from tests.support.aws import DESCRIPTOR
 from tests.support.depth import spread
 from tests.support.dynamodb import Dynamo, Tables
 from tests.support.jobs import JOB, named, submission
 from tests.support.meter import item_size
-from tests.support.schemas import SCHEMAS
 
 FOLLOWERS = 200
 ENVIRONMENTS = 60

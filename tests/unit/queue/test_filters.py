@@ -68,6 +68,7 @@ NO_VARIABLES = {
     "deadline": "a moment",
     "traceparent": "of tracing",
     "tracestate": "of tracing",
+    "tolerate": "a number or a share, of how a group ends",
 }
 """Scalar fields of a submission that filters do not see by this name, with the reason."""
 

@@ -21,9 +21,9 @@ from joblane.service.job.wake_up import wake_up_message
 from joblane.service.queue import mover
 from joblane.state.lifecycle import State
 from joblane.state.timeline import Step
+from joblane.testing.inline import Inline
 from tests.support.aws import FUNCTION_ENVIRONMENT, NAME, Cloud
 from tests.support.crash_points import Killed, Process
-from tests.support.inline_calls import Inline
 from tests.support.jobs import JOB, submission
 from tests.support.memory import Memory
 from tests.support.meter import Meter

@@ -262,7 +262,7 @@ def _refuse(what: object) -> None:
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=budget(12, 100))
+@settings(max_examples=budget(6, 100))
 def test_however_batches_come_and_calls_die_every_job_counts_once(seed: int):
     scene = Scene(seed)
     scene.run()

@@ -99,8 +99,8 @@ def allowed(store: SettingsStore, name: str, tenant: str = "acme", limit: int = 
 
 
 def test_requeue_shares_limits_out_anew_where_agents_have_come_or_gone(aws: Cloud, meter: Meter):
-    limits = '{"tenants":{"acme":{"jobs_running":5}}}'
-    environment = {**FUNCTION_ENVIRONMENT, "JOBLANE_LIMITS": limits}
+    limits = '{"acme": 5, "other": 10000}'
+    environment = {**FUNCTION_ENVIRONMENT, "JOBLANE_JOBS_RUNNING": limits}
     requeue = build(Settings.model_validate(environment), meter.clients_of(aws), time.time)
     store = SettingsStore(aws.clients.make("dynamodb"), table_name(NAME, "settings"))
 

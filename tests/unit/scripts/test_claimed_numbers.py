@@ -13,11 +13,9 @@ from ec2_agent.bundles import cache as bundle_cache
 from ec2_agent.files import cache as file_cache
 from ec2_agent.host.capacity import A_RUNNING_JOB, A_START, PAUSES_S, RESERVED
 from ec2_agent.host.clock import TOLERATED_S
-from ec2_agent.jobs.context import job_context
 from ec2_agent.lanes.intake import PAUSE_S
 from ec2_agent.messages.flight import EXTEND_EVERY_S, HELD_S
 from ec2_agent.outcomes.journal import ASIDE_S, ROOM
-from ec2_agent.outcomes.judge import FAILURE_CHARS
 from ec2_agent.presence.inbox import PAUSE_S as INBOX_PAUSE_S
 from ec2_agent.presence.notices import POLL_S
 from ec2_agent.presence.trouble import WAITING_S
@@ -44,9 +42,11 @@ from joblane.condition.names import MOST_S
 from joblane.config import Recovery
 from joblane.contract.routes import ROUTES
 from joblane.contract.strict_json import MAX_DEPTH
+from joblane.job.context import job_context
 from joblane.job.fields import GRACE_S, MAX_TIMEOUT_S
 from joblane.job.head import make_head
 from joblane.job.idempotency import WINDOW_S
+from joblane.job.judge import FAILURE_CHARS
 from joblane.job.spec import MAX_BODY_BYTES
 from joblane.notify.signature import TOLERANCE_S
 from joblane.queue.rollup import KEPT_S as COUNTERS_KEPT_S

@@ -36,6 +36,7 @@ def test_every_state_is_in_the_table_and_the_ended_ones_lead_only_to_an_operator
     assert set(State) - waiting - {State.ACTIVE, State.PROCESSING} == ENDED
     reopened = {state: set(TRANSITIONS[state]) for state in ENDED if TRANSITIONS[state]}
     assert reopened == {
+        State.COMPLETED: {State.PROCESSING},  # of a group that tolerated failures
         State.FAILED: {State.PENDING, State.WAITING, State.PROCESSING},
         State.PARTIAL_FAILURE: {State.PROCESSING},
         State.DEAD: {State.PENDING, State.WAITING, State.DISMISSED},

@@ -10,7 +10,6 @@ import pytest
 from pydantic import ValidationError
 
 from ec2_agent.messages.delivery import Delivery
-from ec2_agent.outcomes.judge import AttemptResult
 from ec2_agent.outcomes.record import OutcomeRecord, decide
 from ec2_agent.sandbox.model import Ending, Usage
 from joblane.aws.condition.items import state_values, to_state, to_waiting, waiting_row
@@ -28,6 +27,7 @@ from joblane.deployment.limits import LimitOverrides, Limits
 from joblane.files.models import OutputFile, OutputSummary
 from joblane.job.blocked import waiting_job
 from joblane.job.head import Head, PayloadObject, make_head
+from joblane.job.judge import AttemptResult
 from joblane.job.message import Command, Message
 from joblane.job.spec import Submission
 from joblane.state.lease import Heartbeat, HostDisk, HostLoad, StatePool

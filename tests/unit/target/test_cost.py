@@ -29,6 +29,7 @@ from joblane.service.target.assigned import AssignedJobs
 from joblane.service.target.targets import READS_AT_ONCE, Targets
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
+from joblane.testing.memory.sqs import Queues, Sqs
 from tests.support.aws import DESCRIPTOR, NAME, Cloud, configure
 from tests.support.depth import budget
 from tests.support.dynamodb import Dynamo, Tables
@@ -38,7 +39,6 @@ from tests.support.memory import Memory
 from tests.support.meter import Meter, item_size
 from tests.support.network import Faults
 from tests.support.requests import REQUEST_ID, Api
-from tests.support.sqs import Queues, Sqs
 
 T = TypeVar("T")
 

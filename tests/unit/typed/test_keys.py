@@ -15,8 +15,8 @@ from joblane.key.decide import End, release
 from joblane.key.segments import KeyName
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
+from joblane.testing.inline import Inline
 from tests.support.aws import KEYS_TABLE, Cloud, configure
-from tests.support.inline_calls import Inline
 from tests.support.jobs import named
 from tests.support.requests import Api
 from tests.support.types import PARAMS, store_type

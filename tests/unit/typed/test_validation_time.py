@@ -10,8 +10,8 @@ from joblane.contract.problems import Problem
 from joblane.http.json_schema import JsonSchema
 from joblane.http.statuses import status_of
 from joblane.service.typed.validation_time import MOST_S, SLOW_S, WINDOW_S, ValidationTime
+from joblane.testing.clock import Clock
 from tests.support.aws import Cloud, configure
-from tests.support.clock import Clock
 from tests.support.requests import Api
 from tests.support.types import store_type
 

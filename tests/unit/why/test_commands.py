@@ -45,7 +45,7 @@ ROUTES: Mapping[str, tuple[Any, str, str, str]] = {
     r"agents uncordon (\S+)": (admin, "platform", "POST", "/v1/agents/{}/uncordon"),
     r"audit (\S+)": (submission, "acme", "GET", "/v1/jobs/{}/audit"),
     r"cancel (\S+)": (submission, "acme", "POST", "/v1/jobs/{}/cancel"),
-    r"conditions up (\S+)": (admin, "acme", "PUT", "/v1/conditions/app:{}"),
+    r"conditions up (\S+)": (admin, "acme", "PUT", "/v1/conditions/{}"),
     r"conditions ls": (admin, "acme", "GET", "/v1/conditions"),
     r"dlq (\S+) (\S+)": (admin, "acme", "POST", "/v1/dlq/{1}/{0}"),
     r"get --failed (\S+)": (submission, "acme", "GET", "/v1/groups/{}"),
@@ -218,7 +218,7 @@ def scenes(draw: Callable[[Any], Any]) -> Scene:
 
 
 @given(scenes())
-@settings(max_examples=budget(60, 1000), deadline=None)
+@settings(max_examples=budget(40, 1000), deadline=None)
 def test_the_api_takes_every_command_that_why_prints(scene: Scene) -> None:
     path = f"/v1/jobs/{scene.head.job_id}/why"
     code, found = scene.build().ask(status, "acme", "GET", path)
@@ -239,7 +239,7 @@ OPERATIONS: Mapping[Offer, str] = {
 
 
 @given(scenes())
-@settings(max_examples=budget(40, 500), deadline=None)
+@settings(max_examples=budget(20, 500), deadline=None)
 def test_what_is_offered_is_what_the_api_takes(scene: Scene) -> None:
     head = scene.head
     may = offers(head, time.time_ns() // 1_000_000)

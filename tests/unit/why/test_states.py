@@ -163,7 +163,7 @@ def test_a_condition_that_has_no_place_is_not_tested_yet():
 
 def test_an_application_is_named_as_its_tenant_names_it():
     reason = first(held(replace(CONDITION, condition="app:acme/billing"), "app:acme/billing"))
-    assert ("app:billing", "joblane conditions up billing") == (
+    assert ("app:billing", "joblane conditions up app:billing") == (
         reason.facts["condition"],
         reason.commands[0],
     )

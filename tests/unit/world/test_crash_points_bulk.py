@@ -17,8 +17,8 @@ from joblane.job.moves import AttemptFacts
 from joblane.service.job.wake_up import wake_up_message
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
+from joblane.testing.inline import Inline
 from tests.support.aws import DESCRIPTOR, Cloud, configure
-from tests.support.inline_calls import Inline
 from tests.support.requests import Api
 from tests.unit.world.test_crash_points_functions import (
     HUGE,

@@ -25,9 +25,9 @@ from joblane.job.moves import AttemptFacts, plan
 from joblane.service.job.wake_up import wake_up_message
 from joblane.state.lifecycle import Event, Outcome, State
 from joblane.state.timeline import Step
+from joblane.testing.inline import Inline
 from tests.support.aws import DESCRIPTOR, NAME, Cloud, configure, payload_store
 from tests.support.crash_points import Killed, Process
-from tests.support.inline_calls import Inline
 from tests.support.jobs import JOB, named, submission
 from tests.support.memory import Memory
 from tests.support.requests import Api

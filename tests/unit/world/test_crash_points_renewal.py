@@ -34,7 +34,7 @@ class Scene(Calendar):
             self.end(member, State.BLOCKED)
         self.jobs += [self.submit(**file), self.submit(**LARGE), self.submit("other")]
         self.long = [self.group, self.submit(command=["a" * 5000])]
-        self.jobs += [self.long[1], *(self.submit(queue="bulk") for _ in range(PAGE))]
+        self.jobs += [self.long[1], *self.submit_many(PAGE, queue="bulk")]
         self.forget_messages()
         self.to_a_pass(days=AGE_DAYS)
         self.process = Process(self.memory)

@@ -9,7 +9,7 @@ from tests.support.depth import budget
 from tests.support.life import NAMES, Life
 from tests.support.world import World
 
-SEEDS = range(41, 41 + budget(3, 12))
+SEEDS = range(41, 41 + budget(2, 12))
 STEPS = 120
 
 

@@ -18,10 +18,10 @@ import joblane.service.fleet.scaler
 import joblane.service.queue.thread_shares
 import scripts.simulation.agent
 import scripts.simulation.presence
-from ec2_agent.lanes.disposal import Action, Disposal
 from joblane.deployment.names import Lane
 from joblane.queue.shares import share_out
 from joblane.service.fleet.snapshot import Sources
+from joblane.service.job.disposal import Action, Disposal
 from scripts.simulation.checks import violations
 from scripts.simulation.fleet import FleetPlan, Supply
 from scripts.simulation.result import Result, Run

@@ -24,7 +24,7 @@ from joblane.state.lifecycle import State
 from tests.support.agents import settings
 from tests.support.aws import DESCRIPTOR
 from tests.support.depth import budget, spread
-from tests.support.renewal import HOUR_S, LANE, Calendar
+from tests.support.renewal import HOUR_S, LANE, STEP_S, Calendar
 from tests.support.serving import ServingCore
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 DAYS = 60
 SERVED_DAYS = budget(40, 100)
 """Of which the last ones gain no message: one that was replaced ends after 28 days."""
-STEP_S = budget(4, 1) * HOUR_S
 MAX_RECEIVES = 1000
 """Of a lane (tests/infra/test_lanes.py); an inbox has no dead letters."""
 

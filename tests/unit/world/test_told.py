@@ -17,13 +17,13 @@ from joblane.aws.notify.stream import read_changes
 from joblane.job.head import Head
 from joblane.notify.event_names import name_event
 from joblane.state.lifecycle import State
+from joblane.testing.memory.expressions import Item
 from tests.support.aws import DESCRIPTOR
 from tests.support.depth import budget
 from tests.support.dynamodb import Tables
-from tests.support.expressions import Item
 from tests.support.life import live
 
-SEEDS = range(50, 50 + budget(2, 12))
+SEEDS = range(50, 50 + budget(1, 12))
 
 
 @pytest.fixture(autouse=True)

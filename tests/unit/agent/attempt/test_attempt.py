@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ec2_agent.attempt import run as attempts
-from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.sandbox.launcher import Launcher
 from joblane.job.head import Head
+from joblane.job.judge import StopReason
 from joblane.job.output import Cursor
 from joblane.service.output.pages import log_page
 from joblane.state.lifecycle import Outcome, State

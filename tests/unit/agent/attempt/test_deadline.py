@@ -6,15 +6,15 @@ import time
 import pytest
 
 from ec2_agent.attempt import deadline
-from ec2_agent.outcomes.judge import StopReason, judge
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Ending, Usage
 from joblane.formats.times import rfc3339
 from joblane.job.head import make_head
+from joblane.job.judge import StopReason, judge
 from joblane.state.lifecycle import Outcome, State
+from joblane.testing.clock import Clock
 from tests.support.attempts import begin, lengths, stop_running
 from tests.support.aws import Cloud
-from tests.support.clock import Clock
 from tests.support.jobs import JOB, submission
 
 SLEEPER = "echo ready; exec sleep 60"

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.sandbox.launcher import Launcher
 from joblane.deployment.limits import Limits, TenantLimits
 from joblane.deployment.names import file_key, manifest_key, output_key
 from joblane.files.models import Manifest
 from joblane.job.head import Head
+from joblane.job.judge import StopReason
 from joblane.state.lifecycle import State
 from tests.support.attempts import begin, finish, output, run, stop_running
 from tests.support.aws import DESCRIPTOR, Cloud

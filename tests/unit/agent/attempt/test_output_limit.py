@@ -11,7 +11,6 @@ import pytest
 
 from ec2_agent.jobs.output_cap import MB, output_cap
 from ec2_agent.messages.delivery import Delivery
-from ec2_agent.outcomes.judge import AttemptResult
 from ec2_agent.outcomes.record import OutcomeRecord, decide
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import Ending, Usage
@@ -19,6 +18,7 @@ from ec2_agent.shim.log import CAP_BYTES, MAX_RECORD, Reader, Writer
 from joblane.aws.queue.lanes import LaneQueue, Received
 from joblane.deployment.limits import LimitOverrides, Limits
 from joblane.job.head import Head, make_head
+from joblane.job.judge import AttemptResult
 from joblane.job.moves import AttemptFacts, apply, plan
 from joblane.job.output import Cursor
 from joblane.service.output.pages import log_page

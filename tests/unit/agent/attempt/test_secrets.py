@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2_agent.attempt.run import Attempt
-from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.sandbox.launcher import Launcher
 from ec2_agent.sandbox.model import SandboxLimits, Spec
 from ec2_agent.shim.masking import MOST
 from joblane.aws.job.secret_store import SecretProblem, SecretStore
 from joblane.job.head import Head
+from joblane.job.judge import StopReason
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.secret_names import MAX_REFERENCE, SecretName, parse
 from tests.support.attempts import begin, output, run

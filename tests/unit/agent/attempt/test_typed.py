@@ -236,7 +236,7 @@ def test_a_disk_without_room_for_a_bundle_gives_the_job_back_and_takes_others(
         assert {"boot", f"{shop[0]}.use"} == {entry.name for entry in small.directory.iterdir()}
     head = here.aws.job(JOB)
     assert (State.PENDING, 0) == (head.state, head.attempt)
-    assert "bundle of 5 MiB: the file system of" in head.timeline[-1].reason
+    assert "bundle of 4 MiB: the file system of" in head.timeline[-1].reason
     assert attempt.parts.starter.capacity.left > 0
     assert attempt.parts.lacking.knows(JOB)
 

@@ -18,9 +18,9 @@ from ec2_agent.aws_calls.direct import (
     call_either,
 )
 from ec2_agent.aws_calls.endpoint import AwsEndpoint, NotDirect
+from joblane.testing.clock import Clock
 from tests.support import inline_calls
 from tests.support.answering import Asked, Part, Server, Then, answer, serving
-from tests.support.clock import Clock
 from tests.support.wire import calls_to, endpoint
 
 REQUEST = {"TableName": "jobs", "Key": {"job_id": {"B": b"\x00\xff"}}}

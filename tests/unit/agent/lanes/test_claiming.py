@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from ec2_agent.lanes.disposal import Action, dispose_refused
 from joblane.aws.job.claims import EARLY_MS
 from joblane.aws.queue.lanes import LaneQueue
 from joblane.formats.times import rfc3339
 from joblane.job.edit import plan_edit
 from joblane.job.head import Head, make_head
 from joblane.job.moves import AttemptFacts
+from joblane.service.job.disposal import Action, dispose_refused
 from joblane.state.lease import LEASE_S, UNLISTED_MS, Heartbeat
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
+from joblane.testing.clock import Clock
 from tests.support.agents import Parts
 from tests.support.aws import DESCRIPTOR, Cloud
-from tests.support.clock import Clock
 from tests.support.jobs import JOB, named, submission
 from tests.support.meter import Meter
 from tests.support.recovery import store

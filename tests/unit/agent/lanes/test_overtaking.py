@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from ec2_agent.attempt.preparation import sandbox_spec
-from ec2_agent.outcomes.judge import AttemptResult
 from ec2_agent.outcomes.record import decide
 from joblane.aws.job.jobs import Refused
 from joblane.job.head import Head, make_head
+from joblane.job.judge import AttemptResult
 from joblane.job.moves import AttemptFacts
 from joblane.key.policy import KeyLimits, StalePolicy
 from joblane.state.lease import LEASE_S, UNLISTED_MS, Heartbeat

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 
 from ec2_agent.messages.delivery import Delivery
 from ec2_agent.outcomes.journal import ASIDE_S, KIND, ROOM, Journal, Undelivered
-from ec2_agent.outcomes.judge import AttemptResult
-from ec2_agent.outcomes.record import OutcomeRecord, OutcomeTransition, decide
+from ec2_agent.outcomes.record import OutcomeRecord, decide
 from ec2_agent.retry import Backoff, RetryPolicy
 from ec2_agent.sandbox.model import Ending, Usage
 from ec2_agent.state.client import StateRefused
 from ec2_agent.state.records import StateRecord, WriteResult
 from joblane.aws.queue.lanes import Received
 from joblane.job.head import Head, make_head
+from joblane.job.judge import AttemptResult
+from joblane.job.outcome import OutcomeTransition
 from joblane.state.lifecycle import Outcome, State
 from joblane.state.retention import Retention
 from joblane.state.timeline import Step

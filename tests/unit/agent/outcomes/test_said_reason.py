@@ -2,8 +2,8 @@
 
 import pytest
 
-from ec2_agent.outcomes.judge import StopReason, said_reason
 from joblane.job.head import make_head
+from joblane.job.judge import StopReason, said_reason
 from tests.support.jobs import JOB, submission
 
 DUE_MS = 86_400_000

@@ -341,7 +341,7 @@ def test_an_operator_keeps_an_agent_that_is_about_to_leave(tmp_path: Path):
     live(tmp_path, during)
 
 
-@pytest.mark.parametrize("job_after_s", spread([None, *range(0, 30, 3)], 4))
+@pytest.mark.parametrize("job_after_s", spread([None, *range(0, 30, 3)], 3))
 def test_killed_after_any_call_no_job_is_lost_or_run_twice_and_the_size_falls_once(
     tmp_path: Path, job_after_s: int | None
 ):

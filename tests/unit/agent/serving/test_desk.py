@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from ec2_agent.outcomes.judge import StopReason
 from ec2_agent.serving.desk import CLAIM_AGAIN_S
+from joblane.job.judge import StopReason
 from joblane.queue.settings import QueueSettings
 from tests.support.desk_world import (
     HALF,

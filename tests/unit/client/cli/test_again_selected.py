@@ -68,6 +68,12 @@ def test_the_new_ids_are_in_the_json(api: FakeApi, joblane: Joblane) -> None:
     assert expected == json.loads(joblane(*RESUBMIT, "--yes", "--json").stdout)
 
 
+def test_the_json_has_the_same_fields_if_no_job_matches(api: FakeApi, joblane: Joblane) -> None:
+    answer(api, "/v1/jobs/resubmit", *PAGES)
+    none = {"examined": 0, "resubmitted": 0, "already": 0, "refused": [], "jobs": []}
+    assert none == json.loads(joblane(*RESUBMIT, "--yes", "--json").stdout)
+
+
 def test_a_dry_run_counts_those_that_would_be_left_out(api: FakeApi, joblane: Joblane) -> None:
     for number in range(4):
         job_id = str(ULID.from_timestamp((NEWEST_MS + number) / 1000))

@@ -58,6 +58,22 @@ def test_several_jobs_are_changed_and_a_refused_one_holds_up_none(
     assert 2 == api.count("POST", path)
 
 
+@pytest.mark.parametrize(("verb", "done"), [("cancel", "cancelled"), ("retry", "retried")])
+def test_a_group_among_several_jobs_is_named_in_its_line(
+    api: FakeApi, joblane: Joblane, verb: str, done: str
+) -> None:
+    api.add("01J", members=2, target="_all")
+    api.add("02J")
+    page = {"examined": 2, done: 1, "refused": []}
+    api.answers[f"/v1/groups/01J/{verb}"] = ok({**page, "next": None}, 202)
+    api.answers[f"/v1/jobs/02J/{verb}"] = ok({**JOB, "id": "02J"}, 202)
+    group, job = joblane(verb, "01J", "02J").stdout.decode().splitlines()
+    assert (f"01J: {done} 1 of 2 jobs examined", "02J") == (group, job.split()[0])
+    lines = joblane(verb, "01J", "02J", "--json").stdout.splitlines()
+    assert {"id": "01J", **page} == json.loads(lines[0])
+    assert f"{done} 1 of 2 jobs examined\n" == joblane(verb, "01J").stdout.decode()
+
+
 def test_an_api_that_is_away_ends_a_command_with_several_jobs(
     api: FakeApi, joblane: Joblane
 ) -> None:

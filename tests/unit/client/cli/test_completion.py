@@ -15,6 +15,7 @@ from joblane.client.cli import completion
 from joblane.state.lifecycle import State
 from tests.support.client.command import Joblane
 from tests.support.client.fake_api import FakeApi, Fault, ok, problem
+from tests.support.warm import Warm
 
 ASKED = {
     "bash": lambda words: {
@@ -165,11 +166,11 @@ def test_how_long_it_waits_can_be_told(told: str, limit_s: float) -> None:
     assert limit_s == completion.limit_s(told)
 
 
-def test_bash_completes_with_the_script(api: FakeApi, joblane: Joblane, tmp_path: Path) -> None:
+def test_bash_completes_with_the_script(
+    api: FakeApi, joblane: Joblane, forked: Warm, tmp_path: Path
+) -> None:
     script = joblane("completion", "bash").stdout.decode()
-    file = tmp_path / "joblane"
-    file.write_text(f"#!{sys.executable} -P\nfrom joblane.client.cli import main\nmain()\n")
-    file.chmod(0o755)
+    forked.write_script(tmp_path / "joblane")
     function = script.split("()")[0].strip()
     test = f"{script}\nCOMP_WORDS=(joblane ls --queue b) COMP_CWORD=3\n{function} joblane\n"
     ran = subprocess.run(

@@ -7,7 +7,6 @@ import select
 import shutil
 import signal
 import struct
-import sys
 import termios
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.client.fake_api import FakeApi, ok
+from tests.support.warm import Warm
 
 LONGEST_S = 20.0
 ROWS, COLUMNS = 60, 200
@@ -80,15 +80,16 @@ class Shell:
 
 
 @pytest.fixture(name="shell", params=sorted(SHELLS))
-def _shell(request: pytest.FixtureRequest, api: FakeApi, tmp_path: Path) -> Iterator[Shell]:
+def _shell(
+    request: pytest.FixtureRequest, api: FakeApi, forked: Warm, tmp_path: Path
+) -> Iterator[Shell]:
     """One in which joblane is completed, and has been asked for something."""
     program, setting = SHELLS[request.param]
     if shutil.which(program[0]) is None:
         pytest.skip(f"needs {program[0]}: scripts/shell-deps")
     joblane = tmp_path / "bin" / "joblane"
     joblane.parent.mkdir()
-    joblane.write_text(f"#!{sys.executable} -P\nfrom joblane.client.cli import main\nmain()\n")
-    joblane.chmod(0o755)
+    forked.write_script(joblane)
     environment = {
         "PATH": f"{joblane.parent}:/usr/bin:/bin",
         "HOME": str(tmp_path),

@@ -31,7 +31,13 @@ def test_conditions_are_listed_with_or_without_the_verb(api: FakeApi, joblane: J
     assert " in " in row
     assert "more conditions: --next b2s" in ran.said
     assert ran == joblane("conditions", "ls")
-    assert PAGE == json.loads(joblane("conditions", "ls", "--json").stdout)
+    for verb in ([], ["ls"]):
+        assert PAGE == json.loads(joblane("conditions", *verb, "--json").stdout)
+        assert 0 == joblane("conditions", *verb, "-n", "5").code
+        assert "5" == api.requests[-1].query["limit"]
+    unknown = joblane("conditions", "lss")
+    assert (2, True) == (unknown.code, "lss" in unknown.said)
+    assert b"Usage: joblane conditions [OPTIONS] COMMAND" in joblane("conditions", "-h").stdout
 
 
 def test_what_is_declared_down_is_listed_also_if_no_job_waits(

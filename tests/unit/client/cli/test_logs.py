@@ -374,6 +374,31 @@ def test_json_is_chosen_as_well_and_nothing_at_all_is_said(api: FakeApi, joblane
     assert "joblane: no output is of this time, attempt and stream\n" == ran.said
 
 
+@pytest.mark.parametrize("follow", [(), ("-f",)])
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--tail", "1", "--attempt", "1"), "none of the last 1 lines is of this"),
+        (
+            ("--level", "info", "--attempt", "2"),
+            "no output with the level info or above is of this",
+        ),
+        (("--level", "error", "--attempt", "1"), "no output has the level error or above; that of"),
+    ],
+)
+def test_what_left_all_output_out_is_said(
+    api: FakeApi, joblane: Joblane, follow: tuple[str, ...], given: tuple[str, ...], said: str
+) -> None:
+    """Attempt 1 has output: the options before --attempt do not read it."""
+    job = api.add()
+    job.say("INFO begun\n", "stderr", level="info")
+    job.say("a2\n", attempt=2)
+    job.end()
+    ran = joblane("logs", *follow, *given, "01J")
+    assert (0, b"") == (ran.code, ran.stdout)
+    assert f"joblane: {said}" in ran.said
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.client.command import Joblane, Spawn, wait_until
-from tests.support.client.fake_api import CUT, FakeApi, Fault, gateway, problem
+from tests.support.client.fake_api import CUT, FakeApi, FakeJob, Fault, gateway, problem
 
 
 def test_ctrl_c_leaves_the_job_alone_and_says_how_to_see_it(api: FakeApi, spawn: Spawn) -> None:
@@ -55,6 +55,22 @@ def test_nohup_stays(api: FakeApi, spawn: Spawn) -> None:
     api.jobs["01J0"].end()
     assert (b"", b"") == process.communicate(timeout=10)
     assert process.returncode == 0
+
+
+def test_a_closed_pipe_at_the_result_says_nothing_of_a_job_that_has_ended(
+    api: FakeApi, fork: Spawn
+) -> None:
+    def script(job: FakeJob) -> None:
+        job.data["type"] = "sync"
+        job.end(result={"synced": 2})
+
+    api.on_submit = script
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = fork("run", "--type", "sync", stdout=writer)
+    os.close(writer)
+    _, stderr = process.communicate(timeout=10)
+    assert (141, b"") == (process.returncode, stderr)
 
 
 def test_a_closed_pipe_says_the_same(api: FakeApi, spawn: Spawn) -> None:

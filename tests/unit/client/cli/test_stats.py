@@ -55,3 +55,10 @@ def test_a_job_that_does_not_exist_is_an_error(api: FakeApi, joblane: Joblane):
     ran = joblane("stats", JOB)
     assert 0 != ran.code
     assert "there is no such job" in ran.said
+
+
+def test_a_group_has_no_usage_of_its_own(api: FakeApi, joblane: Joblane) -> None:
+    api.add("01J", members=2, target="_all")
+    ran = joblane("stats", "01J")
+    assert (64, b"") == (ran.code, ran.stdout)
+    assert "01J is a group, whose jobs have usage of their own; joblane get 01J" in ran.said

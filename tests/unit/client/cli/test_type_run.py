@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from ec2_agent.attempt.typed import find_python
+from joblane.client.bundles import build
 from tests.sandbox.running import REPOSITORY
-from tests.support.bundle import add_dependencies
+from tests.support.bundle import NOT_IN_JOBS, SELDOM, add_dependencies
 from tests.support.client.command import Joblane
 from tests.support.client.fake_api import FakeApi
 
@@ -50,6 +51,7 @@ def _shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(
         "joblane.client.bundles.wheels.install", lambda *given: add_dependencies(given[-1])
     )
+    monkeypatch.setattr(build, "_NOT_IN_JOBS", (*NOT_IN_JOBS, *SELDOM))
     monkeypatch.setenv("PYTHONPATH", f"{REPOSITORY}:{REPOSITORY}/layers/core/python")
     yield folder
     for name in [name for name in sys.modules if name.partition(".")[0] == "shop"]:

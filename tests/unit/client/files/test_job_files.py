@@ -465,13 +465,51 @@ def test_jobs_without_files_are_counted(
 ) -> None:
     api.add("01J", output_files=None)
     ran = joblane("download", "--label", "batch=7")
-    assert (0, b"", "joblane: none of 1 jobs has output files\n") == (
+    assert (0, b"", "joblane: 1 of 1 jobs have no output files\n") == (
         ran.code,
         ran.stdout,
         ran.said,
     )
     assert not list(here.iterdir())
     assert not files.stored
+
+
+def test_a_directory_that_cannot_be_made_is_an_io_error_said_once(
+    api: FakeApi, files: FakeFiles, here: Path, joblane: Joblane
+) -> None:
+    files.leave("a", b"abc")
+    for name in ("01J", "02J"):
+        api.add(name, output_files=1)
+    (here / "file").write_text("mine")
+    for given in (["01J"], ["--label", "batch=7"]):
+        ran = joblane("download", *given, "--to", "file")
+        assert (74, "joblane: cannot write to file: File exists\n") == (ran.code, ran.said)
+
+
+def test_jobs_are_downloaded_as_they_are_listed(
+    api: FakeApi, files: FakeFiles, here: Path, joblane: Joblane
+) -> None:
+    """Not all jobs of a million are read before the first file."""
+    files.leave("a", b"abc")
+    for number in range(150):
+        api.add(f"01J{number:03}", output_files=1 if number in {0, 149} else None)
+    assert 0 == joblane("download", "--label", "batch=7").code
+    paths = [request.path for request in api.requests]
+    first, second = (at for at, path in enumerate(paths) if path == "/v1/jobs")
+    assert "/v1/jobs/01J149/outputs" in paths[first:second]
+    assert (here / "01J000" / "a").is_file()
+
+
+def test_a_selection_of_nothing_and_the_files_of_groups_are_said(
+    api: FakeApi, files: FakeFiles, joblane: Joblane
+) -> None:
+    assert "joblane: no job matches the filters\n" == joblane("download", "--name", "x").said
+    api.add("01J", output_files=None, members=2, target="_all")
+    files.about = {}
+    where = "each job of a group has its own output files; joblane get 01J lists the jobs"
+    for given in (["01J"], ["--label", "batch=7"]):
+        ran = joblane("download", *given)
+        assert (0, True) == (ran.code, where in ran.said)
 
 
 def test_names_of_a_job_are_escaped(files: FakeFiles, joblane: Joblane) -> None:

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from joblane.client.bundles import archive
+from joblane.client.bundles import archive, build
 from joblane.client.bundles.project import REQUIRED
+from tests.support.bundle import NOT_IN_JOBS, SELDOM
 from tests.support.client.command import Joblane
 from tests.support.client.fake_api import FakeApi, Request, ok, problem
 from tests.support.client.wheelhouse import only_from, wheel
@@ -48,16 +49,23 @@ dependencies = ["joblane[agent]>=0.1", "native>=1", "plain"]
 """
 
 
+@pytest.fixture(name="cache", scope="module")
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache of uv: it would start this Python for each test. Wheels are other files in each."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture(name="shop")
-def _shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def _shop(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A project in the current directory, and the wheels that it needs."""
     wheels = tmp_path / "wheels"
     wheel(wheels, "pydantic", "2.12.0")
     wheel(wheels, "plain", "2.0")
     for tag in ("cp311-cp311-manylinux2014_aarch64", "cp311-cp311-manylinux2014_x86_64"):
         wheel(wheels, "native", tag=tag, files={"native/_native.so": tag})
-    for name, value in only_from(wheels, tmp_path / "cache").items():
+    for name, value in only_from(wheels, cache).items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(build, "_NOT_IN_JOBS", (*NOT_IN_JOBS, *SELDOM))
     project = tmp_path / "project"
     (project / "shop/__pycache__").mkdir(parents=True)
     (project / "shop/__pycache__/old.pyc").write_bytes(b"old")
@@ -72,6 +80,13 @@ def _shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in set(sys.modules) - before:
         if name.partition(".")[0] == "shop":
             del sys.modules[name]
+
+
+@pytest.fixture(name="whole")
+def _whole(shop: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same, whose bundles have all that a job may use of joblane: 200 files to compile."""
+    monkeypatch.setattr(build, "_NOT_IN_JOBS", NOT_IN_JOBS)
+    return shop
 
 
 class Deployment:
@@ -130,7 +145,7 @@ def forget() -> None:
         del sys.modules[name]
 
 
-@pytest.mark.usefixtures("shop")
+@pytest.mark.usefixtures("whole")
 def test_push(deployment: Deployment, joblane: Joblane):
     ran = joblane("types", "push", "shop")
     printed = b"sum updated, version 4\n  bundles: update\n"
@@ -158,7 +173,8 @@ def test_push(deployment: Deployment, joblane: Joblane):
             "joblane/handler/runner.py",
             "joblane/key/__init__.py",
         } <= names
-        left_out = ("joblane/aws/", "joblane/http/", "joblane/client/cli/", "bin/", ".lock")
+        floors = ("aws", "client/cli", "compose", "http", "service", "testing")
+        left_out = (*(f"joblane/{floor}/" for floor in floors), "bin/", ".lock")
         assert not [name for name in names if name.startswith(left_out) or "old.pyc" in name]
         assert not [name for name in names if name.endswith(("RECORD", "INSTALLER"))]
     # Nothing has changed: the same digests, nothing is sent again.
@@ -220,7 +236,7 @@ def test_a_package_of_which_a_type_is_refused_is_not_written(
     assert ({}, {}) == (deployment.types, deployment.bundles)
 
 
-@pytest.mark.usefixtures("shop")
+@pytest.mark.usefixtures("whole")
 def test_the_bundle_runs(deployment: Deployment, joblane: Joblane, tmp_path: Path):
     """With its own copy of joblane; pydantic is this environment's."""
     assert joblane("types", "push", "shop", "--architecture", "x86_64").code == 0

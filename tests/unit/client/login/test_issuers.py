@@ -87,7 +87,7 @@ def test_a_secret_is_not_sent_to_another_issuer_than_that_of_the_first_login(
     api: FakeApi, issuer: FakeIssuer, machine: Joblane
 ) -> None:
     first = machine("ls")
-    assert f"the issuer of {api.url} is {issuer.url}; a change of it will be refused" in first.said
+    assert f"{api.url} takes its tokens from {issuer.url}; this is stored, and a" in first.said
     _forget_tokens()
     assert (0, "") == (machine("ls").code, machine("ls").said)  # known: nothing is shown
 

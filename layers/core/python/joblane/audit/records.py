@@ -9,6 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from joblane.audit.who import Who
 from joblane.formats.ids import submitted_ms
 from joblane.state.trace import Traced
 
@@ -47,28 +48,6 @@ Action = Literal[
 
 MAX_ASKED: Final = 1024
 """Characters of a request's parameters as JSON; longer ones are not recorded."""
-
-
-@dataclass(frozen=True, slots=True)
-class Who:
-    """A caller: a person or a machine."""
-
-    kind: Literal["person", "machine"]
-    subject: str
-    name: str
-
-    def encode(self) -> str:
-        """Encode as one compact string for the tables."""
-        row = [self.kind[0], self.subject, self.name]
-        if self.name == self.subject:
-            row.pop()
-        return json.dumps(row, separators=(",", ":"), ensure_ascii=False)
-
-    @classmethod
-    def decode(cls, text: str) -> "Who":
-        """Inverse of `encode`."""
-        kind, subject, *name = json.loads(text)
-        return cls("person" if kind == "p" else "machine", subject, name[0] if name else subject)
 
 
 @dataclass(frozen=True, slots=True)

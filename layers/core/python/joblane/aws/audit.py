@@ -10,7 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from joblane.audit.records import AuditRecord, Refusal, Who
+from joblane.audit.records import AuditRecord, Refusal
+from joblane.audit.who import Who
 from joblane.aws.table import ConditionFailed, Row, Store
 
 BY_JOB = "by_job"

@@ -9,7 +9,6 @@ import gzip
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -62,7 +61,11 @@ def _read(file_path: str) -> Any:
         if name == "endpoints":
             return _endpoints(text)
         operations = OPERATIONS.get(folders[-2]) if name == "service-2" else None
-        return _value(text, 0)[0] if operations is None else _model(text, operations)
+        return (
+            json.loads(text, object_hook=_without_words)
+            if operations is None
+            else _model(text, operations)
+        )
     return None
 
 
@@ -76,43 +79,54 @@ def _without_words(found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-_SPACE = re.compile(r"[ \t\n\r]*")
-_PLAIN, _DECODER = json.JSONDecoder(), json.JSONDecoder(object_hook=_without_words)
+_OPENED = re.compile(r"[ \t\n\r]*[{\[][ \t\n\r]*")
+_NAME = re.compile(r'"([^"\\]*)"[ \t\n\r]*:[ \t\n\r]*')
+_AFTER = re.compile(r"[ \t\n\r]*([,}\]])[ \t\n\r]*")
+_skip = json.JSONDecoder().raw_decode
+_value: Read = json.JSONDecoder(object_hook=_without_words).raw_decode
 
 
-def _value(text: str, at: int) -> tuple[Any, int]:
-    return _DECODER.raw_decode(text, _next(text, at))
+def _opened(text: str, at: int) -> int:
+    """The position behind an opening bracket."""
+    opened = _OPENED.match(text, at)
+    if opened is None:
+        raise ValueError(f"no object or list at {at}")
+    return opened.end()
 
 
-def _next(text: str, at: int) -> int:
-    """The position of the next sign that is no space."""
-    found = _SPACE.match(text, at)
-    return at if found is None else found.end()
+def _object(
+    text: str, at: int, readers: Mapping[str, Read], other: Read | None
+) -> tuple[dict[str, Any], int]:
+    """Read an object, each member by its reader; None leaves a member out.
 
-
-def _object(text: str, at: int, readers: Mapping[str, Read], other: Read) -> tuple[Any, int]:
-    """Read an object, each member by its reader; what is read as None is left out."""
+    A cold start reads 2,000 members of such objects, so that a call more for each shows
+    (`tests/unit/aws/test_cold_start.py`).
+    """
     found = {}
-    at = _next(text, _next(text, at) + 1)
-    while text[at] != "}":
-        key, at = _PLAIN.raw_decode(text, at)
-        value, at = readers.get(key, other)(text, _next(text, at) + 1)
-        if value is not None:
-            found[key] = value
-        at = _next(text, at)
-        if text[at] == ",":
-            at = _next(text, at + 1)
-    return _without_words(found), at + 1
+    at = _opened(text, at)
+    if text[at] == "}":
+        return {}, at + 1
+    more = True
+    while more:
+        name = _NAME.match(text, at)
+        if name is None:
+            raise ValueError(f"no name of a member at {at}")
+        read = readers.get(name[1], other)
+        if read is None:
+            _, at = _skip(text, name.end())
+        else:
+            found[name[1]], at = read(text, name.end())
+        after = _AFTER.match(text, at)
+        if after is None:
+            raise ValueError(f"no end of a member at {at}")
+        more, at = after[1] == ",", after.end()
+    return _without_words(found), at
 
 
 def _keep(names: Iterable[str]) -> Read:
     """Read an object and keep the members of these names."""
     readers = dict.fromkeys(names, _value)
-
-    def skip(text: str, at: int) -> tuple[None, int]:
-        return None, _PLAIN.raw_decode(text, _next(text, at))[1]
-
-    return lambda text, at: _object(text, at, readers, skip)
+    return lambda text, at: _object(text, at, readers, None)
 
 
 def _endpoints(text: str) -> dict[str, Any]:
@@ -121,46 +135,35 @@ def _endpoints(text: str) -> dict[str, Any]:
 
     def partitions(text: str, at: int) -> tuple[list[Any], int]:
         found = []
-        at = _next(text, at)
-        while text[at] != "]":
-            one, at = _object(text, at + 1, services, _value)  # behind a bracket or a comma
+        at, more = _opened(text, at), True
+        while more:
+            one, at = _object(text, at, services, _value)
             found.append(one)
-            at = _next(text, at)
-        return found, at + 1
+            more, at = text[at] == ",", at + 1
+        return found, at
 
-    found: dict[str, Any] = _object(text, 0, {"partitions": partitions}, _value)[0]
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """Where a shape stands in a file, and which shapes it has in it."""
-
-    at: int
-    names: tuple[str, ...]
+    return _object(text, 0, {"partitions": partitions}, _value)[0]
 
 
 def _model(text: str, operations: Iterable[str]) -> dict[str, Any]:
-    """Read the model of a service, of these operations."""
+    """Read the model of a service, of these operations and the shapes that they need."""
 
-    def place(text: str, at: int) -> tuple[_Shape, int]:
-        value, end = _PLAIN.raw_decode(text, _next(text, at))
-        return _Shape(at, tuple(_list_named(value))), end
+    def note(text: str, at: int) -> tuple[int, int]:
+        return at, _skip(text, at)[1]
 
-    def shapes(text: str, at: int) -> tuple[dict[str, _Shape], int]:
-        return _object(text, at, {}, place)
+    def find(text: str, at: int) -> tuple[dict[str, int], int]:
+        """Where each shape begins: most are not needed."""
+        return _object(text, at, {}, note)
 
-    found: dict[str, Any] = _object(
-        text, 0, {"operations": _keep(operations), "shapes": shapes}, _value
-    )[0]
-    needed: dict[str, None] = {}
+    readers: dict[str, Read] = {"operations": _keep(operations), "shapes": find}
+    found = _object(text, 0, readers, _value)[0]
+    needed: dict[str, Any] = {}
     todo = [name for operation in found["operations"].values() for name in _list_named(operation)]
     while todo:
         if (name := todo.pop()) not in needed:
-            needed[name] = None
-            todo += found["shapes"][name].names
-    found["shapes"] = {name: _value(text, found["shapes"][name].at)[0] for name in needed}
-    return found
+            needed[name] = _value(text, found["shapes"][name])[0]
+            todo += _list_named(needed[name])
+    return {**found, "shapes": needed}
 
 
 def _list_named(part: Mapping[str, Any]) -> Iterator[str]:

@@ -307,13 +307,13 @@ def list_entries(
             return
 
 
-def segment(name: str, what: str) -> str:
+def segment(name: object, what: str) -> str:
     """Quote a name for a path. Raises `InputError` for what no name of the API can be.
 
     API Gateway decodes a path before it looks for the route, so a quoted slash would be one: the id
     `ID/logs` would call another route than a job's.
     """
-    if not name.strip(".") or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not name.strip(".") or not _NAME.fullmatch(name):
         raise InputError(
             f"{name!r} is not the {what}: one has letters, digits and the characters _ . : - only"
         )

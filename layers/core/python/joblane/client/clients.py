@@ -11,7 +11,7 @@ With `AsyncClient`, the same with `async with`, `await` and `async for`. Each me
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, Unpack, overload
 
 from joblane.client.answers import JobJson
 from joblane.client.calls import Caller
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 J = TypeVar("J")
 C = TypeVar("C", Connection, AsyncConnection)
+Connect: TypeAlias = Callable[[str, Credential, Certificate | None], C]
 P = TypeVar("P", bound="BaseModel")
 R = TypeVar("R")
 V = TypeVar("V")
@@ -59,7 +60,7 @@ class BaseClient(
 ):
     """The calls of the API; J is the client's type of a job, C the connection that runs them."""
 
-    _connect: type[C]
+    _connect: Connect[C]
 
     def __init__(
         self,
@@ -107,7 +108,7 @@ class Client(BaseClient[JobRef, Connection]):
     or the certificate is invalid. Threads may share a client, but not one handle of a job.
     """
 
-    _connect = Connection
+    _connect: Connect[Connection] = Connection
 
     def __enter__(self) -> Self:
         return self
@@ -221,7 +222,7 @@ class AsyncClient(BaseClient[AsyncJobRef, AsyncConnection]):
     acted on a request that was already sent, as with `UnreachableError`.
     """
 
-    _connect = AsyncConnection
+    _connect: Connect[AsyncConnection] = AsyncConnection
 
     async def __aenter__(self) -> Self:
         return self

@@ -164,16 +164,26 @@ class Connection:
     """
 
     def __init__(
-        self, url: str, credential: Credential, certificate: Certificate | None = None
+        self,
+        url: str,
+        credential: Credential,
+        certificate: Certificate | None = None,
+        over: httpx.BaseTransport | None = None,
     ) -> None:
+        """`over` takes the requests in place of the network."""
         self.url = base_url(url)
         self._credential = credential
+        over = over or transport(httpx.HTTPTransport, self.url, certificate)
         self._http = httpx.Client(
             base_url=self.url,
             auth=_auth(credential),
             headers=HEADERS,
-            transport=RetryTransport(transport(httpx.HTTPTransport, self.url, certificate)),
+            transport=RetryTransport(over),
         )
+
+    def sleep(self, seconds: float) -> None:
+        """Let these seconds pass."""
+        time.sleep(seconds)
 
     def close(self) -> None:
         """Close the connections that are kept open."""
@@ -202,7 +212,7 @@ class Connection:
                     case Item():
                         yield step.value
                     case Sleep():
-                        time.sleep(step.seconds)
+                        self.sleep(step.seconds)
                     case _:
                         try:
                             answer = self._do(step)
@@ -222,16 +232,26 @@ class AsyncConnection:
     """Like `Connection`, for asyncio."""
 
     def __init__(
-        self, url: str, credential: Credential, certificate: Certificate | None = None
+        self,
+        url: str,
+        credential: Credential,
+        certificate: Certificate | None = None,
+        over: httpx.AsyncBaseTransport | None = None,
     ) -> None:
+        """`over` takes the requests in place of the network."""
         self.url = base_url(url)
         self._credential = credential
+        over = over or transport(httpx.AsyncHTTPTransport, self.url, certificate)
         self._http = httpx.AsyncClient(
             base_url=self.url,
             auth=_auth(credential),
             headers=HEADERS,
-            transport=RetryTransport(transport(httpx.AsyncHTTPTransport, self.url, certificate)),
+            transport=RetryTransport(over),
         )
+
+    async def sleep(self, seconds: float) -> None:
+        """Let these seconds pass."""
+        await asyncio.sleep(seconds)
 
     async def close(self) -> None:
         """Close the connections that are kept open."""
@@ -260,7 +280,7 @@ class AsyncConnection:
                     case Item():
                         yield step.value
                     case Sleep():
-                        await asyncio.sleep(step.seconds)
+                        await self.sleep(step.seconds)
                     case _:
                         try:
                             answer = await self._do(step)

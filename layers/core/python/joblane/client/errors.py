@@ -28,7 +28,7 @@ only if no connection could be made.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from joblane.client.files.models import Outputs
@@ -40,6 +40,19 @@ class JoblaneError(Exception):
 
     retryable: ClassVar[bool] = False
     """Whether the same call may succeed later."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy it without its constructor, which may need more than the text.
+
+        Process pools and task queues send errors pickled: one that cannot be read breaks the pool.
+        """
+        return _remake, (type(self), self.args), self.__dict__
+
+
+def _remake(kind: type[JoblaneError], args: tuple[Any, ...]) -> JoblaneError:
+    made = kind.__new__(kind, *args)
+    made.args = args
+    return made
 
 
 class ConfigError(JoblaneError):

@@ -119,7 +119,8 @@ class MapCalls(WatchCalls[J], ABC, Generic[J]):
         if window < 1:
             raise InputError("window must be at least 1")
         key = idempotency_key or uuid.uuid4().hex
-        plan = MapPlan(command, values, fields, as_completed, window, key, policy, Runtime())
+        runtime = Runtime(self._clock)
+        plan = MapPlan(command, values, fields, as_completed, window, key, policy, runtime)
         return _FanOut(self, plan).run()
 
     def _make(self, done: _Done, handler: JobType[Any, Any] | None) -> Mapped[Any, J, Any]:

@@ -52,7 +52,8 @@ class PinnedIssuer:
             raise LoginError(self._describe_change(stored, named))
         self._write(named)
         self._show(
-            f"the issuer of {self.api_url} is {issuer.issuer}; a change of it will be refused"
+            f"{self.api_url} takes its tokens from {issuer.issuer}; this is stored, and a login "
+            "elsewhere will be refused"
         )
 
     def _describe_change(self, stored: Mapping[str, object], named: Mapping[str, object]) -> str:

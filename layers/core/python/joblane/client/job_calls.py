@@ -139,7 +139,7 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         unless `policy` says otherwise. Raises `WaitTimeoutError` after `timeout_s` seconds,
         `NotFoundError`, and `FollowError` when the API does not answer for `policy.give_up_s`.
         """
-        runtime = runtime or Runtime()
+        runtime = runtime or Runtime(self._clock)
         policy = self._policy(job_id, policy or WAIT)
         until = None
         if timeout_s is not None:
@@ -369,7 +369,9 @@ class JobCalls(LogCalls, ABC, Generic[J]):
 
 
 def send_batch(jobs: Sequence[Submission], idempotency_key: str | None) -> Call[Entries]:
-    """Submit up to 100 jobs; returns the entries of the answer."""
+    """Submit up to 100 jobs; returns the entries of the answer. Raises `InputError`."""
+    if not _are_mappings(jobs):
+        raise InputError('jobs must be a list of mappings, such as [{"command": ["echo", "hi"]}]')
     answer = yield from act(
         "POST",
         "/v1/jobs/batch",
@@ -378,6 +380,10 @@ def send_batch(jobs: Sequence[Submission], idempotency_key: str | None) -> Call[
         headers=trace_headers(),
     )
     return rows(answer)
+
+
+def _are_mappings(jobs: object) -> bool:
+    return isinstance(jobs, Sequence) and all(isinstance(job, Mapping) for job in jobs)
 
 
 def _changes(changes: Mapping[str, Any] | None) -> dict[str, Any] | None:

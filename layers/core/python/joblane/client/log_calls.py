@@ -1,5 +1,6 @@
 """Calls that concern a job's output: read and follow it."""
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -45,6 +46,7 @@ class LogCalls:
 
     def __init__(self) -> None:
         self._newborns = _Newborns()
+        self._clock: Callable[[], float] = time.monotonic
 
     @ApiStream
     def logs(
@@ -138,6 +140,7 @@ class LogCalls:
             )
 
         policy = self._policy(job_id, policy)
+        runtime = runtime or Runtime(self._clock)
         return follow_log(fetch, parts, cursor=cursor, policy=policy, runtime=runtime)
 
     def _policy(self, job_id: str, policy: FollowPolicy | None) -> FollowPolicy:

@@ -644,78 +644,33 @@ class BatchAnswer(Answer):
     """One entry for each submission, in order."""
 
 
-class LeftOut(Answer):
-    """A job that was not changed."""
+class QueueVerdict(Answer):
+    """A queue, and whether it takes a job."""
 
-    id: str
-    """The job's id."""
-    detail: str
+    queue: str
+    """The queue's name."""
+    filter_order: int | None
+    """Order of its filter; null without a filter."""
+    filter: str | None
+    """Its filter; null without one."""
+    verdict: str
+    """`takes`, or why not: `false` (the filter is false), `error` (it cannot be evaluated),
+    `not_reached` (an earlier queue takes the job, or the submission names one), `no_filter` (it
+    takes jobs by name only), `retired` (it takes no more jobs), `not_allowed` (the submission names
+    it, and it is not a queue of this tenant)."""
+    reason: str
+    """The same as a sentence."""
+
+
+class QueueChoice(Answer):
+    """Which queue would take a job."""
+
+    queue: str | None
+    """The queue; null if none takes the job: then a submission is refused."""
+    reason: str
     """Why."""
-
-
-class JobsCancelled(Answer):
-    """What one request of cancelling a group, or the jobs that filters select, did."""
-
-    examined: int
-    """Number of jobs that were examined."""
-    refused: list[LeftOut]
-    """Jobs that were left out, with the reason."""
-    next: str | None
-    """Cursor of the next page; null at the end."""
-    cancelled: int
-    """Jobs that were cancelled, or whose agents were asked to stop them."""
-
-
-class JobsRetried(Answer):
-    """What one request of retrying a group, or the jobs that filters select, did."""
-
-    examined: int
-    """Number of jobs that were examined."""
-    refused: list[LeftOut]
-    """Jobs that were left out, with the reason."""
-    next: str | None
-    """Cursor of the next page; null at the end."""
-    retried: int
-    """Jobs that were retried. Those of a group with `max_concurrency` start as there is room."""
-
-
-class JobResubmitted(Answer):
-    """A job that was submitted again."""
-
-    id: str
-    """The job's id."""
-    resubmitted_as: str
-    """Id of the new job."""
-
-
-class JobsResubmitted(Answer):
-    """What one request of resubmitting the jobs that filters select did."""
-
-    examined: int
-    """Number of jobs that were examined."""
-    refused: list[LeftOut]
-    """Jobs that were left out, with the reason."""
-    next: str | None
-    """Cursor of the next page; null at the end."""
-    resubmitted: int
-    """Number of new jobs."""
-    already: int
-    """Jobs that were left out because they have been resubmitted before."""
-    jobs: list[JobResubmitted]
-    """Those that were resubmitted, with their new ids."""
-
-
-class JobsDeleted(Answer):
-    """What one request of deleting the jobs that filters select did."""
-
-    examined: int
-    """Number of jobs that were examined."""
-    refused: list[LeftOut]
-    """Jobs that were left out, with the reason."""
-    next: str | None
-    """Cursor of the next page; null at the end."""
-    deleted: int
-    """Jobs that were deleted; a group and its jobs count as one."""
+    entries: list[QueueVerdict]
+    """The queues that the caller's tenant may use, in the order in which they are considered."""
 
 
 class Edited(Answer):
@@ -901,6 +856,80 @@ class Edited(Answer):
     warning: str | None
     """Why no live agent can serve the job now, as in the answer to a submission. null if one
     can."""
+
+
+class LeftOut(Answer):
+    """A job that was not changed."""
+
+    id: str
+    """The job's id."""
+    detail: str
+    """Why."""
+
+
+class JobsCancelled(Answer):
+    """What one request of cancelling a group, or the jobs that filters select, did."""
+
+    examined: int
+    """Number of jobs that were examined."""
+    refused: list[LeftOut]
+    """Jobs that were left out, with the reason."""
+    next: str | None
+    """Cursor of the next page; null at the end."""
+    cancelled: int
+    """Jobs that were cancelled, or whose agents were asked to stop them."""
+
+
+class JobsRetried(Answer):
+    """What one request of retrying a group, or the jobs that filters select, did."""
+
+    examined: int
+    """Number of jobs that were examined."""
+    refused: list[LeftOut]
+    """Jobs that were left out, with the reason."""
+    next: str | None
+    """Cursor of the next page; null at the end."""
+    retried: int
+    """Jobs that were retried. Those of a group with `max_concurrency` start as there is room."""
+
+
+class JobsDeleted(Answer):
+    """What one request of deleting the jobs that filters select did."""
+
+    examined: int
+    """Number of jobs that were examined."""
+    refused: list[LeftOut]
+    """Jobs that were left out, with the reason."""
+    next: str | None
+    """Cursor of the next page; null at the end."""
+    deleted: int
+    """Jobs that were deleted; a group and its jobs count as one."""
+
+
+class JobResubmitted(Answer):
+    """A job that was submitted again."""
+
+    id: str
+    """The job's id."""
+    resubmitted_as: str
+    """Id of the new job."""
+
+
+class JobsResubmitted(Answer):
+    """What one request of resubmitting the jobs that filters select did."""
+
+    examined: int
+    """Number of jobs that were examined."""
+    refused: list[LeftOut]
+    """Jobs that were left out, with the reason."""
+    next: str | None
+    """Cursor of the next page; null at the end."""
+    resubmitted: int
+    """Number of new jobs."""
+    already: int
+    """Jobs that were left out because they have been resubmitted before."""
+    jobs: list[JobResubmitted]
+    """Those that were resubmitted, with their new ids."""
 
 
 class LogRecord(Answer):
@@ -1245,35 +1274,6 @@ class GroupPage(Answer):
     """Members, in the order of their indices."""
 
 
-class QueueVerdict(Answer):
-    """A queue, and whether it takes a job."""
-
-    queue: str
-    """The queue's name."""
-    filter_order: int | None
-    """Order of its filter; null without a filter."""
-    filter: str | None
-    """Its filter; null without one."""
-    verdict: str
-    """`takes`, or why not: `false` (the filter is false), `error` (it cannot be evaluated),
-    `not_reached` (an earlier queue takes the job, or the submission names one), `no_filter` (it
-    takes jobs by name only), `retired` (it takes no more jobs), `not_allowed` (the submission names
-    it, and it is not a queue of this tenant)."""
-    reason: str
-    """The same as a sentence."""
-
-
-class QueueChoice(Answer):
-    """Which queue would take a job."""
-
-    queue: str | None
-    """The queue; null if none takes the job: then a submission is refused."""
-    reason: str
-    """Why."""
-    entries: list[QueueVerdict]
-    """The queues that the caller's tenant may use, in the order in which they are considered."""
-
-
 class DeadReplayed(Answer):
     """What one request of replaying the dead jobs that filters select did."""
 
@@ -1483,6 +1483,56 @@ class AgentDetail(Answer):
     """The jobs that it runs, as of its last heartbeat."""
 
 
+class AgentAsked(Answer):
+    """An agent that was sent a command, as it was before."""
+
+    name: str
+    """The agent's name, unique in the deployment."""
+    alive: bool
+    """Whether it holds the lease on its jobs."""
+    last_seen_at: str
+    """Time of the last heartbeat."""
+    threads: int
+    """Number of slots."""
+    running: int
+    """Number of running jobs."""
+    queues: list[str]
+    """Queues that it serves."""
+    isolation: str
+    """`full` or `namespaces`."""
+    version: str
+    """Its version of Joblane."""
+    trouble: str | None
+    """Why it takes no jobs, or which reports are waiting; null if there is no problem."""
+    lacks: list[str]
+    """What its host cannot give any job: limits by their names, and `egress`."""
+    memory_mb: int | None
+    """The most memory that one job may have there, in MiB; null: any."""
+    cores: int | None
+    """Cores that jobs may name: those below it; null: it is not known."""
+    disk: DiskView | None
+    """The disk for input files, bundles, output, and work directories of jobs with `disk_mb`; null:
+    it is not known."""
+    work_disk: DiskView | None
+    """The disk for work directories, if they have one of their own."""
+    load: float | None
+    """Load average of its host in the last minute: tasks that run or wait for a CPU or a disk, of
+    jobs and of all else; null: it is not known."""
+    free_memory_mb: int | None
+    """Memory of its host that is available, in MiB; null: it is not known. It may be reserved for
+    jobs that run: `memory_mb` is what jobs may have."""
+    state: str
+    """`ready`; `cordoning`: cordoned, with jobs that still run; `cordoned`; `draining`; or `gone`:
+    no heartbeat for the time of its lease."""
+    labels: dict[str, str]
+    """Its labels, by which targets select it."""
+    facts: dict[str, str | int | float | bool]
+    """Facts by name: all of a single agent, those asked for in a list. Empty if none are known: the
+    agent is gone."""
+    note: str
+    """What happens next, in a sentence."""
+
+
 class ConditionView(Answer):
     """A condition that jobs of the caller's tenant wait for."""
 
@@ -1663,56 +1713,6 @@ class Cleared(Answer):
     """Ids of the jobs that were cancelled."""
     left: int
     """Jobs that still wait; send the request again to cancel these too."""
-
-
-class AgentAsked(Answer):
-    """An agent that was sent a command, as it was before."""
-
-    name: str
-    """The agent's name, unique in the deployment."""
-    alive: bool
-    """Whether it holds the lease on its jobs."""
-    last_seen_at: str
-    """Time of the last heartbeat."""
-    threads: int
-    """Number of slots."""
-    running: int
-    """Number of running jobs."""
-    queues: list[str]
-    """Queues that it serves."""
-    isolation: str
-    """`full` or `namespaces`."""
-    version: str
-    """Its version of Joblane."""
-    trouble: str | None
-    """Why it takes no jobs, or which reports are waiting; null if there is no problem."""
-    lacks: list[str]
-    """What its host cannot give any job: limits by their names, and `egress`."""
-    memory_mb: int | None
-    """The most memory that one job may have there, in MiB; null: any."""
-    cores: int | None
-    """Cores that jobs may name: those below it; null: it is not known."""
-    disk: DiskView | None
-    """The disk for input files, bundles, output, and work directories of jobs with `disk_mb`; null:
-    it is not known."""
-    work_disk: DiskView | None
-    """The disk for work directories, if they have one of their own."""
-    load: float | None
-    """Load average of its host in the last minute: tasks that run or wait for a CPU or a disk, of
-    jobs and of all else; null: it is not known."""
-    free_memory_mb: int | None
-    """Memory of its host that is available, in MiB; null: it is not known. It may be reserved for
-    jobs that run: `memory_mb` is what jobs may have."""
-    state: str
-    """`ready`; `cordoning`: cordoned, with jobs that still run; `cordoned`; `draining`; or `gone`:
-    no heartbeat for the time of its lease."""
-    labels: dict[str, str]
-    """Its labels, by which targets select it."""
-    facts: dict[str, str | int | float | bool]
-    """Facts by name: all of a single agent, those asked for in a list. Empty if none are known: the
-    agent is gone."""
-    note: str
-    """What happens next, in a sentence."""
 
 
 class LaneView(Answer):
@@ -2029,6 +2029,15 @@ class Upload(Answer):
     for other content."""
 
 
+class BundleUpload(Answer):
+    """Whether a bundle is there, and how to upload it."""
+
+    exists: bool
+    """Whether it is there."""
+    upload: Upload | None
+    """The request that uploads it; null if it is there."""
+
+
 class FileUpload(Answer):
     """Whether a file is there, and else how to upload it."""
 
@@ -2046,15 +2055,6 @@ class FilesAnswer(Answer):
 
     files: list[FileUpload]
     """One entry for each file, in order."""
-
-
-class BundleUpload(Answer):
-    """Whether a bundle is there, and how to upload it."""
-
-    exists: bool
-    """Whether it is there."""
-    upload: Upload | None
-    """The request that uploads it; null if it is there."""
 
 
 class Contract(Answer):
@@ -2185,74 +2185,6 @@ class Summary(Answer):
     """Name of the deployment."""
 
 
-class ReasonView(Answer):
-    """One reason."""
-
-    code: str
-    """Its kind, which programs may depend on; docs/reference/why.md lists all."""
-    text: str
-    """The same as a sentence; times in it are RFC 3339 in UTC."""
-    facts: dict[str, str | int | float | bool | list[str] | None]
-    """The values in the sentence and some more, named as docs/reference/why.md lists them. Names of
-    times end in `_at`, those of seconds in `_s`."""
-    commands: list[str]
-    """Commands that show more or change it; empty if there is nothing to do. Some need a role that
-    the caller may not have."""
-
-
-class Why(Answer):
-    """Why a job is where it is."""
-
-    id: str
-    """The job's ULID."""
-    state: str
-    """Its state."""
-    at: str
-    """When this was found out; figures of agents and lanes are older, as their facts say."""
-    summary: str
-    """The state, since when, and the first reason: one sentence."""
-    reasons: list[ReasonView]
-    """At least one; the one that decides comes first."""
-
-
-class ListedFile(Answer):
-    """An output file in a list."""
-
-    path: str
-    """Path below the work directory."""
-    size: int
-    """Bytes."""
-    sha256: str
-    """SHA-256 of its content, in hexadecimal digits."""
-    mode: str
-    """Permissions in octal."""
-    url: str | None
-    """Where it can be downloaded for some minutes, without a token; null unless asked for."""
-
-
-class OutputPage(Answer):
-    """A page of a job's output files, by path: those of the newest attempt that left any."""
-
-    limit: int
-    """Maximum number of entries of this page."""
-    next: str | None
-    """Cursor of the next page; null at the end. A page may be shorter than `limit` and have one."""
-    entries: list[ListedFile]
-    """The entries of this page."""
-    epoch: int | None
-    """The claim whose attempt it was; null if no attempt has collected files yet."""
-    count: int
-    """Number of all files."""
-    bytes: int
-    """Their size together."""
-    unmatched: list[str]
-    """Globs of `outputs` that matched no file."""
-    skipped: list[SkippedFile]
-    """Paths that were matched and not collected, at most 20 of them."""
-    skipped_count: int
-    """Number of all such paths."""
-
-
 class ActivityPoint(Answer):
     """What happened to the jobs of a queue within one step."""
 
@@ -2299,6 +2231,21 @@ class ScalingActivityView(Answer):
     """What it is."""
     cause: str | None
     """Why; of an activity that failed, the error."""
+
+
+class ReasonView(Answer):
+    """One reason."""
+
+    code: str
+    """Its kind, which programs may depend on; docs/reference/why.md lists all."""
+    text: str
+    """The same as a sentence; times in it are RFC 3339 in UTC."""
+    facts: dict[str, str | int | float | bool | list[str] | None]
+    """The values in the sentence and some more, named as docs/reference/why.md lists them. Names of
+    times end in `_at`, those of seconds in `_s`."""
+    commands: list[str]
+    """Commands that show more or change it; empty if there is nothing to do. Some need a role that
+    the caller may not have."""
 
 
 class FleetDecision(Answer):
@@ -2370,3 +2317,56 @@ class FleetPage(Answer):
     """Cursor of the next page; null, because there is none."""
     entries: list[FleetView]
     """The entries of this page."""
+
+
+class Why(Answer):
+    """Why a job is where it is."""
+
+    id: str
+    """The job's ULID."""
+    state: str
+    """Its state."""
+    at: str
+    """When this was found out; figures of agents and lanes are older, as their facts say."""
+    summary: str
+    """The state, since when, and the first reason: one sentence."""
+    reasons: list[ReasonView]
+    """At least one; the one that decides comes first."""
+
+
+class ListedFile(Answer):
+    """An output file in a list."""
+
+    path: str
+    """Path below the work directory."""
+    size: int
+    """Bytes."""
+    sha256: str
+    """SHA-256 of its content, in hexadecimal digits."""
+    mode: str
+    """Permissions in octal."""
+    url: str | None
+    """Where it can be downloaded for some minutes, without a token; null unless asked for."""
+
+
+class OutputPage(Answer):
+    """A page of a job's output files, by path: those of the newest attempt that left any."""
+
+    limit: int
+    """Maximum number of entries of this page."""
+    next: str | None
+    """Cursor of the next page; null at the end. A page may be shorter than `limit` and have one."""
+    entries: list[ListedFile]
+    """The entries of this page."""
+    epoch: int | None
+    """The claim whose attempt it was; null if no attempt has collected files yet."""
+    count: int
+    """Number of all files."""
+    bytes: int
+    """Their size together."""
+    unmatched: list[str]
+    """Globs of `outputs` that matched no file."""
+    skipped: list[SkippedFile]
+    """Paths that were matched and not collected, at most 20 of them."""
+    skipped_count: int
+    """Number of all such paths."""

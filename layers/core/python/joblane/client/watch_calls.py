@@ -64,7 +64,7 @@ class WatchCalls(JobCalls[J], ABC, Generic[J]):
         the job, `WaitTimeoutError` after `timeout_s` seconds, and `FollowError` when the API does
         not answer for `policy.give_up_s`.
         """
-        watch, runtime = Watch(job_ids), runtime or Runtime()
+        watch, runtime = Watch(job_ids), runtime or Runtime(self._clock)
         policy = policy or usual_policy(len(watch.open))
         until = None
         if timeout_s is not None:

@@ -5,7 +5,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, StringConstraints
 
-from joblane.audit.records import Action, AuditRecord, Who
+from joblane.audit.records import Action, AuditRecord
+from joblane.audit.who import Who
 from joblane.contract.models import Body, Page, View
 from joblane.formats.text import one_line
 from joblane.formats.times import rfc3339

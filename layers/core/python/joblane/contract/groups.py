@@ -7,7 +7,7 @@ from pydantic import Field
 from joblane.contract.audit import Restart
 from joblane.contract.job import Job
 from joblane.contract.models import Page, View
-from joblane.contract.queries import Each, PageQuery
+from joblane.contract.query import Each, PageQuery
 from joblane.group.array import MOST_SELECTED
 from joblane.state.lifecycle import Outcome, State
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from joblane.contract.models import Page, View
-from joblane.contract.queries import PageQuery
+from joblane.contract.query import PageQuery
 from joblane.key.policy import StalePolicy, WhenFull
 from joblane.state.lifecycle import State
 

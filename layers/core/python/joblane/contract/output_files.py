@@ -1,7 +1,7 @@
 """Output files of a job in the API."""
 
 from joblane.contract.models import Page
-from joblane.contract.queries import PageQuery, Truth
+from joblane.contract.query import PageQuery, Truth
 from joblane.files.models import OutputFile, SkippedFile
 
 

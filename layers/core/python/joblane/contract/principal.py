@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from joblane.audit.records import Who
+from joblane.audit.who import Who
 from joblane.contract.access import (
     ALL_ROLES,
     API_AUDIENCE,
@@ -114,7 +114,7 @@ BOTH = "{} the role platform and a role in a tenant; the API needs exactly one"
 class RoleAccess(BaseModel):
     """Callers with an IAM role, whose signatures API Gateway has verified."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     tenants: frozenset[str]
     iam: Mapping[str, Machine] = {}

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from joblane.audit.records import Action
 from joblane.contract.access import Scope
-from joblane.contract.queries import NoQuery, Query
+from joblane.contract.query import NoQuery, Query
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 

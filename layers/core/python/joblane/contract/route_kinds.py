@@ -1,4 +1,4 @@
-"""The kinds of routes that both tables have: a change of one thing, and of many, page by page."""
+"""The kinds of routes that several tables have: a change of one thing, and of many by pages."""
 
 from http import HTTPStatus
 
@@ -7,8 +7,7 @@ from pydantic import BaseModel
 from joblane.audit.records import Action
 from joblane.contract.access import Scope
 from joblane.contract.audit import Because
-from joblane.contract.job import Job
-from joblane.contract.queries import Query
+from joblane.contract.query import Query
 from joblane.contract.route import SWEEPS, Route
 
 
@@ -18,8 +17,8 @@ def change(
     action: Action,
     scope: Scope,
     summary: str,
+    answer: type[BaseModel],
     *,
-    answer: type[BaseModel] = Job,
     status: HTTPStatus = HTTPStatus.ACCEPTED,
     conditional: bool = True,
     body: type[Because] = Because,

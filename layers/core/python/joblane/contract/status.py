@@ -5,7 +5,7 @@ from typing import Literal
 
 from joblane.contract.access import AnyRole, Scope
 from joblane.contract.models import OnlyPage, View
-from joblane.contract.queries import Query
+from joblane.contract.query import Query
 from joblane.contract.why import ReasonView
 from joblane.deployment.limits import Limit
 from joblane.deployment.names import Architecture

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from joblane.contract.audit import Reason, WhoView, who_view
 from joblane.contract.models import Body, OnlyPage, View
-from joblane.contract.queries import Query, Truth
+from joblane.contract.query import Query, Truth
 from joblane.contract.queues import OpenJobs
 from joblane.deployment.names import Architecture
 from joblane.files.fields import Sha256

@@ -40,7 +40,7 @@ Megabytes = Annotated[int, Field(ge=1, le=100_000_000)]
 class TenantLimits(BaseModel):
     """Limits of each tenant; `[tenants.NAME.limits]` overrides them for one."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     jobs_running: Jobs = 10_000
     """Jobs that run at once."""
@@ -67,7 +67,7 @@ class TenantLimits(BaseModel):
 class LimitOverrides(BaseModel):
     """Limits of this tenant; a key that is left out is as in `[limits]`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     jobs_running: Running | None = None
     """As in `[limits]`, for this tenant; 0 pauses it: none of its jobs starts, in any queue
@@ -95,9 +95,9 @@ class LimitOverrides(BaseModel):
 class Limits(BaseModel):
     """The limits of all tenants, as functions and agents read them."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
-    default: TenantLimits = TenantLimits()
+    default: TenantLimits = TenantLimits.model_construct()
     tenants: Mapping[Name, LimitOverrides] = {}
 
     def of(self, tenant: str) -> TenantLimits:

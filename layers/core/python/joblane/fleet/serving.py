@@ -12,7 +12,7 @@ from typing import Self
 
 from joblane.job.disk import OUTPUT_MB
 from joblane.job.spec import JobFields
-from joblane.queue.maxima import read_wanted
+from joblane.job.wanted import read_wanted
 from joblane.state.lease import Heartbeat
 
 

@@ -10,6 +10,7 @@ imported); 75 after `Job.block`; another one if the handler calls `sys.exit`.
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, NoReturn
 
@@ -54,8 +55,17 @@ def main() -> NoReturn:
 
 def run(entry: str, line: Line) -> int:
     """Run the handler of an entry. Returns the exit code."""
+    return run_handler(lambda: _load(entry), line, _cancel_at_sigterm)
+
+
+def run_handler(
+    load: Callable[[], JobType[Any, Any]],
+    line: Line,
+    listen: Callable[[Job], None] = lambda _job: None,
+) -> int:
+    """Run a handler; `listen` is handed the job before the handler is loaded. As `run`."""
     try:
-        return _attempt(entry, line)
+        return _attempt(load, line, listen)
     except _EndError as end:
         _print_error(str(end))
         _report(line, str(end))
@@ -66,11 +76,17 @@ def run(entry: str, line: Line) -> int:
         return FAILED
 
 
-def _attempt(entry: str, line: Line) -> int:
+def _cancel_at_sigterm(job: Job) -> None:
+    signal.signal(signal.SIGTERM, lambda _number, _frame: job.cancel())
+
+
+def _attempt(
+    load: Callable[[], JobType[Any, Any]], line: Line, listen: Callable[[Job], None]
+) -> int:
     params = line.ask({"params": True}).get("params")
     job = Job(line, Context.of(line.ask({"context": True})))
-    signal.signal(signal.SIGTERM, lambda _number, _frame: job.cancel())
-    handler = _load(entry)
+    listen(job)
+    handler = load()
     try:
         validated = handler.load_params(params)
     except ValidationError as error:

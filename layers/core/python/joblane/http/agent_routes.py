@@ -5,8 +5,9 @@ from http import HTTPStatus
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
+from joblane.contract.agent_queries import AgentsQuery
 from joblane.contract.agents import AgentAsked, AgentView, LogLevelInput
-from joblane.contract.operator_queries import AgentsQuery
+from joblane.contract.route_tables.agents import AGENT_ROUTES
 from joblane.deployment.log_level import DEFAULT_LEVEL
 from joblane.deployment.names import AGENT_NAME_PATTERN
 from joblane.formats.times import rfc3339
@@ -17,6 +18,7 @@ from joblane.service.fleet.agents import Agents
 
 def agent_routes(app: Application, agents: Agents) -> None:
     """Bind the routes that list and show agents, and send them commands, for the role platform."""
+    app.add(AGENT_ROUTES)
 
     @app.route("GET /v1/agents")
     def page() -> Response[str]:

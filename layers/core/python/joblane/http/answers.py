@@ -1,4 +1,4 @@
-"""Answers of the HTTP functions: JSON, pages of lists, ETags."""
+"""Answers of the HTTP functions: JSON, and pages of lists."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -10,18 +10,13 @@ from pydantic import BaseModel
 
 from joblane.contract.cursors import NotACursor, decode_cursor, encode_cursor
 from joblane.contract.problems import Invalid, wrong
-from joblane.contract.queries import JobFilters, MembersQuery, PageQuery
-from joblane.job.head import Head, version
+from joblane.contract.query import MembersQuery, PageQuery
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # many requests concern no job
+    from joblane.contract.queries import JobFilters
     from joblane.service.job.bulk import BulkResult
 
 JSON = "application/json"
-
-
-def etag(head: Head) -> str:
-    """The ETag of a job."""
-    return f'"{version(head)}"'
 
 
 def success(
@@ -54,7 +49,7 @@ def listing(
     )
 
 
-def require_filter(query: JobFilters) -> None:
+def require_filter(query: "JobFilters") -> None:
     """Refuse a bulk operation on all jobs of a tenant: Problem 400."""
     if not query.selects:
         possible = ("state", "type", "name", "queue", "label", "since", "groups")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import wraps
 from http import HTTPStatus
 from traceback import extract_tb
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from aws_lambda_powertools.event_handler.api_gateway import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.logging import Logger
@@ -32,19 +32,21 @@ from joblane.contract.problems import (
     parse_model,
     wrong,
 )
-from joblane.contract.queries import NoQuery, Query
+from joblane.contract.query import NoQuery, Query
 from joblane.contract.route import MAX_ACTION_BYTES, Route
 from joblane.contract.strict_json import NotStrict, check, printable
 from joblane.deployment.names import PLATFORM
 from joblane.errors import Unavailable
 from joblane.formats.times import rfc3339
-from joblane.http.answers import etag
+from joblane.http.parts import Parts
 from joblane.http.request_jobs import RequestJobs
 from joblane.http.statuses import status_of
-from joblane.job.head import Head
 from joblane.job.idempotency import IdempotencyKey, idempotency_key
-from joblane.service.audit.trail import Trail
 from joblane.state.trace import TraceContext, parse_trace
+
+if TYPE_CHECKING:  # many requests concern no job, and one function has no trail
+    from joblane.job.head import Head
+    from joblane.service.audit.trail import Trail
 
 Affected = Callable[[str, Mapping[str, str]], Collection[str]]
 """Takes an action and its target."""
@@ -71,12 +73,10 @@ No CORS header is sent, so no script of another origin can read an answer.
 class Application:
     """A Powertools resolver with problem+json, request ids and one log line a request."""
 
-    routes: Iterable[Route]
-    """Those that may be bound; each has its scopes."""
     access: Access
     """Identifies the bearer of a token."""
     logger: Logger
-    trail: Trail | None
+    trail: "Trail | None"
     """None for a function whose routes change nothing."""
     clock: Callable[[], float]
     """Returns Unix seconds."""
@@ -84,14 +84,16 @@ class Application:
     affected: Affected = lambda _action, _target: ()
     """Returns the tenants that an action of the role platform affects."""
     resolver: APIGatewayHttpResolver = field(default_factory=APIGatewayHttpResolver)
+    parts: Parts = field(default_factory=Parts)
+    """What binds its routes, when they are first asked for."""
+    routes: list[Route] = field(default_factory=list)
+    """Those of the parts that are loaded, which may be bound; each has its scopes."""
     bound: list[Route] = field(default_factory=list)
     """Routes that have a handler."""
     _query: Query = field(default_factory=NoQuery)
     """Parameters of the current request."""
 
     def __post_init__(self) -> None:
-        if self.trail is None and any(route.changes or route.action for route in self.routes):
-            raise ValueError("routes that change something need an audit trail")
         self.resolver.exception_handler(Exception)(self._defect)
         self.resolver.exception_handler(Problem)(self._answer)
         self.resolver.exception_handler(Unavailable)(self._aws_trouble)
@@ -100,6 +102,7 @@ class Application:
     def handle(self, event: dict[str, Any], context: object) -> dict[str, Any]:
         """Answer one API Gateway event (payload format 2.0)."""
         request_id = event["requestContext"]["requestId"]
+        self.parts.load(event["routeKey"])
         self.jobs.begin()
         self.logger.append_keys(request_id=request_id)
         answer = self.resolver.resolve(event, context)  # type: ignore[arg-type] # Powertools' own context type
@@ -113,8 +116,18 @@ class Application:
         )
         return answer
 
+    def add(self, table: Iterable[Route]) -> None:
+        """Add routes, so that they may be bound.
+
+        Raises ValueError for one that changes something in a function without an audit trail.
+        """
+        routes = list(table)
+        if self.trail is None and any(route.changes or route.action for route in routes):
+            raise ValueError("routes that change something need an audit trail")
+        self.routes += routes
+
     @property
-    def _kept_trail(self) -> Trail:
+    def _kept_trail(self) -> "Trail":
         """The audit trail of a function whose routes change something."""
         if self.trail is None:
             raise ValueError("this function has no audit trail")
@@ -140,7 +153,7 @@ class Application:
         """Bind a handler to one of the routes, such as `GET /v1/jobs/{job_id}`.
 
         The request's parameters are validated before the handler is called and are available from
-        `parameters`. Raises KeyError for a route that is not in the table: it would have no scope.
+        `parameters`. Raises KeyError for a route that no table has: it would have no scope.
         """
         route = next((route for route in self.routes if route.key == key), None)
         if route is None:
@@ -276,7 +289,7 @@ class Application:
         """The tenant of the caller."""
         return self.principal().tenant
 
-    def job(self, job_id: str) -> Head:
+    def job(self, job_id: str) -> "Head":
         """The caller's job of that id. Raises Problem 404 if its tenant has no such job."""
         return self.jobs.get(self.tenant(), job_id)
 
@@ -339,11 +352,13 @@ class Application:
         value: str | None = self.resolver.current_event.headers.get(name)
         return value
 
-    def matches(self, head: Head) -> bool:
+    def matches(self, head: "Head") -> bool:
         """Whether the caller named this version of the job by If-Match; False if none at all.
 
         Raises Problem 412 if it named others only.
         """
+        from joblane.http.etags import etag  # many requests concern no job
+
         given = self.header("if-match")
         if given is None or given.strip() == "*":
             return False

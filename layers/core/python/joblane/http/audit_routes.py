@@ -6,7 +6,10 @@ from joblane.audit.records import submission_record
 from joblane.aws.audit import TrailQuery
 from joblane.contract.audit import entry_view
 from joblane.contract.problems import NotFound
-from joblane.contract.queries import AuditQuery, PageQuery
+from joblane.contract.queries import AuditQuery
+from joblane.contract.query import PageQuery
+from joblane.contract.route_tables.job_trail import JOB_TRAIL_ROUTES
+from joblane.contract.route_tables.trail import TRAIL_ROUTES
 from joblane.formats.ids import first_id
 from joblane.formats.times import unix_ms
 from joblane.http.answers import listing, page_start
@@ -17,6 +20,7 @@ from joblane.service.audit.trail import Trail
 
 def trail_route(app: Application, trail: Trail) -> None:
     """Bind the route of a tenant's trail."""
+    app.add(TRAIL_ROUTES)
 
     @app.route("GET /v1/audit")
     def audit() -> Response[str]:
@@ -31,6 +35,7 @@ def trail_route(app: Application, trail: Trail) -> None:
 
 def job_trail_route(app: Application, trail: Trail) -> None:
     """Bind the route of a job's trail."""
+    app.add(JOB_TRAIL_ROUTES)
 
     @app.route("GET /v1/jobs/{job_id}/audit")
     def audit(job_id: str) -> Response[str]:

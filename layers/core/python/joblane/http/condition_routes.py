@@ -6,7 +6,8 @@ from aws_lambda_powertools.event_handler.api_gateway import Response
 
 from joblane.condition.names import is_condition
 from joblane.contract.conditions import Declaration
-from joblane.contract.queries import PageQuery
+from joblane.contract.query import PageQuery
+from joblane.contract.route_tables.conditions import CONDITION_ROUTES
 from joblane.http.answers import listing, page_start, success
 from joblane.http.application import Application
 from joblane.service.condition.conditions import Conditions, require_application
@@ -14,6 +15,7 @@ from joblane.service.condition.conditions import Conditions, require_application
 
 def condition_routes(app: Application, conditions: Conditions) -> None:
     """Bind the routes of conditions."""
+    app.add(CONDITION_ROUTES)
 
     @app.route("GET /v1/conditions")
     def page() -> Response[str]:

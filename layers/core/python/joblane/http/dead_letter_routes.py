@@ -6,19 +6,15 @@ from typing import TYPE_CHECKING
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
 from joblane.contract.audit import Restart
-from joblane.contract.cursors import is_job_or_members
 from joblane.contract.job import job_view
-from joblane.contract.operator_queries import SelectDead, WorkQuery
-from joblane.contract.queries import PageQuery
+from joblane.contract.operator_queries import SelectDead
+from joblane.contract.query import PageQuery
+from joblane.contract.route_tables.dead_letters import DEAD_LETTER_ROUTES
 from joblane.http.answers import answer_sweep, listing, page_start, require_filter, success
 from joblane.http.application import Application
 from joblane.http.conflicts import conflicts
 from joblane.job.message import is_id
 from joblane.service.deployment.limit_check import LimitCheck
-from joblane.service.job.bulk import (
-    BulkOperations,
-    is_restart_cursor,
-)
 from joblane.service.job.operations import Operations
 from joblane.service.job.read import JobReader
 from joblane.state.lifecycle import Event
@@ -33,6 +29,7 @@ def dead_letter_routes(
     app: Application, reader: JobReader, operations: Operations, limits: LimitCheck
 ) -> None:
     """Bind the routes that list, replay and dismiss dead jobs."""
+    app.add(DEAD_LETTER_ROUTES)
 
     @app.route("GET /v1/dlq")
     def dead() -> Response[str]:
@@ -89,31 +86,3 @@ def selected_dead_routes(
         why = app.describe_request("dismissed", now_ms)
         result = selected().dismiss(app.tenant(), wanted, why, now_ms, after)
         return answer_sweep("dismissed", result, wanted)
-
-
-def bulk_routes(app: Application, bulk: BulkOperations) -> None:
-    """Bind the routes that requeue and restart jobs, a page at a time."""
-
-    @app.route("POST /v1/queues/{queue}/requeue")
-    def requeue(queue: str) -> Response[str]:
-        query = app.parameters(WorkQuery)
-        before = page_start(query, is_job_or_members)
-        selection = bulk.selection(app.tenant(), queue, query.type)
-        result = bulk.requeue(selection, app.now_ms(), limit=query.limit, before=before)
-        return answer_sweep("requeued", result, query)
-
-    @app.route("POST /v1/queues/{queue}/restart-failed")
-    def restart_failed(queue: str) -> Response[str]:
-        query = app.parameters(WorkQuery)
-        after = page_start(query, is_restart_cursor)
-        selection = bulk.selection(app.tenant(), queue, query.type)
-        at_ms = app.now_ms()
-        result = bulk.restart_failed(
-            selection,
-            app.describe_request("restarted", at_ms),
-            at_ms,
-            limit=query.limit,
-            after=after,
-            same_version=app.read_action(Restart).same_version,
-        )
-        return answer_sweep("restarted", result, query)

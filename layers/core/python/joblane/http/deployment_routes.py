@@ -6,6 +6,7 @@ from pathlib import Path
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
 from joblane.contract.deployment_answers import Login
+from joblane.contract.route_tables.deployment import DEPLOYMENT_ROUTES
 from joblane.http.answers import JSON, success
 from joblane.http.application import Application
 
@@ -14,6 +15,7 @@ CACHEABLE = "public, max-age=3600"
 
 def deployment_routes(app: Application, login: Login, version: str, openapi: Path) -> None:
     """Bind the routes that anyone may read; `openapi` is the file of the API's description."""
+    app.add(DEPLOYMENT_ROUTES)
 
     @app.route("GET /v1/health")
     def health() -> Response[str]:

@@ -7,6 +7,7 @@ from aws_lambda_powertools.event_handler.api_gateway import Response
 from joblane.contract.edits import Edited, EditJob
 from joblane.contract.job import job_view
 from joblane.contract.problems import Invalid
+from joblane.contract.route_tables.edits import EDIT_ROUTES
 from joblane.http.answers import success
 from joblane.http.application import Application
 from joblane.http.conflicts import conflicts
@@ -20,6 +21,7 @@ if TYPE_CHECKING:  # few jobs are edited
 
 def edit_route(app: Application, serving: ServingCheck, edits: "Callable[[], Edits]") -> None:
     """Bind the route."""
+    app.add(EDIT_ROUTES)
 
     @app.route("PATCH /v1/jobs/{job_id}")
     def edit(job_id: str) -> Response[str]:

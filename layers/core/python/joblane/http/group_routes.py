@@ -8,7 +8,8 @@ from aws_lambda_powertools.event_handler.api_gateway import Response
 from joblane.contract.groups import GroupPage, GroupQuery, GroupRestart
 from joblane.contract.job import job_view
 from joblane.contract.problems import wrong
-from joblane.contract.queries import MembersQuery
+from joblane.contract.query import MembersQuery
+from joblane.contract.route_tables.groups import GROUP_ROUTES
 from joblane.contract.views import JobsCancelled, JobsRetried, LeftOut
 from joblane.group.array import NotAnIndex, as_ranges, parse_ranges
 from joblane.http.answers import next_cursor, page_start, success
@@ -30,6 +31,7 @@ if TYPE_CHECKING:  # most requests concern no group
 
 def group_routes(app: Application, groups: "Callable[[], Groups]", limits: LimitCheck) -> None:
     """Bind the routes of groups; `groups` returns what reads and changes them."""
+    app.add(GROUP_ROUTES)
 
     @app.route("GET /v1/groups/{group}")
     def show(group: str) -> Response[str]:

@@ -6,6 +6,7 @@ from aws_lambda_powertools.event_handler.api_gateway import Response
 
 from joblane.contract.keys import Cleared, KeyQuery
 from joblane.contract.problems import TryAgain, wrong
+from joblane.contract.route_tables.keys import KEY_ROUTES
 from joblane.http.answers import listing, page_start, success
 from joblane.http.application import Application
 from joblane.key.segments import HASH_CHARS, KeyName, parse_segments
@@ -18,6 +19,7 @@ BUSY_S = 1
 
 def key_routes(app: Application, reader: KeyReader, clear: KeyClear) -> None:
     """Bind the routes of keys."""
+    app.add(KEY_ROUTES)
 
     @app.route("GET /v1/keys/{scope}")
     def page(scope: str) -> Response[str]:

@@ -6,6 +6,7 @@ from aws_lambda_powertools.event_handler.api_gateway import Response
 
 from joblane.contract.problems import Conflict, wrong
 from joblane.contract.queries import LOG_PAGE_DEFAULT, LogQuery
+from joblane.contract.route_tables.logs import LOG_ROUTES
 from joblane.contract.sse import EVENT_STREAM
 from joblane.http.answers import success
 from joblane.http.application import Application
@@ -19,6 +20,7 @@ LAST_EVENT_ID = "Last-Event-ID"
 
 def log_route(app: Application, output: JobOutput) -> None:
     """Bind the route of a job's output."""
+    app.add(LOG_ROUTES)
 
     @app.route("GET /v1/jobs/{job_id}/logs")
     def logs(job_id: str) -> Response[str]:

@@ -6,6 +6,7 @@ from aws_lambda_powertools.event_handler.api_gateway import Response
 
 from joblane.contract.problems import VersionMissing, wrong
 from joblane.contract.queues import QueuePage, SettingsInput, SettingsView
+from joblane.contract.route_tables.queues import QUEUE_ROUTES
 from joblane.http.answers import success
 from joblane.http.application import Application
 from joblane.service.queue.queues import Queues
@@ -13,6 +14,7 @@ from joblane.service.queue.queues import Queues
 
 def queue_routes(app: Application, queues: Queues) -> None:
     """Bind the routes that show queues, and read and change their settings."""
+    app.add(QUEUE_ROUTES)
 
     @app.route("GET /v1/queues")
     def all_queues() -> Response[str]:

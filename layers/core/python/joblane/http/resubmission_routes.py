@@ -6,11 +6,12 @@ from aws_lambda_powertools.event_handler.api_gateway import Response
 
 from joblane.contract.problems import Conflict
 from joblane.contract.queries import SelectJobs
+from joblane.contract.route_tables.resubmissions import RESUBMISSION_ROUTES
 from joblane.contract.submissions import Resubmission
 from joblane.http.answers import answer_sweep, page_start, require_filter
 from joblane.http.application import Application
 from joblane.http.conflicts import conflicts
-from joblane.http.job_routes import accept
+from joblane.http.submission_routes import accept
 from joblane.job.message import is_id
 from joblane.job.spec import MAX_BODY_BYTES
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 def resubmission_routes(app: Application, resubmitter: "Callable[[], Resubmitter]") -> None:
     """Bind the routes that submit ended jobs again."""
+    app.add(RESUBMISSION_ROUTES)
 
     @app.route("POST /v1/jobs/{job_id}/resubmit")
     def resubmit(job_id: str) -> Response[str]:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
+from joblane.contract.route_tables.status import STATUS_ROUTES
 from joblane.contract.status import ActivityQuery
 from joblane.http.answers import success
 from joblane.http.application import Application
@@ -26,6 +27,7 @@ def status_routes(
 
     `fleets` is called by requests that need it.
     """
+    app.add(STATUS_ROUTES)
 
     @app.route("GET /v1/summary")
     def summary() -> Response[str]:

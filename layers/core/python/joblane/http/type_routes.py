@@ -4,6 +4,7 @@ from http import HTTPStatus
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
+from joblane.contract.route_tables.types import TYPE_ROUTES
 from joblane.contract.types import (
     MAX_DEFINITION_BYTES,
     BundleInput,
@@ -20,6 +21,7 @@ from joblane.service.typed.types import Types
 
 def type_routes(app: Application, types: Types) -> None:
     """Bind the routes of job types."""
+    app.add(TYPE_ROUTES)
 
     @app.route("GET /v1/types")
     def all_types() -> Response[str]:

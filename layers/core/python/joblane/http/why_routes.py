@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
+from joblane.contract.route_tables.why import WHY_ROUTES
 from joblane.http.answers import success
 from joblane.http.application import Application
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:  # of the requests to this function most are for something els
 
 def why_routes(app: Application, reader: "Callable[[], WhyReader]") -> None:
     """Bind the route; `reader` is made when it is first asked."""
+    app.add(WHY_ROUTES)
 
     @app.route("GET /v1/jobs/{job_id}/why")
     def why(job_id: str) -> Response[str]:

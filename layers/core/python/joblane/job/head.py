@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from joblane.audit.records import Who
+from joblane.audit.who import Who
 from joblane.deployment.names import Lane, LanePath, lane_path
 from joblane.formats.times import unix_ms
 from joblane.job.disk import OUTPUT_MB

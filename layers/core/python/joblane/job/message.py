@@ -39,7 +39,7 @@ class NotOurs(Failure):
 class _Body(BaseModel):
     """A body of version 1 may gain fields: what a reader does not know, it ignores."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, defer_build=True)
 
     v: Literal[1] = 1
 

@@ -188,7 +188,7 @@ class JobFields(BaseModel):
     deployment's default queue."""
     priority: Lane = "default"
     """The lane of the queue."""
-    resources: Resources = Resources()
+    resources: Resources = Resources.model_construct()
     """Limits of one attempt."""
     network: NetworkAccess = "none"
     """`none`: loopback only. `egress`: the internet. `host`: the instance's network."""
@@ -220,9 +220,9 @@ class JobFields(BaseModel):
     as by `timeout_s`."""
     restartable: bool = True
     """false: never started twice, even if its agent fails."""
-    retry: Retry = Retry()
+    retry: Retry = Retry.model_construct()
     """Number of attempts, and the waits between them."""
-    exit_codes: ExitCodes = ExitCodes()
+    exit_codes: ExitCodes = ExitCodes.model_construct()
     """What exit codes of the job mean; any code but 0 is an ordinary failure otherwise. 75 of a job
     that has `requires`, or named a condition on its line, means that it waits."""
     labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=20)] = {}

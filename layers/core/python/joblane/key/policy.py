@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
 
 from joblane.deployment.names import Name
 from joblane.key.segments import Segments, Template
@@ -65,3 +65,8 @@ class KeyTemplate(KeyLimits):
     def limits(self) -> KeyLimits:
         """The limits alone."""
         return KeyLimits(**self.model_dump(exclude={"key"}))
+
+
+def read_policies(text: str) -> dict[str, KeyTemplate]:
+    """Read the policies of joblane.toml, as functions get them: JSON by name."""
+    return TypeAdapter(dict[str, KeyTemplate]).validate_json(text)

@@ -46,7 +46,8 @@ class EventKind:
 
 
 _ENDS: Final[Mapping[EventName, str]] = {
-    "completed": "It ended well; of a group, all members that were not skipped did.",
+    "completed": "It ended well; of a group, all members that were not skipped did, or no more "
+    "failed than it tolerates.",
     "failed": "It failed for good; of a group, no member completed, and not all were skipped.",
     "dead": "Its last attempt failed.",
     "cancelled": "It was cancelled.",

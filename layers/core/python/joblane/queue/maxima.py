@@ -1,18 +1,18 @@
 """The most that one job may ask for on a fleet."""
 
-import re
 from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from joblane.job.spec import DEFAULT_MEMORY_MB, Resources
+from joblane.job.wanted import read_wanted
 
 
 class Maxima(BaseModel):
     """The most that one job may ask for; a limit that is left out is what the instance has."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     memory_mb: Annotated[int, Field(ge=DEFAULT_MEMORY_MB)] | None = None
     """Memory in MiB; at least the default of jobs, 512."""
@@ -36,15 +36,6 @@ _BY_QUEUE: TypeAdapter[dict[str, tuple[Maxima, ...]]] = TypeAdapter(
 def read_maxima(text: str) -> dict[str, tuple[Maxima, ...]]:
     """Read the maxima of the fleets of each queue, as JSON."""
     return _BY_QUEUE.validate_json(text)
-
-
-def read_wanted(asked: Resources, field: str) -> float | None:
-    """How much of a resource a job asks for; of `cores`, how many an instance must have for it."""
-    if field != "cores":
-        amount: float | None = getattr(asked, field)
-        return amount
-    # In ascending order (`joblane.job.spec.Cores`).
-    return None if asked.cores is None else int(re.split("[,-]", asked.cores)[-1]) + 1
 
 
 def problem_of(field: str, most: float, queue: str) -> str:

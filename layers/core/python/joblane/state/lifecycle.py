@@ -88,7 +88,8 @@ class Event(StrEnum):
     CHOOSE_NONE = "too many members"
     """More agents match than a group may have members."""
     ALL_COMPLETED = "all completed"
-    """All members have ended: completed, or some of them skipped."""
+    """All members have ended: completed, or some of them skipped; or no more failed than the
+    group tolerates."""
     SOME_COMPLETED = "some completed"
     """All members have ended, some completed, and some neither completed nor skipped."""
     NONE_COMPLETED = "none completed"

@@ -29,7 +29,7 @@ half of them are gone, while its job has not ended (`joblane.job.renewal`)."""
 class Retention(BaseModel):
     """Days for which data is kept; jobs count from their end."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     completed_days: JobDays = 7
     """Completed jobs."""

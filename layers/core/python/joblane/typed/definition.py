@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from joblane.audit.records import Who
+from joblane.audit.who import Who
 from joblane.deployment.names import Architecture, Lane, Name
 from joblane.files.fields import Sha256
 from joblane.formats.pointer import parse_pointer

@@ -7,7 +7,8 @@ from joblane.formats.text import some, span
 from joblane.formats.times import rfc3339
 from joblane.job.assigned import overdue, why_silent
 from joblane.job.offers import offers
-from joblane.queue.maxima import excess, read_wanted
+from joblane.job.wanted import read_wanted
+from joblane.queue.maxima import excess
 from joblane.queue.settings import READ_EVERY_S
 from joblane.state.lifecycle import State
 from joblane.why import fleets

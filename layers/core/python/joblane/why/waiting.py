@@ -124,7 +124,7 @@ def explain_blocked(s: Situation) -> Iterator[Reason]:
         text += f"; the job fails if that is so at {at(gives_up_ms, s.now_ms)}"
     commands = ["joblane conditions ls"]
     if name.startswith("app:"):
-        commands.insert(0, f"joblane conditions up {name.removeprefix('app:')}")
+        commands.insert(0, f"joblane conditions up {name}")
     yield Reason(
         "condition",
         text,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from joblane.audit.records import Who
+from joblane.audit.who import Who
 from joblane.aws.table import Item, Row, decode, encode
 from joblane.deployment.names import LanePath, parse_lane_path
 from joblane.job.fields import STORED

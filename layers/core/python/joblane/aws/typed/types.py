@@ -11,7 +11,7 @@ a kilobyte and whoever has a version may keep it.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from joblane.audit.records import Who
+from joblane.audit.who import Who
 from joblane.aws.table import Item, Row, Store, TransactionRefused, encode
 from joblane.errors import Changed
 from joblane.typed.definition import TypeDefinition, TypeVersion

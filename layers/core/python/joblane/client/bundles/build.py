@@ -17,7 +17,17 @@ MAIN = "from joblane.handler.runner import main\n\nmain()\n"
 _NOT_CODE = shutil.ignore_patterns("__pycache__", "*.pyc", ".git", ".venv")
 
 # What a job may use of this package: the runner, and the SDK if the project brings httpx.
-_NOT_IN_JOBS = ("__pycache__", "aws", "cli", "config", "http", "openapi.json", "service")
+_NOT_IN_JOBS = (
+    "__pycache__",
+    "aws",
+    "cli",
+    "compose",
+    "config",
+    "http",
+    "openapi.json",
+    "service",
+    "testing",
+)
 
 
 def build_bundles(package: str, architectures: Iterable[str], into: Path) -> tuple[Bundle, ...]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from joblane.client.cli.job.read import show_page
-from joblane.client.cli.options import Json, Next, Verbs, connect, limit_of
+from joblane.client.cli.options import Json, ListByDefault, Next, connect, limit_of
 from joblane.client.cli.text import tables, terminal
 from joblane.client.cli.text.formats import printable
 
@@ -15,14 +15,10 @@ Reason = Annotated[
     str, typer.Option("--reason", help="Reason, shown with the jobs that wait.", show_default=False)
 ]
 
-commands = typer.Typer(cls=Verbs)
-
-
-@commands.callback(invoke_without_command=True)
-def conditions_or_ls(ctx: typer.Context) -> None:
-    """List the conditions that jobs wait for; declare applications up or down."""
-    if ctx.invoked_subcommand is None:
-        ls(ctx)
+commands = typer.Typer(
+    cls=ListByDefault,
+    help="List the conditions that jobs wait for; declare applications up or down.",
+)
 
 
 @commands.command("ls")

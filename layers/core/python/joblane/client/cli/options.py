@@ -119,6 +119,17 @@ class Verbs(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+class ListByDefault(Verbs):
+    """A group that runs `ls` when no command is named, with the options that are given."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Insert `ls` where no command is named."""
+        is_option = bool(args) and args[0].startswith("-") and args[0] not in {"-h", "--help"}
+        if is_option or not (args or ctx.resilient_parsing):
+            args = ["ls", *args]
+        return super().parse_args(ctx, args)
+
+
 class ShowByDefault(Verbs):
     """A group that runs `show` when its first argument is not one of its commands."""
 

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
-from joblane.client.errors import FileError
+from joblane.client.errors import DownloadError, FileError
+from joblane.client.files.models import Outputs
 from joblane.files.paths import check_path
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -29,7 +30,7 @@ class InTheWay(Exception):
 class Destination:
     """A directory that files are written to; it is made if it is not there.
 
-    Raises `FileError`.
+    Raises `FileError`, and `DownloadError` if the directory is none.
     """
 
     def __init__(self, to: str | os.PathLike[str]) -> None:
@@ -38,7 +39,8 @@ class Destination:
             self._to.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(self._to, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            raise FileError(f"cannot write to {self._to}: {error.strerror}") from error
+            why = f"cannot write to {self._to}: {error.strerror}"
+            raise DownloadError(Outputs((), failed=[(str(self._to), why)])) from error
 
     def close(self) -> None:
         """Close the directory."""

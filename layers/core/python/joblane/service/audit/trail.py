@@ -3,12 +3,15 @@
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from joblane.audit.records import AuditRecord, Refusal, submission_record
 from joblane.aws.audit import AuditStore, TrailQuery
 from joblane.formats.ids import new_id
-from joblane.job.head import Head
 from joblane.state.timeline import short_reason
+
+if TYPE_CHECKING:  # many requests concern no job
+    from joblane.job.head import Head
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Trail:
         refusal = Refusal(status, short_reason(detail))
         self.store.add_refusal(record, refusal, self._expires_at())
 
-    def keep_submission(self, head: Head) -> None:
+    def keep_submission(self, head: "Head") -> None:
         """Record who submitted a job that is about to be deleted with its head. Safe to repeat.
 
         Raises Unavailable; then do not delete the job.

@@ -69,13 +69,14 @@ class ServingCheck:
     def warning(self, head: Head) -> str | None:
         """Return why no live agent can serve a job now; None if one can, or it is not known.
 
-        Of jobs that only one agent may run, of groups and of those that start later it says
+        Of jobs that only one agent may run, of broadcasts and of those that start later it says
         nothing.
         """
         known = None if self._summary is None else self._summary.serving
-        if known is None or head.state not in _NOW or head.assigned is not None:
+        waits = head.state in _NOW or (head.group is not None and head.group.array is not None)
+        if known is None or not waits or head.assigned is not None or head.ended:
             return None
-        if head.spec.makes_group:
+        if head.spec.makes_group and head.spec.array is None:
             return None
         if known.missing(head.queue, head.spec, head.own_disk_mb) == ():
             return None

@@ -10,7 +10,8 @@
     write the group  ------->    all placed; due when replies are
 
 A crash at any point leaves a group that is due: requeue goes on from it
-(`joblane.service.group.watch`). Whoever writes the group compares its version, so that a request
+(`joblane.service.group.watch`), and so does `sequel` with the next end of a member, if nobody does.
+Whoever writes the group compares its version, so that a request
 and requeue may work on the same group; both then place the same members.
 """
 
@@ -30,6 +31,9 @@ from joblane.state.retention import Retention
 
 INLINE_S = 5.0
 """Seconds for which a request places members; what is left then is placed by requeue."""
+
+GO_ON_S = 0.5
+"""Seconds for which `sequel` goes on with each batch: the ends of others wait for that."""
 
 SOON_MS = 10_000
 """When requeue looks at a group that a request is placing: after the request."""
@@ -79,17 +83,13 @@ class Expansion:
             if group.placed < upto:
                 place = self.members.place if fresh else self.members.complete
                 place(head, range(group.placed, upto), now_ms)
-            after = note_placed(group, upto)
-            if after.placed == after.begun and left_s() > 0 and head.spec.max_concurrency is None:
+            after, is_over = note_placed(group, upto), left_s() <= 0
+            if after.placed == after.begun and not is_over and head.spec.max_concurrency is None:
                 after = begin_page(after)
             if after is group:
                 return head
             after = with_time(group, after, now_ms)
-            wake_at_ms = head.wake_at_ms  # a change of it costs two write units more
-            if not is_unfinished(head, after):
-                wake_at_ms = next_reply_ms(head, now_ms)
-            elif wake_at_ms is None or wake_at_ms <= now_ms:
-                wake_at_ms = now_ms + SOON_MS
+            wake_at_ms = _wake_ms(head, after, now_ms, is_over=is_over)
             written = replace(with_group(head, after), wake_at_ms=wake_at_ms)
             try:
                 self.groups.write_group(head, written)
@@ -101,9 +101,45 @@ class Expansion:
                 continue
             # Only members that were begun by this write are left then.
             head, fresh = written, fresh or upto == group.begun
-            if left_s() <= 0:
+            if is_over:
                 return head
         return head
+
+    def go_on(self, head: Head, left_s: Callable[[], float]) -> None:
+        """Go on with a group that a request has left unfinished, unless somebody does.
+
+            request                      table                      sequel 1, sequel 2
+            its time is over  ------->   due now
+                                                            <-----  members end: both see that
+                                         due in 10 s        <-----  1 goes on
+                                         refused            <-----  2
+
+        Raises Unavailable.
+        """
+        group, now_ms = head.group, self.now_ms()
+        if group is None or head.state is not State.PROCESSING or not is_unfinished(head, group):
+            return
+        due = head.wake_at_ms is not None and head.wake_at_ms <= now_ms
+        if not due or head.spec.max_concurrency is not None:  # its members begin by events
+            return
+        claimed = replace(with_group(head, group.next()), wake_at_ms=now_ms + SOON_MS)
+        try:
+            self.groups.write_group(head, claimed)
+        except Changed:
+            return
+        if (whole := self.groups.get(head.job_id)) is not None:  # with its submission
+            self.expand(whole, left_s)
+
+
+def _wake_ms(head: Head, group: Group, now_ms: int, *, is_over: bool) -> int:
+    """When requeue is to look at a group that is being placed."""
+    if not is_unfinished(head, group):
+        return next_reply_ms(head, now_ms)
+    if is_over:
+        return now_ms  # nobody works on it
+    if head.wake_at_ms is None or head.wake_at_ms <= now_ms:
+        return now_ms + SOON_MS
+    return head.wake_at_ms  # a change of it costs two write units more
 
 
 def is_unfinished(head: Head, group: Group) -> bool:

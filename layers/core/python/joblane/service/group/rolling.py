@@ -25,8 +25,8 @@ Whichever of the two writes comes second, whoever makes it sees the other one.
 What is noted of members that were taken out since is dropped by the next one that notes.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from joblane.aws.job.groups import GroupStore
@@ -48,6 +48,13 @@ class Look:
     """Whose ends are noted, if that was read just now."""
     continues: bool = False
     """Whether members of a chunk are left that did not fit into one write."""
+
+
+def looks_from(look: Look) -> Iterator[Look]:
+    """A look, and then the same one, for which the notes are read again."""
+    yield look
+    while True:
+        yield replace(look, noted=None)
 
 
 class Turn(NamedTuple):

@@ -25,7 +25,7 @@ How many begin, and when, is `joblane.service.group.rolling`.
 
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -35,7 +35,7 @@ from joblane.group.states import FAILURES, Tally
 from joblane.job.head import Head
 from joblane.service.decide_again import decide_again
 from joblane.service.group.progress import advance
-from joblane.service.group.rolling import Look, Rolling, Turn
+from joblane.service.group.rolling import Look, Rolling, Turn, looks_from
 from joblane.service.log import Log
 from joblane.state.lifecycle import ENDED, State
 from joblane.state.retention import Retention
@@ -66,6 +66,8 @@ class GroupSettlement:
     log: Log
     clock: Callable[[], float]
     """Returns Unix seconds."""
+    go_on: Callable[[Head], object] = lambda _head: None
+    """Goes on placing members of a group that a request has left unfinished."""
 
     @property
     def _rolling(self) -> Rolling:
@@ -81,15 +83,17 @@ class GroupSettlement:
         look: Look | None = Look(frozenset(ended))
         after: Head | None = None
         while look is not None:
-            after, look = decide_again(partial(self._once, group_id, look))
+            after, look = decide_again(partial(self._once, group_id, looks_from(look)))
+        if after is not None and after.state is State.PROCESSING:
+            self.go_on(after)
         return None if after is None else after.state
 
-    def _once(self, group_id: str, look: Look) -> tuple[Head | None, Look | None]:
+    def _once(self, group_id: str, looks: Iterator[Look]) -> tuple[Head | None, Look | None]:
         """Read a group, and do one step; None if it is deleted."""
         seen = self.groups.progress(group_id)
         if seen is None or seen.group is None:
             return None, None
-        return self._step(seen, seen.group, look)
+        return self._step(seen, seen.group, next(looks))
 
     def _step(self, seen: Head, before: Group, look: Look) -> tuple[Head, Look | None]:
         """One write of a group at most. Returns it, and at what to look after that."""

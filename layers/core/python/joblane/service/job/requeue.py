@@ -23,6 +23,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from joblane.aws.job.items import WAKE_SHARDS
 from joblane.aws.job.jobs import JobStore
@@ -30,14 +31,16 @@ from joblane.contract.problems import TryAgain
 from joblane.errors import Changed, Unavailable
 from joblane.job.head import Head, waits_in_lane
 from joblane.job.moves import Due, NotAllowed, due
-from joblane.service.group.watch import GroupWatch
 from joblane.service.job.operations import Gone, Operations
 from joblane.service.job.renewal import RENEWED
-from joblane.service.key.admission import KeyAdmission
 from joblane.service.log import Log
-from joblane.service.target.assigned import AssignedJobs
-from joblane.service.target.due import DueTargets
 from joblane.state.lifecycle import Event, State
+
+if TYPE_CHECKING:
+    from joblane.service.group.watch import GroupWatch
+    from joblane.service.key.admission import KeyAdmission
+    from joblane.service.target.assigned import AssignedJobs
+    from joblane.service.target.due import DueTargets
 
 PAGE = 100
 """Jobs per page: the maximum of one BatchGetItem."""
@@ -100,10 +103,11 @@ class Requeue:
 
     jobs: JobStore
     operations: Operations
-    assigned: AssignedJobs
-    keyed: KeyAdmission
-    targets: DueTargets
-    groups: GroupWatch
+    assigned: "Callable[[], AssignedJobs]"
+    """Makes what ends jobs of silent agents, when one is due; so also the next three."""
+    keyed: "Callable[[], KeyAdmission]"
+    targets: "Callable[[], DueTargets]"
+    groups: "Callable[[], GroupWatch]"
     look_at_keys: Callable[[int, Callable[[], float]], int]
     """Looks at keys at a Unix time in ms for as many seconds as the second one returns; returns how
     many jobs were over and had not left them."""
@@ -203,7 +207,7 @@ class Requeue:
             why = f"its run_at has come; {waits_in_lane(head.spec)}"
             head = self.operations.move(head, Event.WAKE, why, now_ms)
         else:
-            head = self.keyed.wake(head, now_ms)
+            head = self.keyed().wake(head, now_ms)
         if head.state is not State.PENDING:
             return "Queued" if head.state is State.WAITING else "Skipped"
         return "Woken" if self.operations.send(head, now_ms) else "QueueGone"
@@ -238,13 +242,13 @@ class Requeue:
             return min(left_s() - RESERVE_S, end_s - self.clock())
 
         if what is Due.CHOOSE:
-            return "Woken" if self.targets.wake(head, now_ms, left) else "Skipped"
-        self.groups.look(head, now_ms, left)
+            return "Woken" if self.targets().wake(head, now_ms, left) else "Skipped"
+        self.groups().look(head, now_ms, left)
         return "Rearmed"
 
     def _rearm(self, head: Head, what: Due, now_ms: int) -> str:
         """Set when a job is looked at next; first end one whose only agent is silent or lost."""
-        if what is Due.JUDGE and self.assigned.settle_with_agent(head, now_ms):
+        if what is Due.JUDGE and self.assigned().settle_with_agent(head, now_ms):
             return "Expired"
         self.jobs.rearm(head, now_ms)
         return "Rearmed"

@@ -26,9 +26,10 @@ def message_delay_s(head: Head, now_ms: int) -> int | None:
 
     A start more than `MAX_DELAY_S` from now is left to the index `wake`, and so is that of a
     scheduled job with a key, which admits it when it is due, or with a target, whose agents are
-    chosen then.
+    chosen then, or of an array, which begins then.
     """
-    decided_when_due = head.key is not None or head.spec.target is not None
+    spec = head.spec
+    decided_when_due = any(each is not None for each in (head.key, spec.target, spec.array))
     if head.state not in _SENT or (head.state is State.SCHEDULED and decided_when_due):
         return None
     delay_s = max(0, math.ceil(((head.next_at_ms or 0) - now_ms) / 1000))

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from joblane.audit.records import Who
+from joblane.audit.who import Who
 from joblane.aws.files.signed_uploads import SignedUpload
 from joblane.aws.key.keys import KeyStore
 from joblane.aws.queue.usage import UsageStore

@@ -94,10 +94,7 @@ def take_home(
     be written.
     """
     if job.is_group:
-        terminal.note(
-            "each job of the group has its own output files; joblane get"
-            f" {job.id} lists the jobs, joblane download ID their files"
-        )
+        note_files_of_groups(job.id)
         return 0
     if job.data.output_files is None:
         return 0  # no attempt came so far
@@ -149,6 +146,14 @@ def summary(found: "Outputs", to: Path) -> str:
     count = len(found.files)
     what = "file" if count == 1 else "files"
     return formats.printable(f"{count} {what}, {formats.size(found.size)}, in {to}")
+
+
+def note_files_of_groups(group_id: str) -> None:
+    """Say on stderr where the files of a group are."""
+    terminal.note(
+        "each job of a group has its own output files; joblane get"
+        f" {group_id} lists the jobs, joblane download ID their files"
+    )
 
 
 def note_missing(found: "Outputs", job: str = "") -> None:

@@ -1,7 +1,7 @@
 """The command `results`, and what other commands do with a group in place of a job."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -95,12 +95,20 @@ def job_of(client: "Client", group_id: str, agent: str) -> str:
     raise InputError(f"group {group_id} has no job on agent {agent}; see: joblane get {group_id}")
 
 
-def run_pages(pages: Iterator[Answer], name: str, *, as_json: bool, several: bool = False) -> None:
+def run_pages(
+    pages: Iterator[Answer],
+    name: str,
+    *,
+    as_json: bool,
+    one_of_several: str | None = None,
+    fields: Mapping[str, Any] | None = None,
+) -> None:
     """Run all pages and print the sums; exits with 64 if a job was refused.
 
-    If a page fails, says what was done until then.
+    `one_of_several` is the id of a group that has one line of many. `fields` are there in the JSON
+    also if there is no page. If a page fails, says what was done until then.
     """
-    sums: dict[str, Any] = {"examined": 0, name: 0, "refused": []}
+    sums: dict[str, Any] = {"examined": 0, name: 0, "refused": [], **(fields or {})}
     line = StatusLine()
     try:
         for page in pages:
@@ -115,7 +123,9 @@ def run_pages(pages: Iterator[Answer], name: str, *, as_json: bool, several: boo
         raise
     finally:
         line.clear()
-    terminal.show(sums, lambda: _describe(sums, name), as_json=as_json, several=several)
+    whose = {} if one_of_several is None else {"id": one_of_several}
+    said = ": ".join([*whose.values(), _describe(sums, name)])
+    terminal.show({**whose, **sums}, lambda: said, as_json=as_json, several=bool(whose))
     if not as_json:
         for entry in sums["refused"]:
             terminal.note(f"{entry.get('id')}: {entry.get('detail')}")

@@ -73,7 +73,8 @@ def cancel(
     def cancel_one(job_id: str) -> None:
         if client.get(job_id).is_group:
             pages = client.groups.cancel(job_id, reason=reason)
-            groups.run_pages(pages, "cancelled", as_json=json, several=several)
+            one = job_id if several else None
+            groups.run_pages(pages, "cancelled", as_json=json, one_of_several=one)
             return
         job = client.cancel(job_id, reason=reason)
         print_job(job, job.note or "", as_json=json, several=several)
@@ -107,7 +108,8 @@ def retry(
     def retry_one(job_id: str) -> None:
         if client.get(job_id).is_group:
             pages = client.groups.retry(job_id, same_version=same_version, reason=reason)
-            groups.run_pages(pages, "retried", as_json=json, several=several)
+            one = job_id if several else None
+            groups.run_pages(pages, "retried", as_json=json, one_of_several=one)
             return
         job = client.retry(job_id, same_version=same_version, reason=reason)
         print_job(job, as_json=json, several=several)

@@ -1,15 +1,23 @@
 """The command `download`: the output files of a job, or of all jobs that filters select."""
 
 import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from joblane.client.cli import exit_codes
-from joblane.client.cli.files.files import document_of_written, fetch, note_missing, summary
+from joblane.client.cli.files.files import (
+    document_of_written,
+    fetch,
+    note_files_of_groups,
+    note_missing,
+    summary,
+)
 from joblane.client.cli.job.filter_options import FilterOptions
-from joblane.client.cli.job.several import do_each
+from joblane.client.cli.job.several import do_all
 from joblane.client.cli.options import Json, connect, with_fields
 from joblane.client.cli.short_ids import WHOLE, full_id
 from joblane.client.cli.text import terminal
@@ -17,6 +25,7 @@ from joblane.state.lifecycle import ENDED, State
 
 if TYPE_CHECKING:
     from joblane.client.clients import Client
+    from joblane.client.refs import JobRef
 
 commands = typer.Typer()
 
@@ -66,7 +75,10 @@ def download(
             "give the id of a job, or filters such as --state, --label or --since"
         )
     client = connect(ctx)
-    found = fetch(client, full_id(client, given[0]), to, given[1:], replace=replace)
+    job_id = full_id(client, given[0])
+    found = fetch(client, job_id, to, given[1:], replace=replace)
+    if not (found.files or found.failed or found.kept) and client.get(job_id).is_group:
+        note_files_of_groups(job_id)
     if json:
         terminal.document(document_of_written(found))
     else:
@@ -89,11 +101,7 @@ def _download_selected(
     filters: dict[str, Any] = {**options.filters()}
     if filters.get("state") is None:
         filters["state"] = [state for state in State if state in ENDED]
-    jobs = [(job.id, job.data.output_files is not None) for job in client.list(**filters)]
-    with_files = [job_id for job_id, has_files in jobs if has_files]
-    if not with_files:
-        terminal.note(f"none of {len(jobs):,} jobs has output files")
-        return
+    selected = _Selected(client.list(**filters))
     cannot = False
 
     def download_one(job_id: str) -> None:
@@ -106,8 +114,47 @@ def _download_selected(
             note_missing(found, f"{job_id}: ")
         cannot = cannot or bool(found.failed)
 
-    do_each(with_files, download_one)
-    if without := len(jobs) - len(with_files):
-        terminal.note(f"{without:,} of {len(jobs):,} jobs have no output files")
-    if cannot:
-        raise typer.Exit(exit_codes.IO_ERROR)
+    code = do_all(selected.with_files(lambda: _make(to)), download_one)
+    selected.note()
+    if code or cannot:
+        raise typer.Exit(code or exit_codes.IO_ERROR)
+
+
+@dataclass(slots=True)
+class _Selected:
+    """Jobs that filters select, read as they are needed; counts those that have no files."""
+
+    jobs: "Iterator[JobRef]"
+    seen: int = 0
+    without: int = 0
+    group: str | None = None
+    """Id of a group among them."""
+
+    def with_files(self, prepare: Callable[[], None]) -> Iterator[str]:
+        """Yield the ids of jobs that have files; `prepare` is called before each."""
+        for job in self.jobs:
+            self.seen += 1
+            if job.data.output_files is not None:
+                prepare()
+                yield job.id
+            else:
+                self.without += 1
+                self.group = job.id if job.is_group else self.group
+
+    def note(self) -> None:
+        """Say on stderr what had no files."""
+        if not self.seen:
+            terminal.note("no job matches the filters")
+        elif self.without:
+            terminal.note(f"{self.without:,} of {self.seen:,} jobs have no output files")
+        if self.group is not None:
+            note_files_of_groups(self.group)
+
+
+def _make(directory: Path) -> None:
+    """Make a directory. Exits with the code of an I/O error, once for all jobs."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        terminal.note(f"cannot write to {directory}: {error.strerror}")
+        raise typer.Exit(exit_codes.IO_ERROR) from error

@@ -246,7 +246,8 @@ def change_selected(
         terminal.show(answer, lambda: f"would {verb} {found}", as_json=as_json)
         return
     if found.newest is None:
-        groups.run_pages(iter(()), doing.done, as_json=as_json)
+        more_fields = {"already": 0, "jobs": []} if again else {}
+        groups.run_pages(iter(()), doing.done, as_json=as_json, fields=more_fields)
         return
     if not options.yes and not terminal.confirms(f"{verb} {found} ({options})"):
         terminal.note(f"nothing was {doing.done}")

@@ -125,19 +125,6 @@ class LogWriter:
             terminal.write(text.end(), stderr=stderr)
 
 
-@dataclass(slots=True)
-class Shown:
-    """Shows records, and knows whether there were any."""
-
-    show: Callable[[Sequence[LogRecord]], None]
-    any: bool = False
-
-    def __call__(self, records: Sequence[LogRecord]) -> None:
-        """Show some records."""
-        self.any = self.any or bool(records)
-        self.show(records)
-
-
 def as_json(records: Sequence[LogRecord]) -> None:
     """Write records as JSON lines, as the API sent them."""
     for piece in records:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from joblane.client.answers import LogRecord
 from joblane.client.cli.text.formats import parse_time
+from joblane.formats.levels import Level
 
 Stream = Literal["stdout", "stderr", "joblane"]
 
@@ -19,6 +20,8 @@ class LogSelection:
     attempt: int | None
     stream: Stream | None
     any: bool = False
+    read: bool = False
+    """Whether there was a record, wanted or not."""
 
     @property
     def is_limited(self) -> bool:
@@ -32,10 +35,24 @@ class LogSelection:
 
         def show_wanted(records: Sequence[LogRecord]) -> None:
             wanted = [record for record in records if self._admits(record)]
-            self.any = self.any or bool(wanted)
+            self.any, self.read = self.any or bool(wanted), self.read or bool(records)
             show(wanted)
 
         return show_wanted
+
+    def missing(self, tail: int | None, level: Level | None) -> str | None:
+        """Say why nothing was shown, of what the options were to show; None if something was."""
+        if self.any:
+            return None
+        if level is not None and not self.read:
+            return f"no output has the level {level} or above; that of commands has none"
+        if not self.is_limited:
+            return None
+        having = "" if level is None else f" with the level {level} or above"
+        what = (
+            f"no output{having} is" if tail is None else f"none of the last {tail} lines{having} is"
+        )
+        return f"{what} of this time, attempt and stream"
 
     def _admits(self, record: LogRecord) -> bool:
         at = None if self.since is None else parse_time(record.time)

@@ -164,7 +164,7 @@ def logs(
     after it was read; they and --timestamps are for one job, of a group with --host.
     """
     from joblane.client.cli.group.follower import GroupFollower
-    from joblane.client.cli.job.log_follower import LogFollower, LogWriter, Shown, as_json
+    from joblane.client.cli.job.log_follower import LogFollower, LogWriter, as_json
     from joblane.client.cli.job.log_selection import LogSelection
 
     selection = LogSelection(
@@ -175,18 +175,15 @@ def logs(
     if host is not None:
         job_id = groups.job_of(client, job_id, host)
     writer = LogWriter(raw=raw, timestamps=timestamps)
-    shown = Shown(as_json if json else writer)
-    show = selection.of(shown)
+    show = selection.of(as_json if json else writer)
     try:
         if follow:
             LogFollower(client, give_up_s, show, writer.end_lines, level=level).follow(job_id, tail)
         else:
             for record in client.logs(job_id, tail=tail, level=level):
                 show([record])
-        if level is not None and not shown.any:
-            terminal.note(f"no output has the level {level} or above; that of commands has none")
-        elif selection.is_limited and not selection.any:
-            terminal.note("no output is of this time, attempt and stream")
+        if (why := selection.missing(tail, level)) is not None:
+            terminal.note(why)
     except RequestError:
         if host is not None or not client.get(job_id).is_group:
             raise

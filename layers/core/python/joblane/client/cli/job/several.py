@@ -1,6 +1,6 @@
 """Commands with the ids of several jobs: each is done, and what was refused is said at the end."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import typer
 
@@ -18,8 +18,14 @@ def do_each(job_ids: Sequence[str], do: Callable[[str], None]) -> None:
     if len(job_ids) == 1:
         do(job_ids[0])
         return
+    if code := do_all(dict.fromkeys(job_ids), do):
+        raise typer.Exit(code)
+
+
+def do_all(job_ids: Iterable[str], do: Callable[[str], None]) -> int:
+    """As `do_each`, for jobs that are read as they are needed; returns the exit code."""
     code = 0
-    for job_id in dict.fromkeys(job_ids):
+    for job_id in job_ids:
         try:
             do(job_id)
         except (RequestError, NotFoundError, InputError) as error:
@@ -27,5 +33,4 @@ def do_each(job_ids: Sequence[str], do: Callable[[str], None]) -> None:
             code = code or exit_codes.of_error(error)
         except typer.Exit as done:  # of a group, of which jobs were refused
             code = code or done.exit_code
-    if code:
-        raise typer.Exit(code)
+    return code

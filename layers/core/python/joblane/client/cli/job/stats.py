@@ -6,11 +6,12 @@ from typing import Any
 
 import typer
 
-from joblane.client.answers import json_of
+from joblane.client.answers import is_group, json_of
 from joblane.client.cli.job import text as job_text
 from joblane.client.cli.options import JobId, Json, connect
 from joblane.client.cli.short_ids import full_id
 from joblane.client.cli.text import formats, terminal
+from joblane.client.errors import InputError
 
 commands = typer.Typer()
 
@@ -24,6 +25,11 @@ def stats(ctx: typer.Context, job_id: JobId, *, json: Json = False) -> None:
     """
     client = connect(ctx)
     job = json_of(client.get(full_id(client, job_id)))
+    if is_group(job):
+        raise InputError(
+            f"{job['id']} is a group, whose jobs have usage of their own; "
+            f"joblane get {job['id']} lists them"
+        )
     shown = {name: job.get(name) for name in ("id", "state", "agent", "limits", "stats", "usage")}
     now = datetime.now(UTC)
     terminal.show(shown, lambda: formats.record(dict(_rows(shown, now))), as_json=json)

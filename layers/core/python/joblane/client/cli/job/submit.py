@@ -97,7 +97,8 @@ def run(
         terminal.note(f"{_what(job)} continues; follow it with: joblane logs -f {job.id}")
         raise typer.Exit(exit_codes.of_error(error)) from error
     except OSError:  # the output cannot be written, such as a pipe whose reader has ended
-        _note_continues(job)
+        if not job.ended:
+            _note_continues(job)
         raise
     code = exit_codes.of_job(ended)
     if options.outputs:

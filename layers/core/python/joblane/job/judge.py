@@ -3,8 +3,8 @@
 import signal
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from typing import Protocol
 
-from ec2_agent.sandbox.model import Ending
 from joblane.condition.blocking import Blocking
 from joblane.condition.names import default_condition, scope_name, unscope_name
 from joblane.files.models import OutputSummary
@@ -25,6 +25,78 @@ run."""
 
 PROGRAM_CHARS = 40
 """Characters of a program's name in a reason, where another one is suggested."""
+
+
+class Usage(Protocol):
+    """Resources that an attempt used: a dataclass, whose fields are stored with the job."""
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds up to the end of the main process."""
+
+
+class Ending(Protocol):
+    """How the process of an attempt ended (`ec2_agent/sandbox/model.py` describes each field)."""
+
+    @property
+    def exit_code(self) -> int | None:
+        """None if a signal ended it."""
+
+    @property
+    def signal(self) -> int | None:
+        """None if it exited."""
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether its `timeout_s` has passed."""
+
+    @property
+    def oom_killed(self) -> bool:
+        """Whether it ran out of memory."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether its agent asked it to stop."""
+
+    @property
+    def error(self) -> str | None:
+        """Why the command could not be run."""
+
+    @property
+    def usage(self) -> Usage:
+        """What it used."""
+
+    @property
+    def condition(self) -> str | None:
+        """The condition that it named."""
+
+    @property
+    def records(self) -> int | None:
+        """Log records that it wrote."""
+
+    @property
+    def output_bytes(self) -> int:
+        """Bytes of output in them."""
+
+    @property
+    def failure(self) -> str | None:
+        """What it said went wrong."""
+
+    @property
+    def skip(self) -> str | None:
+        """Why it does not apply, as it said."""
+
+    @property
+    def result(self) -> str | None:
+        """Its result, as JSON."""
+
+    @property
+    def result_file(self) -> bool:
+        """Whether it gave a longer result."""
+
+    @property
+    def silent(self) -> bool:
+        """Whether it was stopped for its silence."""
 
 
 class StopReason(Enum):

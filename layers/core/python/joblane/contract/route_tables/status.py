@@ -1,12 +1,9 @@
-"""Routes that show what goes on, behind `status`: they change nothing and are read often."""
+"""Routes that show what goes on."""
 
-from http import HTTPStatus
 from typing import Final
 
-from joblane.contract.output_files import OutputPage, OutputsQuery
 from joblane.contract.route import SWEEPS, Route
 from joblane.contract.status import ActivityQuery, FleetPage, QueueActivity, Summary
-from joblane.contract.why import Why
 
 STATUS_ROUTES: Final = (
     Route(
@@ -16,32 +13,6 @@ STATUS_ROUTES: Final = (
         ("jobs.read", "platform.read"),
         "Show the caller, its jobs and limits, and the agents of its queues",
         Summary,
-    ),
-    Route(
-        "explainJob",
-        "GET",
-        "/v1/jobs/{job_id}/why",
-        ("jobs.read",),
-        "Explain why a job waits, runs on or has ended",
-        Why,
-    ),
-    Route(
-        "listJobOutputs",
-        "GET",
-        "/v1/jobs/{job_id}/outputs",
-        ("jobs.read",),
-        "List the output files of a job",
-        OutputPage,
-        query=OutputsQuery,
-    ),
-    Route(
-        "downloadJobOutput",
-        "GET",
-        "/v1/jobs/{job_id}/outputs/{path+}",
-        ("jobs.read",),
-        "Download an output file of a job: a redirect to S3",
-        None,
-        status=HTTPStatus.FOUND,
     ),
     Route(
         "getQueueActivity",

@@ -1,20 +1,26 @@
-"""The stream of the jobs table in memory, for a test to deliver."""
+"""The stream of the jobs table in memory, for somebody to deliver."""
 
+from collections.abc import Callable
 from typing import Any
 
-from tests.support.aws import DESCRIPTOR
-from tests.support.dynamodb import Tables
-from tests.support.expressions import Item
+from joblane.deployment.names import table_name
+from joblane.testing.memory.dynamodb import Tables
+from joblane.testing.memory.expressions import Item
+from joblane.testing.memory.schemas import NAME
 
 Record = dict[str, Any]
+
+JOBS = table_name(NAME, "jobs")
 
 
 class JobsStream:
     """Collects the records of the changes of jobs, as DynamoDB would deliver them."""
 
-    def __init__(self, tables: Tables, at: float = 1_800_000_000.0) -> None:
+    def __init__(self, tables: Tables, clock: Callable[[], float]) -> None:
         self.records: list[Record] = []
-        self._at = at
+        self.inserted: list[str] = []
+        """Ids of all jobs in the order in which they came; many have the same time in them."""
+        self._clock = clock
         self._sequence = 0
         tables.listener = self._note_change
 
@@ -24,12 +30,14 @@ class JobsStream:
         return taken
 
     def _note_change(self, table: str, old: Item | None, new: Item | None) -> None:
-        if table != DESCRIPTOR.jobs_table:
+        if table != JOBS:
             return
         self._sequence += 1
         item: Item = new or old or {}
+        if old is None and item["sk"]["S"] == "JOB":
+            self.inserted.append(item["job_id"]["S"])
         stream: Record = {
-            "ApproximateCreationDateTime": self._at,
+            "ApproximateCreationDateTime": self._clock(),
             "Keys": {"job_id": item["job_id"], "sk": item["sk"]},
             "SequenceNumber": f"{self._sequence:021d}",
         }

@@ -1,10 +1,11 @@
-"""The routes of files: uploads of inputs, and lists and downloads of outputs."""
+"""The routes of the output files of jobs."""
 
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
+from joblane.contract.route_tables.outputs import OUTPUT_ROUTES
 from joblane.http.answers import next_cursor, page_start, success
 from joblane.http.application import Application
 
@@ -12,26 +13,11 @@ if TYPE_CHECKING:  # most requests concern no files
     from collections.abc import Callable
 
     from joblane.service.files.outputs import OutputFiles
-    from joblane.service.files.uploads import FileUploads
-
-
-def upload_route(app: Application, uploads: "FileUploads") -> None:
-    """Bind the route of uploads."""
-
-    @app.route("POST /v1/files")
-    def files() -> Response[str]:
-        from joblane.contract.files import (  # a part of the table of this function
-            MAX_FILES_BODY,
-            FilesAnswer,
-            FilesInput,
-        )
-
-        wanted = app.read(FilesInput, MAX_FILES_BODY)
-        return success(FilesAnswer(files=uploads.prepare(app.tenant(), wanted.files)))
 
 
 def output_file_routes(app: Application, outputs: "Callable[[], OutputFiles]") -> None:
     """Bind the routes of output files; `outputs` is made when it is first asked for."""
+    app.add(OUTPUT_ROUTES)
 
     @app.route("GET /v1/jobs/{job_id}/outputs")
     def list_outputs(job_id: str) -> Response[str]:

@@ -6,8 +6,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tests.support.expressions import Item, refusal
-from tests.support.schemas import SCHEMAS, Schema
+from joblane.testing.memory.expressions import Item, refusal
+from joblane.testing.memory.schemas import SCHEMAS, Schema
 
 LARGEST_ITEM = 409_600
 LARGEST_PAGE = 1 << 20

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -37,12 +36,8 @@ def refusal(message: str, code: str = "ValidationException") -> ClientError:
 
 @cache
 def reserved_words() -> frozenset[str]:
-    """DynamoDB's own list, which moto has as a file."""
-    spec = find_spec("moto")
-    assert spec is not None
-    assert spec.origin is not None
-    path = Path(spec.origin).parent / "dynamodb/parsing/reserved_keywords.txt"
-    return frozenset(path.read_text("utf-8").split())
+    """DynamoDB's own list (Reserved words in DynamoDB, Developer Guide)."""
+    return frozenset(Path(__file__).with_name("reserved_words.txt").read_text("utf-8").split())
 
 
 @dataclass(frozen=True)

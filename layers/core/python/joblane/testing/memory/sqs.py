@@ -5,17 +5,16 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from botocore.exceptions import ClientError
 
 from joblane.aws.fleet.inboxes import NO_SUCH_QUEUE
-from tests.support.aws import PREFIX
-
-if TYPE_CHECKING:
-    from tests.support.network import Faults
 
 T = TypeVar("T")
+
+PREFIX = "https://sqs.us-east-1.amazonaws.com/123456789012/"
+"""URLs of queues begin with it."""
 
 _RECEIPT = re.compile(r"\d+/\d+")
 
@@ -161,10 +160,41 @@ class Way(Protocol):
         """Make a call as the SDK does."""
 
 
+class Faults(Protocol):
+    """How much trouble there is."""
+
+    @property
+    def rng(self) -> random.Random:
+        """Orders messages."""
+
+    def hit(self, of: float = 1.0) -> bool:
+        """Whether it happens now."""
+
+
+class NoFaults:
+    """None."""
+
+    rng = random.Random(1)
+
+    def hit(self, of: float = 1.0) -> bool:
+        """See Faults."""
+        del of
+        return False
+
+
+class Direct:
+    """A way to SQS on which nothing happens."""
+
+    def call(self, make: Callable[[], T], *, writes: bool) -> T:
+        """Make a call."""
+        del writes
+        return make()
+
+
 class Sqs:
     """A client of SQS, as botocore would make it, over its caller's way to AWS."""
 
-    def __init__(self, queues: Queues, network: Way, faults: "Faults") -> None:
+    def __init__(self, queues: Queues, network: Way, faults: Faults) -> None:
         self._queues = queues
         self._network = network
         self._faults = faults

@@ -1,0 +1,1 @@
+"""Functions that `joblane.testing` composes too: settings and clients in, services out."""

@@ -1,0 +1,1 @@
+"""AWS in memory, as far as Joblane uses it. One clock, no network, no threads."""
