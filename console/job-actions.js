@@ -52,8 +52,8 @@ function isPast(job) {
 
 /** Whether it may be started again under its id: `joblane.job.moves` decides so. @param {Job} job */
 function restarts(job) {
-  const several = job.target !== null && job.target !== '_any' && !job.target.startsWith('host:');
-  if (several && job.members === null) return false; // its agents were never chosen
+  const several = job.array !== null || (job.target !== null && job.target !== '_any' && !job.target.startsWith('host:'));
+  if (several && job.members === null) return false; // its members were never made
   return !isPast(job) && (job.restartable || (job.attempt === 0 && job.members === null));
 }
 

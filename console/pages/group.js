@@ -105,7 +105,7 @@ export default function Page({ route }) {
     ]} /><//>
     <div class="tabs" role="navigation" aria-label="Members by state">${[['', all], ...counts].map(([each = '', count]) => html`<a key=${each} href=${href(['groups', id], { state: String(each) })}
       aria-current=${state === each && !indices ? 'page' : undefined}>${each ? html`<${Badge} state=${each} />` : 'All'} <span class="count">${count}</span></a>`)}</div>
-    ${large && (map ? html`<${map.GroupMap} key=${id} page=${first} route=${route} state=${state} indices=${indices} refresh=${refresh} />` : html`<${Failure} error=${lost} />`)}
+    ${large && (map ? html`<${map.GroupMap} key=${id} page=${first} route=${route} state=${state} indices=${indices} refresh=${refresh} />` : lost ? html`<${Failure} error=${lost} />` : html`<${Loading} />`)}
     <${Section} title=${`${members.length}${more ? ' or more' : ''} ${members.length === 1 ? 'member' : 'members'}${indices ? ' selected' : ''}`}>
       ${!members.length && html`<${Empty}><p>${all ? 'No member is in this state.' : kind === 'array' ? 'Its members are made when it starts.' : 'Its agents are chosen when it starts.'}</p><//>`}
       ${members.length > 0 && html`<${Table} caption="Members" columns=${COLUMNS[kind]} rows=${members} id=${(/** @type {Member} */ member) => String(member.index)} />`}

@@ -50,6 +50,7 @@ PICTURES = (
     Picture("submit", "submit?from={completed}"),
     Picture("groups", "groups"),
     Picture("group", "groups/{partial_failure}"),
+    Picture("group-array", "groups/{array}", height=1000),
     Picture("queues", "queues"),
     Picture("queue", "queues/default", role="platform"),
     Picture("queue-dark", "queues/default", role="platform", scheme="dark"),

@@ -277,7 +277,10 @@ def _run(api: Api, seeds: Seeds) -> None:
         "sleep", "3600", name="watch-disk", timeout_s=7200, **group
     )
     # Every fourth fails, with what differs in its last line.
-    images = 'test $((JOBLANE_ARRAY_INDEX % 4)) != 0 || { echo "image $$ is no JPEG" >&2; exit 3; }'
+    images = (
+        "n=$JOBLANE_ARRAY_INDEX; test $((n % 4)) != 0 || "
+        '{ echo "image $n is no JPEG" >&2; exit 3; }'
+    )
     seeds.groups["array"] = api.submit(
         *shell, images, name="resize-images", array={"size": IMAGES}, retry=once
     )

@@ -95,8 +95,9 @@ def _console(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_files_of_all_pages_are_within_the_budget(console: Path):
-    """Not of the budget is what a page loads when somebody edits a job or uploads a file, and what
-    the page of a group loads for a grid of many members; nor the licences, which no page loads.
+    """Not of the budget are the licences, which no page loads, and what a page loads at need.
+
+    That is when somebody edits a job or uploads a file, and for a grid of a group's members.
     """
     about, files = told(console)["files"], read_console(CONSOLE)
     modules = {ENTRY}

@@ -33,7 +33,7 @@ OF_GROUPS = {State.PROCESSING, State.PARTIAL_FAILURE}
 
 def _heads() -> list[Head]:
     found = []
-    kinds = ("plain", "member", "group", "broadcast")
+    kinds = ("plain", "member", "group", "broadcast", "array")
     hours = (None, -1, 1)
     for kind, state, again, attempt, hour in product(kinds, State, (True, False), (0, 1), hours):
         if (kind == "group") < (state in OF_GROUPS):
@@ -43,6 +43,8 @@ def _heads() -> list[Head]:
             fields["deadline"] = rfc3339(NOW + hour * 3_600_000)
         if kind in {"group", "broadcast"}:
             fields["target"] = "_all"
+        if kind == "array":  # which has not begun
+            fields["array"] = {"size": 3}
         head = make_head(JOB, "acme", submission(**fields), NOW - 7_200_000)
         step = Step(state, NOW, attempt, "because")
         found.append(

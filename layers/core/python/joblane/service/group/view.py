@@ -97,7 +97,7 @@ class GroupReader:
         if group.stop is None and group.begun < group.members:
             found[State.WAITING] += group.members - group.begun
         left = State.WAITING if group.stop is None else group.stop.state
-        states = dict.fromkeys(range(group.begun, group.members), left)
+        states: dict[int, State] = {n: left for n in range(group.begun, group.members)}  # noqa: C420
         told = {page: _told(group, page) for page in group.done}
         states |= {index: state for page in told.values() if page for index, state in page.items()}
 
