@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Unpack
 
 from joblane import Client
-from joblane.client.fields import ExitCodes, Retry, SubmissionFields
+from joblane.client.fields import ExitCodes, JobFields, Retry
 from joblane.client.refs import JobRef
 from joblane.job.spec import MAX_BATCH
 from scripts.smokes.runner import Failure
@@ -35,13 +35,13 @@ CREDENTIALS = "http://169.254.169.254/latest/meta-data/"
 OUTSIDE = "https://checkip.amazonaws.com/"
 
 
-def run(site: Site, script: str, **fields: Unpack[SubmissionFields]) -> JobRef:
+def run(site: Site, script: str, **fields: Unpack[JobFields]) -> JobRef:
     """Run a shell script as a job; returns the job at its end."""
     with site.client() as client:
         return submit(client, script, **fields).wait(site.patience_s)
 
 
-def submit(client: Client, script: str, **fields: Unpack[SubmissionFields]) -> JobRef:
+def submit(client: Client, script: str, **fields: Unpack[JobFields]) -> JobRef:
     """Submit a shell script as a job with one attempt, if the fields say no other number."""
     if "retry" not in fields:
         fields["retry"] = ONCE
