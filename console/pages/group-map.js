@@ -56,7 +56,7 @@ export function GroupMap({ page, route, state, indices, refresh }) {
     try {
       const member = known?.id ? known : (await call('GET', path`v1/groups/${group.id}`, { query: { indices: String(name(n)), limit: 1 } })).entries[0];
       if (member?.id) go(href(['jobs', member.id]));
-      else say(`${name(n)} has no job yet: ${member?.reason ?? 'the group is being deleted'}.`);
+      else say(`Member ${name(n)} has no job: ${member?.reason ?? 'the group is being deleted'}.`);
     } catch (error) {
       say(error instanceof Error ? error.message : String(error), 'bad');
     }

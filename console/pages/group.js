@@ -83,8 +83,9 @@ export default function Page({ route }) {
   const counts = Object.entries(first.counts ?? {});
   const all = group.members ?? 0;
   const done = counts.reduce((sum, [each, count]) => sum + (ENDED.includes(each) ? count : 0), 0);
-  // Each reading reads the rows of members that have not ended.
-  every.current = hasEnded(group) ? 15_000 : Math.max(3000, (all - done + members.length) * 3);
+  // Each reading reads the rows of members that have begun and not ended.
+  const open = all - done - (first.counts?.waiting ?? 0);
+  every.current = hasEnded(group) ? 15_000 : Math.max(3000, (open + members.length) * 3);
   return html`
     <${Head} title=${nameOf(group, 90)} about=${html`<${Badge} state=${group.state} /> <${Id} text=${group.id} /><${Copy} text=${group.id} what="the id" />`}>
       <${Actions} job=${group} refresh=${refresh} />

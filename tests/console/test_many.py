@@ -14,7 +14,7 @@ from scripts.console.stores import Stores, many_jobs
 from scripts.local.cloud import Cloud
 from scripts.local.people import Person, add_person
 from tests.console.conftest import LINES, Open
-from tests.console.test_pages import WIDER
+from tests.console.test_pages import DESKTOP, PHONE, WIDER
 from tests.support.axe import violations
 
 JOBS = 500
@@ -111,7 +111,7 @@ def test_ten_thousand_members_are_a_grid_of_few_elements(as_role: Open, seeds: S
     grid = page.get_by_role("group", name=f"Grid of {members} members")
     expect(main).to_contain_text("8900 of 10000 have ended")
     assert 20 > grid.locator("*").count()
-    for size in ({"width": 390, "height": 800}, {"width": 1280, "height": 800}):
+    for size in (PHONE, DESKTOP):
         page.set_viewport_size(size)
         expect(grid.locator("svg")).to_be_visible()
         assert [] == page.evaluate(WIDER)
@@ -122,6 +122,9 @@ def test_ten_thousand_members_are_a_grid_of_few_elements(as_role: Open, seeds: S
         page.keyboard.press(key)
     expect(said.filter(has_text="Index 9997: waiting")).to_be_visible()
     assert grid.evaluate("grid => grid.scrollTop") > 0
+    page.keyboard.press("x")
+    expect(said.filter(has_text="1 selected")).to_be_visible()
+    expect(page.get_by_label("Indices", exact=True)).to_have_value("9997")
     page.keyboard.press("Home")
     expect(said.filter(has_text="Index 0: completed")).to_be_visible()
     expect(main).to_contain_text("50 of the 500 that failed are read")
@@ -130,6 +133,9 @@ def test_ten_thousand_members_are_a_grid_of_few_elements(as_role: Open, seeds: S
     expect(ranges.filter(has_text="active")).to_contain_text("8900-8999")
     expect(ranges.filter(has_text="dead")).to_contain_text("and 440 more ranges")
     expect(main.get_by_role("button", name="Retry")).to_have_count(0)
+    grid.focus()
+    page.keyboard.press("Enter")
+    expect(main.locator("header")).to_contain_text(f"index 0 of group {group}")
 
 
 def test_nothing_moves_for_who_does_not_want_it(as_role: Open, seeds: Seeds):
