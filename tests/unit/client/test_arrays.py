@@ -74,6 +74,8 @@ def test_a_value_that_is_no_params_is_named_by_its_index(api: FakeApi, client: A
         client.submit(weather, array={"values": [City(name="Oslo"), Weather(degrees=1)]})
     with pytest.raises(InputError, match="array must be a mapping"):
         client.submit(["true"], array=100)
+    with pytest.raises(InputError, match=r"array\.values must be a list"):
+        client.submit(weather, array={"values": 5})
     assert not api.requests
 
 

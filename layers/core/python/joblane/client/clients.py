@@ -235,6 +235,11 @@ class Client(BaseClient[JobRef, Connection]):
         jobs end. Nothing is sent before the first is asked for. A job that is refused, fails or is
         deleted is a `Mapped` with an `error`, and does not affect the others.
 
+        Params of a handler in a list or tuple, at most 10,000, become an array, one request and
+        one group, unless `idempotency_key`, `target` or `concurrency` is given, or the API refuses
+        it, as of a type with a key. At most `window` of its jobs run at once; a `job` has what its
+        group shows, and `job.refresh()` reads the rest. Else each value is a job of its own.
+
         At most `window` values are held at once, those whose results wait for an earlier one
         included, so `values` may be endless. A request submits up to 100 jobs, and is repeated
         until it is answered, without a second job; with an `idempotency_key` so does another run

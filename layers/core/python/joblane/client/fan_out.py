@@ -1,8 +1,7 @@
 """`map` of the clients: a job for each of many values, and what became of each.
 
-The values of a handler become an array where that can be (`joblane.client.array_map`); else
-
-Values are taken in batches, each a request with an idempotency key of its own. Only so many are
+Params of a handler in a list become an array where that can be (`joblane.client.array_map`). Else
+values are taken in batches, each a request with an idempotency key of its own. Only so many are
 held at once as `window` says: those whose jobs are open, and those whose results wait for an
 earlier one. So memory is bounded, and `values` may be endless.
 """

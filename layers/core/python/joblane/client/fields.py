@@ -115,7 +115,7 @@ class Filters(DeadFilters, total=False):
     state: str | Sequence[str] | None
     """One of these states."""
     groups: bool
-    """Only groups: jobs that have a job for each agent of their target."""
+    """Only groups: arrays, and jobs that have a job for each agent of their target."""
 
 
 class Array(TypedDict, total=False):
@@ -263,6 +263,8 @@ def array_fields(what: object, params: object, array: Mapping[str, Any]) -> Mapp
     Raises `InputError`, which names the index of a value that a handler does not take.
     """
     values = array.get("values")
+    if values is not None and not isinstance(values, list | tuple):
+        raise InputError("array.values must be a list")
     if values is None or params is not None or not isinstance(what, JobType | str):
         return {**job_fields(what, params), "array": array}
     if isinstance(what, str):
