@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from joblane.client.answers import GroupPage
 from joblane.client.follow import News
 from joblane.client.group_follow import GroupReading
-from joblane.group.record import MOST_MEMBERS, PAGE
+from joblane.group.array import MOST_MEMBERS
+from joblane.group.record import PAGE
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """Arrays: their members are placed in lanes, run on any agents, and end as their group says."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -199,3 +200,15 @@ def test_nobody_goes_on_with_a_group_that_somebody_works_on(monkeypatch: pytest.
     at.end(7)
     at.deliver()
     assert (100, 100) == (at.group().begun, at.group().placed)
+
+
+def test_arrays_of_two_tenants_are_served_in_turn_and_a_later_urgent_job_is_before_both():
+    """SQS takes the message group of each tenant in turn, and agents the lane `high` first."""
+    at = Broadcast(1, array={"size": 30}, max_concurrency=20)
+    other = at.api_by(at.aws.clients, "client-other")
+    assert 202 == other("POST", "/v1/jobs", {"command": ["a"], "array": {"size": 20}})[0]
+    lane = DESCRIPTOR.lane_url("default", "default")
+    groups = Counter(entry.group for entry in at.memory.queues.entries[lane].values())
+    assert {"acme": 20, "other": 20} == groups, "what has not begun has no message: no agent for it"
+    _, urgent = at.api("POST", "/v1/jobs", {"command": ["a"], "priority": "high"})
+    assert [urgent["id"]] == sent(at, "high")
