@@ -89,7 +89,7 @@ export function GroupMap({ page, route, state, indices, refresh }) {
     <${SweepProgress} of=${sweep} />
     <${Section} title="Members by index" actions=${mayRetry && failed.length > 0 && html`<button type="button" disabled=${running} onClick=${() => retry(null)}>Retry all failed</button>`}>
       <${MemberGrid} states=${states} of=${of} only=${state} selected=${selected} say=${words} onOpen=${open} onSelect=${toggle} />
-      <${Selection} key=${indices} text=${indices} of=${of} count=${chosen.length} onSelect=${select}>
+      <${Selection} text=${indices} of=${of} count=${chosen.length} onSelect=${select}>
         ${mayRetry && chosen.length > 0 && html`<button type="button" class="primary" disabled=${running} onClick=${() => retry(chosen)}>Retry selected</button>`}<//>
       ${failed.length > 0 && html`<p>Failed: <${RangeText} text=${page.failed_indices ?? ''} /> <button type="button" class="quiet" onClick=${() => select(page.failed_indices ?? '')}>Select</button><${Copy} text=${page.failed_indices ?? ''} what="the failed indices" /></p>`}
       <${Ranges} byState=${byState} counts=${page.counts ?? {}} onSelect=${select} />
@@ -100,6 +100,7 @@ export function GroupMap({ page, route, state, indices, refresh }) {
 /** @param {{ text: string, of: Indices, count: number, onSelect: (text: string) => void, children?: any }} props */
 function Selection({ text, of, count, onSelect, children }) {
   const [typed, setTyped] = useState(text);
+  useEffect(() => setTyped(text), [text]);
   const wrong = numbersOf(typed.replaceAll(' ', ''), of) === null;
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();

@@ -108,6 +108,7 @@ export default function Page({ route }) {
       aria-current=${state === each && !indices ? 'page' : undefined}>${each ? html`<${Badge} state=${each} />` : 'All'} <span class="count">${count}</span></a>`)}</div>
     ${large && (map ? html`<${map.GroupMap} key=${id} page=${first} route=${route} state=${state} indices=${indices} refresh=${refresh} />` : lost ? html`<${Failure} error=${lost} />` : html`<${Loading} />`)}
     <${Section} title=${`${members.length}${more ? ' or more' : ''} ${members.length === 1 ? 'member' : 'members'}${indices ? ' selected' : ''}`}>
+      ${!answer.data && error && html`<${Failure} error=${error} retry=${refresh} />`}
       ${!members.length && html`<${Empty}><p>${all ? 'No member is in this state.' : kind === 'array' ? 'Its members are made when it starts.' : 'Its agents are chosen when it starts.'}</p><//>`}
       ${members.length > 0 && html`<${Table} caption="Members" columns=${COLUMNS[kind]} rows=${members} id=${(/** @type {Member} */ member) => String(member.index)} />`}
       ${more && (most < MOST ? html`<p class="pager"><button type="button" onClick=${() => setQuery(route, { most: String(Math.min(MOST, most * 4)) })}>Show more</button></p>` : html`<p class="about">These are the first ${MOST}.</p>`)}

@@ -28,7 +28,7 @@ test('a job that has not ended goes on until now', () => {
 });
 
 const job = (state, more = {}) => ({
-  state, group: null, members: null, target: null, deadline: null, hidden: false, cancel_requested: null, restartable: true, attempt: 1, ...more,
+  state, group: null, members: null, array: null, target: null, deadline: null, hidden: false, cancel_requested: null, restartable: true, attempt: 1, ...more,
 });
 const all = () => true;
 
