@@ -54,8 +54,8 @@ def _class(name: str, owner: type) -> Iterator[str]:
     bases = [base for base in owner.__mro__ if base.__module__.startswith("joblane.")]
     public = [at for at, base in enumerate(bases) if at and base.__name__ in joblane.__all__]
     if public:  # its members stand there
-        first = bases[public[0]].__name__
-        yield f"It has what [`{first}`](#{first.lower()}) has.\n"
+        other = bases[public[0]].__name__
+        yield f"It has what [`{other}`](#{other.lower()}) has, and this:\n"
         bases = bases[: public[0]]
     seen: set[str] = set()
     for base in bases:

@@ -59,6 +59,15 @@ def test_commands_know_their_index_and_some_may_fail():
     assert [[0, "a"], [1, {"b": 1}]] == [each.result() for each in job.results()]
 
 
+def test_a_long_result_is_read_from_its_job():
+    client = FakeDeployment(commands=lambda job: End(result=(job.index or 0) * "x")).client()
+    job = client.submit(["x"], array={"first": 1000, "last": 1400, "step": 400}).wait()
+    short, long = client.groups.members(job.id)
+    assert (1000 * "x", None) == (short.result, short.result_size)
+    assert (None, 1402) == (long.result, long.result_size)
+    assert [1000 * "x", 1400 * "x"] == [each.result() for each in job.results()]
+
+
 def test_values_that_are_no_params_are_named_by_index():
     client = FakeDeployment([square]).client()
     with pytest.raises(RequestError) as refused:

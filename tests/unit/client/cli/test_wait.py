@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from joblane import NotFoundError, WaitTimeoutError
-from joblane.client.cli.job import many
+from joblane.client.cli.text.progress_bar import WIDTH, bar
 from joblane.client.follow import FollowPolicy
 from joblane.client.watch_calls import SINGLE_READS
 from joblane.formats.ids import nth_id
@@ -138,6 +138,6 @@ def test_a_terminal_has_a_progress_bar(api: FakeApi, fork: Spawn) -> None:
     ("done", "count", "full"), [(0, 10, 0), (999, 1000, 23), (1000, 1000, 24), (0, 0, 0)]
 )
 def test_the_bar_is_full_when_all_is_done_and_not_before(done: int, count: int, full: int) -> None:
-    assert full == many.bar(done, count).count("#")
-    assert re.fullmatch(r"\[#*\.*\]", many.bar(done, count))
-    assert len("[]") + many.BAR == len(many.bar(done, count))
+    assert full == bar(done, count).count("#")
+    assert re.fullmatch(r"\[#*\.*\]", bar(done, count))
+    assert len("[]") + WIDTH == len(bar(done, count))

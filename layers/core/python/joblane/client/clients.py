@@ -51,19 +51,25 @@ R = TypeVar("R")
 V = TypeVar("V")
 
 
-class SubmitOptions(JobFields, total=False):
+class SubmitOptions(SubmissionFields, total=False):
     """Keywords of `submit`."""
 
     idempotency_key: str | None
 
 
-class ArrayOptions(SubmitOptions, total=False):
+class SingleOptions(JobFields, total=False):
+    """Keywords of `submit` for a handler, and of `map`."""
+
+    idempotency_key: str | None
+
+
+class ArrayOptions(SingleOptions, total=False):
     """Keywords of `submit` for an array."""
 
     array: Required[Array]
 
 
-class MapOptions(SubmitOptions, total=False):
+class MapOptions(SingleOptions, total=False):
     """Keywords of `map`."""
 
     as_completed: bool
@@ -159,7 +165,7 @@ class Client(BaseClient[JobRef, Connection]):
     ) -> JobRef: ...
     @overload
     def submit(
-        self, command: JobType[P, R], params: P, **options: Unpack[SubmitOptions]
+        self, command: JobType[P, R], params: P, **options: Unpack[SingleOptions]
     ) -> JobRef[R]: ...
     def submit(
         self,
@@ -293,7 +299,7 @@ class AsyncClient(BaseClient[AsyncJobRef, AsyncConnection]):
     ) -> AsyncJobRef: ...
     @overload
     async def submit(
-        self, command: JobType[P, R], params: P, **options: Unpack[SubmitOptions]
+        self, command: JobType[P, R], params: P, **options: Unpack[SingleOptions]
     ) -> AsyncJobRef[R]: ...
     async def submit(
         self,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from joblane.client.cli.job.many import bar
+from joblane.client.cli.text.progress_bar import bar
 from joblane.group.states import FAILURES
 from joblane.state.lifecycle import ENDED
 

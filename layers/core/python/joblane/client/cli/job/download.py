@@ -80,7 +80,7 @@ def download(
     client = connect(ctx)
     job_id = full_id(client, given[0])
     if (job := client.get(job_id)).is_group:
-        from joblane.client.cli.group.download import download_group  # few are groups
+        from joblane.client.cli.job.download_group import download_group  # few are groups
 
         download_group(client, job, to, given[1:], replace=replace, as_json=json)
         return

@@ -21,6 +21,7 @@ from joblane.client.cli.job.each import SHOWN, JobLine
 from joblane.client.cli.signals import Terminated, exit_code
 from joblane.client.cli.text import terminal
 from joblane.client.cli.text.formats import printable
+from joblane.client.cli.text.progress_bar import bar
 from joblane.client.cli.text.status_line import StatusLine
 from joblane.client.errors import AnswerError, JoblaneError, RequestError
 
@@ -58,7 +59,7 @@ class EachSubmission:
         line = StatusLine()
         try:
             for number, batch in enumerate(_batches(self.lines), 1):
-                line.show(f"{many.bar(self.accepted + self.refused, len(self.lines))} {self._said}")
+                line.show(f"{bar(self.accepted + self.refused, len(self.lines))} {self._said}")
                 entries = self._send(batch, f"{self.key}-{number}")
                 line.clear()
                 for job, entry in zip(batch, entries, strict=True):

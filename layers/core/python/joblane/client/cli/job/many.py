@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 from joblane.client.answers import JobJson, job_json
 from joblane.client.cli.text import terminal
+from joblane.client.cli.text.progress_bar import bar
 from joblane.client.cli.text.status_line import StatusLine
 from joblane.client.errors import JoblaneError
 from joblane.client.follow import FollowPolicy, Note, Runtime
 
 if TYPE_CHECKING:
     from joblane.client.clients import Client
-
-BAR = 24
-"""Characters of a whole bar."""
 
 COMPLETED = "completed"
 
@@ -55,12 +53,6 @@ def progress(ended: Counter[str], left: Counter[str], count: int) -> str:
     done = sum(ended.values())
     states = [f"{n:,} {state}" for each in (ended, left) for state, n in sorted(each.items())]
     return f"{bar(done, count)} {done:,} of {count:,} ended: {', '.join(states)}"
-
-
-def bar(done: int, count: int) -> str:
-    """A bar of fixed width; it is full when all is done and not before."""
-    full = BAR * done // max(count, 1)
-    return f"[{'#' * full}{'.' * (BAR - full)}]"
 
 
 def summary(ended: Counter[str], count: int) -> str:

@@ -1,4 +1,4 @@
-"""The progress of a transfer, on the last line of the terminal."""
+"""A bar, and the progress of a transfer on the last line of the terminal."""
 
 import threading
 import time
@@ -11,6 +11,12 @@ WIDTH = 24
 
 EVERY_S = 0.1
 """Between two updates."""
+
+
+def bar(done: int, count: int) -> str:
+    """A bar of fixed width; it is full when all is done and not before."""
+    full = WIDTH * done // max(count, 1)
+    return f"[{'#' * full}{'.' * (WIDTH - full)}]"
 
 
 class ProgressBar:
