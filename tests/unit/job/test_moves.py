@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from joblane.formats.times import rfc3339
 from joblane.group.record import Group
+from joblane.job.edit import EDITABLE
 from joblane.job.head import Head, make_head, with_step
 from joblane.job.moves import Due, NotAllowed, apply, due, plan, rearm
 from joblane.state.lifecycle import (
@@ -143,8 +144,15 @@ def test_a_running_job_of_one_agent_is_judged_at_its_deadline():
 def test_what_was_dealt_with_waits_for_its_deadline_or_for_nothing():
     head = job(State.PENDING, deadline=rfc3339(5_000))
     assert 5_000 == rearm(head, 4_999).wake_at_ms
-    assert rearm(head, 5_000).wake_at_ms is None
+    assert rearm(replace(head, state=State.ACTIVE), 5_000).wake_at_ms is None
     assert rearm(job(State.PENDING), 1).wake_at_ms is None
+
+
+@pytest.mark.parametrize("state", sorted(EDITABLE))
+def test_a_job_that_waits_beyond_its_deadline_is_due(state: State):
+    """Its message is deleted by whoever receives it, so only the requeue function ends it."""
+    late = rearm(replace(job(State.PENDING, deadline=rfc3339(5_000)), state=state), 9_000)
+    assert Due.EXPIRE is due(late, 9_000)
 
 
 def test_a_new_job_waits_for_its_time_or_in_its_lane():

@@ -254,7 +254,19 @@ def rearm(head: Head, now_ms: int) -> Head:
     That is its deadline, the time by which its only agent must have claimed it (at once, if its
     message was sent so late), and, while that agent has it, the time after which the agent's lease
     may be over. Members of a group are looked at with their group.
+
+    A deadline that has passed is still to come for a job that waits: agents leave such a job to the
+    requeue function, and delete its message.
+
+        API                          jobs                       agent, requeue
+                                     deadline 12:00:09
+        12:00:20 edit  --------->    pending, due at once
+        message; its wake_at? -->    none: nobody ends it       claim refused, message deleted
+                                     12:00:09: due     <------  12:01:00 requeue: expired
     """
+    waits = head.state not in {State.ACTIVE, State.PROCESSING} and not head.ended
+    if waits and head.deadline_ms is not None and head.deadline_ms <= now_ms:
+        return replace(head, wake_at_ms=head.deadline_ms)
     times = [head.deadline_ms]
     if head.assigned is not None and head.member_of is None and not head.ended:
         times.append(max(head.reply_by_ms or now_ms + LEASE_S * 1000, now_ms + 1))
