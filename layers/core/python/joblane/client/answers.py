@@ -134,6 +134,8 @@ class GroupPage(TypedDict, total=False):
     """How many members are in each state; of the first page."""
     failed_indices: str | None
     """As ranges, such as `1,3-5`; of the first page."""
+    indices: dict[str, str] | None
+    """Those of the members in each state, as ranges; of the first page."""
     changed: bool
     """Whether the result of a member says `"changed": true`."""
     entries: list[MemberJson]
