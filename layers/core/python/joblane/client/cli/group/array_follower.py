@@ -41,7 +41,7 @@ class ArrayFollower:
         policy, runtime = self._pace()
         try:
             for page in self.client.groups.watch(group_id, policy=policy, runtime=runtime):
-                self.line.show(f"group {group_id}: {counts_bar(page)}")
+                self.line.show(counts_bar(page))  # without its id, which leaves no room
         finally:
             self.line.clear()
         if page is None:
