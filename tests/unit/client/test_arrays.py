@@ -14,12 +14,16 @@ from joblane import (
     ResultError,
     job_type,
 )
+from joblane.client.follow import FollowPolicy
+from joblane.client.group_follow import watch_pace
 from tests.support.client.clients import Connect
 from tests.support.client.fake_api import FakeApi
 from tests.support.client.fake_group import GROUP, FakeGroup
 
 if TYPE_CHECKING:
     from joblane.client import models
+
+QUICK = FollowPolicy(busy_s=0.01, idle_max_s=0.01)
 
 PATH = f"/v1/groups/{GROUP}"
 
@@ -128,6 +132,12 @@ def test_members_are_selected_by_state_and_index(api: FakeApi, client: Any):
     assert "dead,failed" == api.requests[0].query["state"]
 
 
+def test_a_watch_of_a_large_group_asks_seldom():
+    """An answer reads a row of each member that is open."""
+    pace = [(watch_pace(n).busy_s, watch_pace(n).idle_max_s) for n in (None, 100, 500, 10_000)]
+    assert [(0.5, 5.0), (0.5, 5.0), (2.5, 5.0), (5.0, 5.0)] == pace
+
+
 def test_a_watch_has_the_counts_whenever_they_change(api: FakeApi):
     group = FakeGroup.of_array(api, 250)
     asked = 0
@@ -141,7 +151,7 @@ def test_a_watch_has_the_counts_whenever_they_change(api: FakeApi):
 
     api.before = go_on
     with Client(api.url) as client:
-        seen: list[models.GroupPage] = list(client.groups.watch(GROUP))
+        seen: list[models.GroupPage] = list(client.groups.watch(GROUP, policy=QUICK))
     assert [{"completed": 124, "dead": 1}, {"completed": 249, "dead": 1}] == [
         {state: n for state, n in (each.counts or {}).items() if state != "pending"}
         for each in seen

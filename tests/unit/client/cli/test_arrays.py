@@ -1,6 +1,9 @@
 """Arrays on the command line: `--array`, and what the commands show of ten thousand members."""
 
 import json
+import os
+import pty
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +11,7 @@ import pytest
 
 from joblane.client.cli.group import failures
 from joblane.client.cli.group.groups import ROWS
-from tests.support.client.command import Joblane
+from tests.support.client.command import Joblane, Spawn
 from tests.support.client.fake_api import FakeApi
 from tests.support.client.fake_files import FakeFiles
 from tests.support.client.fake_group import GROUP, FakeGroup
@@ -167,6 +170,23 @@ def test_run_of_an_array_that_completes(api: FakeApi, joblane: Joblane) -> None:
     )
     assert ["submitted", "member", "member", "ended"] == [next(iter(line)) for line in lines]
     assert [0, 1] == [line["member"]["index"] for line in lines[1:3]]
+
+
+def test_a_terminal_has_a_bar(api: FakeApi, fork: Spawn) -> None:
+    group = FakeGroup.of_array(api, 4)
+    group.take_submissions()
+    group.end(3, "dead")
+    ours, theirs = pty.openpty()
+    process = fork("run", "--array", "4", "--", "true", stdin=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    said = b""
+    while b"; failed: 3" not in said:
+        said += os.read(ours, 10_000)
+    for index in range(3):
+        group.end(index)
+    assert 1 == process.wait(30)
+    assert f"[{'#' * 6}{'.' * 18}] 1 of 4 ended: 3 pending, 1 dead; failed: 3".encode() in said
+    assert f"group {GROUP}".encode() in said
 
 
 def test_get_has_counts_and_why_members_failed(api: FakeApi, joblane: Joblane) -> None:

@@ -14,7 +14,7 @@ from joblane.client.errors import InputError, RequestError
 from joblane.client.fields import encode_fields
 from joblane.client.files.calls import with_uploads
 from joblane.client.follow import FollowPolicy, News, RepeatedCall, Runtime
-from joblane.client.group_follow import GROUP, GroupPoll
+from joblane.client.group_follow import GroupPoll
 from joblane.client.groups import group_path
 from joblane.client.log_calls import job_path
 from joblane.client.tracing import trace_headers
@@ -88,7 +88,7 @@ def submit_array(plan: ArrayPlan, policy: FollowPolicy, runtime: Runtime) -> Cal
         return None
 
 
-def poll_array(group_id: str, policy: FollowPolicy | None, runtime: Runtime) -> GroupPoll:
+def poll_array(group_id: str, policy: FollowPolicy, runtime: Runtime) -> GroupPoll:
     """What reads the members of an array as they end."""
 
     def read(cursor: str | None) -> Call[GroupPage]:
@@ -98,4 +98,4 @@ def poll_array(group_id: str, policy: FollowPolicy | None, runtime: Runtime) -> 
     def head() -> Call[JobJson]:
         return job_json((yield from get(job_path(group_id), retry=False)))
 
-    return GroupPoll(read, head, policy or GROUP, runtime)
+    return GroupPoll(read, head, policy, runtime)

@@ -145,7 +145,7 @@ class MapCalls(WatchCalls[J], ABC, Generic[J]):
         group = yield from submit_array(plan, policy or WATCH, runtime)
         if group is None:
             return False
-        poll = poll_array(self._note_submitted(group)["id"], policy, runtime)
+        poll = poll_array(self._note_submitted(group)["id"], policy or WATCH, runtime)
         done: dict[int, Mapped[Any, J, Any]] = {
             index: Mapped(index, values[index], None, error, None)
             for index, error in plan.refused.items()

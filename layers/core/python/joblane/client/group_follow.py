@@ -17,6 +17,22 @@ from joblane.state.lifecycle import ENDED
 GROUP = FollowPolicy(busy_s=0.2, idle_share=0.2, idle_max_s=5.0)
 """Intervals of following a group: 0.2 s while members end, and up to 5 s without news."""
 
+READ_AT_ONCE = 200
+"""Members whose rows a watch reads a second, on average: a read unit each."""
+
+MOST_OPEN = 1000
+"""Members that run at once, at most; of the others no row is read."""
+
+
+def watch_pace(members: int | None) -> FollowPolicy:
+    """Intervals of watching the counts of a group with so many members, None if not known yet.
+
+    An answer reads the rows of all members of pages that are not done: 0.5 s while they change, and
+    5 s from 1,000 members on.
+    """
+    busy_s = max(0.5, min(members or 0, MOST_OPEN) / READ_AT_ONCE)
+    return FollowPolicy(busy_s=busy_s, idle_share=0.2, idle_max_s=max(5.0, busy_s))
+
 
 @dataclass(frozen=True, slots=True)
 class GroupNews:

@@ -22,7 +22,14 @@ from joblane.client.calls import (
     sweep,
 )
 from joblane.client.follow import FollowPolicy, Runtime
-from joblane.client.group_follow import GROUP, GroupNews, GroupPoll, follow_group, watch_group
+from joblane.client.group_follow import (
+    GROUP,
+    GroupNews,
+    GroupPoll,
+    follow_group,
+    watch_group,
+    watch_pace,
+)
 from joblane.client.group_results import MemberResult, read_results
 from joblane.client.log_calls import job_path
 
@@ -112,13 +119,17 @@ class Groups(Caller[C], Generic[J, C]):
         """Yield how far a group has come, whenever that has changed, until it has ended.
 
         Each has the `counts` of members by state and the `failed_indices`, and no `entries` to rely
-        on: one request for a group of any size. Raises as `follow`.
+        on: one request for a group of any size, each half a second, of large groups each 5 s.
+        Raises as `follow`.
         """
 
         def read() -> Call[GroupPage]:
             return Groups.page(self, group_id, limit=1, retry=False)
 
-        return watch_group(read, self._policy(group_id, policy or GROUP), runtime)
+        if policy is None:
+            group = job_json((yield from get(job_path(group_id))))
+            policy = watch_pace(group.get("members"))
+        yield from watch_group(read, self._policy(group_id, policy), runtime)
 
     @ApiStream
     def follow(

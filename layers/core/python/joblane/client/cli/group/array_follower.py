@@ -1,7 +1,7 @@
 """Following an array: a bar with its counts and the indices that failed, and why at the end."""
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from joblane.client.answers import JobJson, job_json
 from joblane.client.cli.group.counts import count_failed, counts_bar
@@ -10,7 +10,8 @@ from joblane.client.cli.text import terminal
 from joblane.client.cli.text.api_away import report_api_away
 from joblane.client.cli.text.status_line import StatusLine
 from joblane.client.clients import Client
-from joblane.client.group_follow import GROUP
+from joblane.client.group_follow import watch_pace
+from joblane.client.watch_calls import WATCH
 
 if TYPE_CHECKING:
     from joblane.client.models import GroupPage
@@ -26,6 +27,8 @@ class ArrayFollower:
     client: Client
     give_up_s: float
     """Following ends after so many seconds without an answer of the API."""
+    members: int | None
+    """How many members it has, as far as it is known."""
     as_json: bool = False
     line: StatusLine = field(default_factory=StatusLine)
 
@@ -38,10 +41,11 @@ class ArrayFollower:
 
     def _follow_counts(self, group_id: str) -> JobJson:
         page: GroupPage | None = None
-        policy, runtime = self._pace()
+        policy = replace(watch_pace(self.members), give_up_s=self.give_up_s)
+        runtime = report_api_away(self.give_up_s, "group", self.line.clear)
         try:
             for page in self.client.groups.watch(group_id, policy=policy, runtime=runtime):
-                self.line.show(f"group {group_id}: {counts_bar(page)}")
+                self.line.show(counts_bar(page))  # without its id, which leaves no room
         finally:
             self.line.clear()
         if page is None:
@@ -57,13 +61,10 @@ class ArrayFollower:
 
     def _follow_members(self, group_id: str) -> JobJson:
         group: JobJson = {}
-        policy, runtime = self._pace()
+        policy = replace(WATCH, give_up_s=self.give_up_s)
+        runtime = report_api_away(self.give_up_s, "group", self.line.clear)
         for news in self.client.groups.follow(group_id, policy=policy, runtime=runtime):
             group = job_json(news.group.model_dump())
             for member in news.ended:
                 terminal.json_line({"member": member.model_dump()})
         return group
-
-    def _pace(self) -> tuple[Any, Any]:
-        runtime = report_api_away(self.give_up_s, "group", self.line.clear)
-        return replace(GROUP, give_up_s=self.give_up_s), runtime

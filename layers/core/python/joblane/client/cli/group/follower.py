@@ -15,6 +15,7 @@ from joblane.client.cli.text.status_line import StatusLine
 from joblane.client.clients import Client
 from joblane.client.errors import NotFoundError
 from joblane.client.group_follow import GROUP
+from joblane.client.watch_calls import WATCH
 from joblane.formats.levels import Level
 
 OUTPUT_KB = 64
@@ -43,7 +44,8 @@ class GroupFollower:
 
         Returns the group's job. Raises `JoblaneError`.
         """
-        policy = replace(GROUP, give_up_s=self.give_up_s)
+        # A pass over an array reads rows of up to a thousand members that run.
+        policy = replace(WATCH if self.array else GROUP, give_up_s=self.give_up_s)
         count = group_text.Count(array=self.array)
         group: JobJson = {}
         try:

@@ -211,7 +211,7 @@ def _follow_group(
     elif terminal.is_terminal(sys.stderr):
         terminal.note(_what(job))
     if job.data.array is not None:
-        group = ArrayFollower(client, give_up_s, as_json=as_json).follow(job.id)
+        group = ArrayFollower(client, give_up_s, job.data.members, as_json=as_json).follow(job.id)
     else:
         group = GroupFollower(client, give_up_s, raw=raw, as_json=as_json).follow(job.id)
     if as_json:
