@@ -10,8 +10,10 @@ import joblane
 from joblane import InputError
 from joblane.client import fields
 from joblane.contract.edits import EditJob
+from joblane.group.array import Array
 from joblane.job import spec
 from joblane.job.edit import EDITABLE_FIELDS
+from joblane.job.exit_codes import ExitCodes
 from joblane.key.policy import Concurrency
 from joblane.notify.request import Notify
 from tests.support.client.fake_api import FakeApi, ok
@@ -25,7 +27,8 @@ PARIS = timezone(timedelta(hours=1))
         (joblane.Submission, spec.Submission),
         (joblane.Resources, spec.Resources),
         (joblane.Retry, spec.Retry),
-        (joblane.ExitCodes, spec.ExitCodes),
+        (joblane.ExitCodes, ExitCodes),
+        (fields.Array, Array),
         (joblane.Concurrency, Concurrency),
         (joblane.Notify, Notify),
     ],
