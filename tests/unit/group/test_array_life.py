@@ -1,11 +1,13 @@
 """What operators do with an array: cancel, retry, delete, resubmit; and what it says meanwhile."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from functions.projector.handler import Settings as ProjectorSettings
 from functions.projector.handler import build as build_projector
+from joblane.aws.job.groups import GroupStore
 from joblane.aws.queue.usage import UsageStore
 from joblane.formats.times import rfc3339
 from joblane.state.lifecycle import State
@@ -241,3 +243,16 @@ def test_members_that_have_not_begun_wait_too():
     assert 49 == waiting()
     at.sweep("cancel")
     assert 0 == waiting()
+
+
+def test_a_filter_by_state_reads_no_page_without_such_members(monkeypatch: pytest.MonkeyPatch):
+    at = ended(Broadcast(1, array={"size": 500}), 420)
+    heads, read = GroupStore.heads, list[int]()
+
+    def counted(store: GroupStore, job_ids: Sequence[str], **options: Any) -> Any:
+        read.append(len(job_ids))
+        return heads(store, job_ids, **options)
+
+    monkeypatch.setattr(GroupStore, "heads", counted)
+    (entry,) = show(at, state="dead")["entries"]
+    assert (420, 100) == (entry["index"], sum(read))
