@@ -1,15 +1,21 @@
 """Count what the members of an array cost, and how long ten thousand take; fails if that rises."""
 
+import random
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
+from joblane.aws.job.group_items import group_value, read_group
 from joblane.aws.job.jobs import JobStore
 from joblane.aws.queue.lanes import LaneQueue
-from joblane.group.record import PAGE
+from joblane.aws.table import encode
+from joblane.formats.ids import ids_from
+from joblane.group.array import Indices
+from joblane.group.record import PAGE, Group, page_done
 from joblane.job.head import Head, make_head
 from joblane.job.message import Message
 from joblane.job.moves import AttemptFacts
@@ -149,3 +155,19 @@ def test_ten_thousand_members_are_placed_within_a_minute_of_calls():
     print(f"{members} members: {seconds:.1f} s")
     assert seconds < 60 * members / 10_000
     assert GROUP_S < 60
+
+
+@pytest.mark.parametrize("every", [1, 2, 7])
+def test_the_row_of_ten_thousand_members_stays_small_whichever_fail(every: int):
+    """A write of it costs a unit a KB, and there is one a page."""
+    rng = random.Random(every)
+    group = Group(10_000, ids_from(NOW_MS, 5 << 40, 10_000), array=Indices())
+    group = replace(group, begun=10_000, placed=10_000)
+    for page in range(group.pages):
+        failed = [index for index in group.page(page) if rng.randrange(every) == 0]
+        tally = {State.COMPLETED: PAGE - len(failed), State.FAILED: len(failed)}
+        ended = {state: count for state, count in tally.items() if count}
+        group = page_done(group, page, ended, failed=failed)
+    assert group.settled
+    assert group == read_group(group_value(group))
+    assert item_size(encode({"group": group_value(group)})) < 2048
