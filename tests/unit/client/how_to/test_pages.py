@@ -4,6 +4,7 @@ Those of `joblane` and curl are run here against an API that answers as its refe
 command does what the page says is tested where its subject is.
 """
 
+import json
 import re
 import shlex
 import shutil
@@ -62,6 +63,7 @@ JOB = "01KAJ5RJ00V3XW8TQZ9M4C2N7D"
 
 FILES = {
     "a.csv": "",
+    "cities.jsonl": '"Rome"\n',
     "data.csv": "b\na\n",
     "ids.txt": f"{JOB}\n",
     "job.env": "# one\nA=1\nHOME\n",
@@ -118,7 +120,16 @@ def _answering(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
             return None
         if request.method == "GET" and re.fullmatch(r"/v1/jobs/[^/]+", request.path):
             return None
-        return of_files(request) or answer_as_documented(request)
+        answer = of_files(request) or answer_as_documented(request)
+        if answer and request.method == "GET" and re.fullmatch(r"/v1/groups/[^/]+", request.path):
+            page = json.loads(answer[2])  # that of the reference goes on
+            ended = {
+                "counts": {"completed": 2},
+                "failed_indices": "",
+                "indices": {"completed": "0-1"},
+            }
+            return ok(page | ended | {"group": page["group"] | {"state": "completed"}})
+        return answer
 
     api.more = more
     return api

@@ -2,6 +2,7 @@
 
 import re
 import time
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -269,7 +270,7 @@ def encode(row: Row) -> Item:
 
 
 def decode(item: Mapping[str, Any]) -> Row:
-    """Inverse of `encode`."""
+    """Inverse of `encode`, also for an image in an event of Lambda, whose bytes are in base64."""
     return {name: _decode(value) for name, value in item.items()}
 
 
@@ -286,4 +287,5 @@ def _decode(value: Mapping[str, Any]) -> Any:
             return [_decode(entry) for entry in content]
         case "M":
             return decode(content)
-    return content
+        case _:  # bytes, and in an event their text
+            return b64decode(content) if kind == "B" and isinstance(content, str) else content

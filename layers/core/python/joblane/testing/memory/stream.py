@@ -1,5 +1,6 @@
 """The stream of the jobs table in memory, for somebody to deliver."""
 
+from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
@@ -42,8 +43,20 @@ class JobsStream:
             "SequenceNumber": f"{self._sequence:021d}",
         }
         if old is not None:
-            stream["OldImage"] = old
+            stream["OldImage"] = _image(old)
         if new is not None:
-            stream["NewImage"] = new
+            stream["NewImage"] = _image(new)
         name = "INSERT" if old is None else "REMOVE" if new is None else "MODIFY"
         self.records.append({"eventName": name, "dynamodb": stream})
+
+
+def _image(item: Item) -> Item:
+    """An item in a record: events of Lambda are JSON, so bytes are text in base64."""
+    return {name: _as_json(value) for name, value in item.items()}
+
+
+def _as_json(value: Item) -> Item:
+    ((kind, content),) = value.items()
+    if kind == "B":
+        return {"B": b64encode(content).decode()}
+    return {"M": _image(content)} if kind == "M" else value
