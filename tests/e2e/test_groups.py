@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from joblane.aws.clients import Clients
+from joblane.aws.clients import LONG_POLL, Clients
 from joblane.aws.functions import CalledFunction
 from joblane.state.lifecycle import ENDED
 from scripts.local.agent import AGENT
@@ -78,7 +78,7 @@ def _agents(cloud: Cloud) -> Cloud:
 @pytest.fixture(name="requeued")
 def _requeued(clients: Clients) -> Callable[[], Any]:
     """Keeps requeue running during a block."""
-    requeue = CalledFunction(lambda: clients.make("lambda"), f"{DEPLOYMENT}-requeue")
+    requeue = CalledFunction(lambda: clients.make("lambda", LONG_POLL), f"{DEPLOYMENT}-requeue")
 
     @contextmanager
     def running() -> Iterator[None]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ulid import ULID
 
-from joblane.aws.clients import Clients
+from joblane.aws.clients import LONG_POLL, Clients
 from joblane.aws.fleet.inboxes import KEPT_S
 from joblane.aws.functions import CalledFunction
 from joblane.aws.queue.counters import CounterStore
@@ -221,7 +221,7 @@ def call_function(clients: Clients, function: str, event: Mapping[str, Any]) -> 
     """What a function answers to an event; it must not fail."""
     # This reads the answer: until then its connection is in no pool, and nobody closes it. After a
     # first attempt that timed out, the traceback keeps the answer until a garbage collection.
-    call = CalledFunction(lambda: clients.make("lambda"), f"{DEPLOYMENT}-{function}")
+    call = CalledFunction(lambda: clients.make("lambda", LONG_POLL), f"{DEPLOYMENT}-{function}")
     answer: object = call(event)
     return answer
 
