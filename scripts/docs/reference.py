@@ -64,7 +64,7 @@ def files() -> dict[Path, str]:
     index = decisions.FOLDER / "README.md"
     listed = with_parts(index.read_text("utf-8"), {"index": decisions.index})
     api = {openapi.FILE: openapi.render(), models.FILE: models.render()}
-    return {**api, index: listed, **made}
+    return {**api, **made, index: listed}  # one of the pages
 
 
 def pages() -> list[Path]:

@@ -39,3 +39,9 @@ def test_a_decision_without_title_or_room_is_refused(tmp_path: Path, text: str, 
 def test_no_number_is_used_twice():
     numbers = [path.name[:4] for path in decisions.FOLDER.glob("[0-9]*.md")]
     assert sorted(numbers) == sorted(set(numbers))
+
+
+def test_the_index_lists_every_decision():
+    listed = (decisions.FOLDER / "README.md").read_text("utf-8")
+    missing = [p.name for p in decisions.FOLDER.glob("[0-9]*.md") if f"]({p.name})" not in listed]
+    assert [] == missing, "scripts/reference writes it"
