@@ -12,6 +12,7 @@ FOLDER = Path(__file__).parents[2] / "docs" / "decisions"
 ROOMS = (
     "joblane",
     "joblane/testing",
+    "joblane/compose",
     "joblane/client",
     "joblane/http",
     "joblane/service",

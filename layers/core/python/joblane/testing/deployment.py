@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from pydantic import BaseModel
 
@@ -126,12 +126,6 @@ class FakeDeployment:
         ]
         for tenant in declared.tenants:
             self._push(tenant)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing is held."""
 
     @property
     def now(self) -> datetime:
