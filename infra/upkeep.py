@@ -114,7 +114,10 @@ class UpkeepStack(FunctionStack):
                     resources.index("jobs", "by_tenant"),
                     resources.index("keys", "waits"),
                 ),
-                table_grant("GetItem BatchGetItem PutItem UpdateItem", resources.table("jobs")),
+                table_grant(
+                    "BatchGetItem BatchWriteItem GetItem PutItem UpdateItem",
+                    resources.table("jobs"),
+                ),
                 sending(resources),
                 # To copy what waiting jobs need onto itself, before its days are over.
                 PolicyGrant(

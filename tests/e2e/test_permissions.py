@@ -114,7 +114,8 @@ SELDOM = {
         "Sequel dynamodb:PutItem dynamodb:table/joblane-jobs",
         "Sequel sqs:SendMessage *inbox*",
     ),
-    "only a group that is deleted has a roster to delete": (
+    "only a group has a roster or values; requeue makes those that have a run_at": (
+        "Requeue dynamodb:BatchWriteItem dynamodb:table/joblane-jobs",
         "Submission dynamodb:BatchWriteItem dynamodb:table/joblane-jobs",
     ),
 }

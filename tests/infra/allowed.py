@@ -137,7 +137,13 @@ ALLOWED = {
     | {("dynamodb:GetItem", TYPES)}
     | every(("dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"), (SETTINGS,))
     | every(
-        ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
+        (
+            "dynamodb:GetItem",
+            "dynamodb:BatchGetItem",
+            "dynamodb:BatchWriteItem",
+            "dynamodb:PutItem",
+            "dynamodb:UpdateItem",
+        ),
         (JOBS,),
     )
     | every(("sqs:SendMessage",), (*LANES, *INBOXES, ALTERNATE)),

@@ -7,8 +7,11 @@ import pytest
 
 from infra.projection import MAX_AGE_S, patterns
 from infra.sequel import patterns as patterns_of_ends
-from joblane.aws.job.ends import read_end
+from joblane.aws.job.ends import LeftGroup, read_end, read_left
+from joblane.aws.job.group_items import group_value
 from joblane.aws.notify.stream import read_changes
+from joblane.aws.table import encode
+from joblane.group.record import Group
 from joblane.notify.event_names import EVENT_NAMES, name_event
 from joblane.queue.usage import OPEN_MINUTES
 from joblane.state.lifecycle import ENDED, TABLE, State
@@ -143,6 +146,9 @@ def test_sequel_is_called_for_ends_of_jobs_with_a_key_or_a_group_and_nothing_els
                     # A filter compares no two images: who was skipped before its start passes, too.
                     skipped = follows == "k" and after is State.SKIPPED is not before
                     dropped = passing and skipped and before is not State.ACTIVE
+                    dropped |= (
+                        follows is None and after is None
+                    )  # any job is deleted before its end
                     found = read_end(each) is not None
                     assert found == (passing and not dropped), (before, after, follows, sk)
                     if found:
@@ -160,6 +166,15 @@ def test_sequel_is_called_for_ends_of_jobs_with_a_key_or_a_group_and_nothing_els
     } == of_groups
 
 
+def test_a_group_with_members_left_to_place_passes_the_filter() -> None:
+    for goes_on in (False, True):
+        each = record(State.PROCESSING, State.PROCESSING, follows=None, sk="JOB")
+        group = group_value(Group(3, "01J", begun=3, goes_on=goes_on))
+        each["dynamodb"]["NewImage"] |= encode({"group": group})
+        passing = any(lets_pass(pattern, each) for pattern in patterns_of_ends(notifies=False))
+        assert goes_on == passing == (read_left(each) == LeftGroup("J"))
+
+
 def test_what_a_job_notifies_about_passes_the_filter() -> None:
     """What sequel reads of any record is what its filter lets pass, but for other changes."""
     for before in (None, *State):
@@ -171,8 +186,11 @@ def test_what_a_job_notifies_about_passes_the_filter() -> None:
                     image = each["dynamodb"]["NewImage"]
                     image |= {"tells": {"S": "notify"}, "notify": {"S": on}}
                 passing = any(lets_pass(p, each) for p in patterns_of_ends(notifies=True))
-                assert passing == (sk == "JOB" and after is not None), (before, after, sk)
+                deleted = after is None and before is not None and before not in ENDED
+                expected = sk == "JOB" and (after is not None or deleted)
+                assert passing == expected, (before, after, sk)
                 told = read_changes(each)
                 name = None if after is None else name_event(before, after, claimed=False)
                 assert bool(told) == (passing and name is not None), (before, after)
-                assert not any(lets_pass(p, each) for p in patterns_of_ends(notifies=False))
+                others = any(lets_pass(p, each) for p in patterns_of_ends(notifies=False))
+                assert others == (sk == "JOB" and deleted)

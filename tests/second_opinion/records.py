@@ -36,6 +36,7 @@ def kinds() -> dict[str, Head]:
         "notifying": notifying,
         "keyed, notifying": replace(notifying, key=KEY, slot=7),
         "group": replace(plain, group=Group(3, FIRST)),
+        "group that goes on": replace(plain, group=Group(3, FIRST, begun=3, goes_on=True)),
         "group, notifying": replace(notifying, group=Group(3, FIRST)),
     }
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import botocore.session
 import pytest
 
-from joblane.aws.job.ends import read_end
+from joblane.aws.job.ends import read_end, read_left
 from joblane.aws.job.items import HEAD, TELLS
 from joblane.aws.job.stream import read_record
 from joblane.aws.notify.stream import read_changes
@@ -21,7 +21,7 @@ from joblane.aws.table import decode
 from joblane.contract.job_events import DETAIL_TYPE, SOURCE, job_event
 from joblane.group.record import MemberOf
 from joblane.job.head import make_head
-from joblane.state.lifecycle import State
+from joblane.state.lifecycle import ENDED, State
 from joblane.testing.memory.stream import Record
 from tests.infra.synthesis import ROOT, Deployment
 from tests.infra.templates import resolve
@@ -90,14 +90,17 @@ def is_counted(record: Record) -> bool:
 
 
 def has_sequel(record: Record) -> bool:
-    """Whether `sequel` is called: an end, or a change of a job that tells something.
+    """Whether `sequel` is called: an end, a change of a job that tells something, a group to go on.
 
-    A filter compares no two images, so changes that are no transitions pass as well.
+    A filter compares no two images, so changes that are no transitions pass as well; and any job
+    that is deleted before its end.
     """
-    new = decode(record["dynamodb"].get("NewImage", {}))
+    new, old = (decode(record["dynamodb"].get(name, {})) for name in ("NewImage", "OldImage"))
     tells = new.get("sk") == HEAD and TELLS in new
     assert tells or not read_changes(record)
-    return tells or read_end(record) is not None
+    deleted = not new and old.get("sk") == HEAD and old["state"] not in ENDED
+    left = record["eventName"] == "MODIFY" and read_left(record) is not None
+    return tells or deleted or left or read_end(record) is not None
 
 
 @pytest.mark.parametrize(

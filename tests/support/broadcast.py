@@ -26,11 +26,17 @@ NOW_MS = int(NOW * 1000)
 class Broadcast:
     """A deployment in memory with agents `web-0`, `web-1`, ... and a group.
 
-    The group is of all of them, or an array, if the fields of its submission have one.
+    The group is of all of them, or an array, if the fields of its submission have one. With
+    `placed`, `sequel` has placed what the request left.
     """
 
     def __init__(
-        self, agents: int = 3, prepare: Callable[[Cloud], object] | None = None, **fields: Any
+        self,
+        agents: int = 3,
+        prepare: Callable[[Cloud], object] | None = None,
+        *,
+        placed: bool = True,
+        **fields: Any,
     ) -> None:
         self.memory = Memory()
         self.aws = self.memory.cloud()
@@ -50,6 +56,9 @@ class Broadcast:
         self.id = str(job["id"])
         self.path = f"/v1/groups/{self.id}"
         self.store = GroupStore(self.aws.clients.make("dynamodb"), DESCRIPTOR.jobs_table)
+        group = self.head.group
+        if placed and group is not None and group.goes_on:
+            self.deliver()
 
     def api_by(self, clients: Clients, client: str = "client-acme") -> Api:
         """The function of jobs and groups, asked by this client."""

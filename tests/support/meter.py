@@ -60,6 +60,7 @@ class Meter:
             "provide-client-params.dynamodb.TransactWriteItems", partial(self._before_parts, spare)
         )
         emitter.register("after-call.dynamodb.TransactWriteItems", self._after_parts)
+        emitter.register("provide-client-params.dynamodb.BatchWriteItem", self._put_batch)
         for operation in ("GetItem", "BatchGetItem", "Query"):
             emitter.register(f"after-call.dynamodb.{operation}", self._read)
 
@@ -76,6 +77,12 @@ class Meter:
         units = _units(size) + len(_entries(before) ^ _entries(params["Item"]))
         with self._lock:
             self.write_units += units
+
+    def _put_batch(self, params: dict[str, Any], **_: Any) -> None:
+        """New items without index entries, which are all that is put in batches."""
+        writes = [each["PutRequest"] for part in params["RequestItems"].values() for each in part]
+        with self._lock:
+            self.write_units += sum(_units(item_size(each["Item"])) for each in writes)
 
     def _before_write(
         self, spare: Any, params: dict[str, Any], context: dict[str, Any], **_: Any

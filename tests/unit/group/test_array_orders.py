@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joblane.aws.fleet.agents import AgentStore
+from joblane.aws.job.ends import read_left
 from joblane.aws.job.jobs import Refused
 from joblane.contract.problems import TryAgain
 from joblane.formats.ids import ids_from
@@ -59,8 +60,12 @@ class ArrayDrill:
         self.swept = False
         """Whether a cancel has passed all members."""
         at.inboxes.make(LANE)
-        at.settlement = replace(at.settlement, clock=lambda: self.now_ms / 1000)
         self.expansion = Expansion(at.store, at.members, DESCRIPTOR.retention, lambda: self.now_ms)
+        at.settlement = replace(
+            at.settlement,
+            clock=lambda: self.now_ms / 1000,
+            go_on=lambda group: self.expansion.go_on(group, lambda: self.rng.choice([0.0, 1.0])),
+        )
         nobody: Any = None
         assigned = AssignedJobs(at.store, nobody, at.operations, DESCRIPTOR.retention)
         agents = AgentStore(nobody, DESCRIPTOR.agents_table)
@@ -89,9 +94,9 @@ class ArrayDrill:
 
     def place(self) -> None:
         """A request, or requeue, places members."""
-        head = self.at.head
+        head, left_s = self.at.head, self.rng.choice([0.0, 1.0])
         with suppress(TryAgain):
-            self.at.is_killed(lambda: self.expansion.expand(head, lambda: 1.0), self.point())
+            self.at.is_killed(lambda: self.expansion.expand(head, lambda: left_s), self.point())
 
     def look(self) -> None:
         """Requeue looks at the group."""
@@ -113,6 +118,8 @@ class ArrayDrill:
     def _bring(self, records: list[Any]) -> None:
         with suppress(TryAgain):
             self.at.deliver(records)
+            if any(read_left(record) for record in records):
+                self.at.settlement.resume(JOB)
 
     def take(self) -> None:
         """An agent takes a message, and starts its job if that is to run."""

@@ -7,11 +7,17 @@ import pytest
 
 from functions.requeue.handler import Settings as RequeueSettings
 from functions.requeue.handler import build as build_requeue
+from functions.sequel.handler import Settings as SequelSettings
+from functions.sequel.handler import build as build_sequel
+from joblane.aws.clients import Clients
+from joblane.aws.job.groups import with_group
 from joblane.aws.queue.lanes import LaneQueue
 from joblane.deployment.names import Lane
 from joblane.formats.times import rfc3339
+from joblane.group.record import PAGE
 from joblane.job.message import Message
 from joblane.state.lifecycle import State
+from joblane.testing.inline import Inline
 from tests.support.aws import DESCRIPTOR, configure, payload_store
 from tests.support.broadcast import NOW, NOW_MS, Broadcast
 
@@ -24,6 +30,12 @@ def sent(at: Broadcast, lane: Lane = "default") -> list[str]:
         found += [Message.decode(each.body).job_id for each in received]
         queue.delete_batch([each.receipt for each in received])
     return sorted(found)
+
+
+def at_once(at: Broadcast) -> list[str]:
+    """Jobs of all messages that are in the lane, once for each message."""
+    entries = at.memory.queues.entries[DESCRIPTOR.lane_url("default", "default")].values()
+    return sorted(Message.decode(entry.body).job_id for entry in entries)
 
 
 def ids(at: Broadcast, *indices: int) -> list[str]:
@@ -182,24 +194,66 @@ def test_a_member_whose_row_is_gone_never_runs_again():
     assert (State.COMPLETED, []) == (at.head.state, sent(at))
 
 
-def test_what_a_request_left_is_placed_as_members_end(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("joblane.service.target.targets.INLINE_S", 0.0)
-    at = Broadcast(1, array={"size": 350})
-    assert (100, 100) == (at.group().begun, at.group().placed)
+@pytest.mark.parametrize(("most", "whole"), [(None, 350), (320, 320), (60, 60)])
+def test_what_a_request_left_is_placed_as_the_groups_row_comes(
+    monkeypatch: pytest.MonkeyPatch, most: int | None, whole: int
+):
+    monkeypatch.setattr("joblane.compose.sequel.GO_ON_S", 0.0)  # a page each time
+    limit: dict[str, Any] = {} if most is None else {"max_concurrency": most}
+    at = Broadcast(1, placed=False, array={"size": 350}, **limit)
+    first = min(100, whole)
+    assert (first, whole > 100) == (at.group().placed, at.group().goes_on)
+    times = 0
+    while at.group().goes_on:
+        at.deliver()
+        times += 1
+    assert (whole, whole) == (at.group().begun, at.group().placed)
+    assert sorted(ids(at, *range(whole))) == at_once(at), "one message each"
+    sent(at)
+    assert -(-whole // PAGE) - 1 == times
+    at.deliver()
+    assert [] == sent(at)
+
+
+def test_what_a_request_left_is_placed_as_members_end_if_sequel_is_killed():
+    at = Broadcast(1, placed=False, array={"size": 350})
+    at.stream.take()  # nobody went on
+    group = at.group()
+    at.store.write_group(at.head, with_group(at.head, group.next(goes_on=False)))
     at.end(7)
+    at.deliver()
+    assert 100 == at.group().placed, "somebody may be placing the others"
+    at.now += 11
+    at.end(8)
     at.deliver()
     assert (350, 350) == (at.group().begun, at.group().placed)
     assert sorted(ids(at, *range(350))) == sent(at)
 
 
-def test_nobody_goes_on_with_a_group_that_somebody_works_on(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("joblane.service.target.targets.INLINE_S", 0.0)
-    at = Broadcast(1, array={"size": 350})
-    head = at.head
-    at.store.rearm(head, NOW_MS, at_ms=NOW_MS + 10_000)
-    at.end(7)
+def test_one_goes_on_with_a_group_whose_row_comes_to_two():
+    at = Broadcast(1, placed=False, array={"size": 350})
+    records, settings, session = at.stream.take(), configure(SequelSettings), at.aws.session()
+    others = [build_sequel(settings, at.aws.clients, lambda: NOW, Inline)]
+    seen: list[tuple[int, int]] = []
+
+    def come_again(**_: object) -> None:
+        """The same records come to another one, when the first begins to put members."""
+        while others:
+            others.pop().handle(records)
+            seen.append((at.group().begun, at.group().placed))
+
+    session.get_component("event_emitter").register("before-call.dynamodb.PutItem", come_again)
+    build_sequel(settings, Clients(session), lambda: NOW, Inline).handle(records)
+    assert [(200, 100)] == seen, "the other one has placed nothing"
+    assert sorted(ids(at, *range(350))) == at_once(at), "one message each"
+
+
+def test_a_group_that_is_cancelled_before_sequel_sees_it_places_no_more():
+    at = Broadcast(1, placed=False, array={"size": 350})
+    at.sweep("cancel")
     at.deliver()
-    assert (100, 100) == (at.group().begun, at.group().placed)
+    assert State.FAILED is at.head.state
+    assert 100 == at.group().begun
 
 
 def test_arrays_of_two_tenants_are_served_in_turn_and_a_later_urgent_job_is_before_both():

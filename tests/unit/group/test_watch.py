@@ -50,6 +50,13 @@ def submit(aws: Cloud, at: float = NOW, **fields: object) -> str:
     return str(job["id"])
 
 
+def submit_placed(aws: Cloud) -> str:
+    """Submit a broadcast to all, and place what the request left."""
+    job_id = submit(aws, target="_all")
+    requeue(aws, NOW).groups().expansion.go_on(aws.job(job_id), lambda: 1.0)
+    return job_id
+
+
 def group_of(aws: Cloud, job_id: str) -> Group:
     group = aws.job(job_id).group
     assert group is not None
@@ -220,7 +227,7 @@ def test_an_expansion_that_was_interrupted_goes_on(aws: Cloud):
     names = [f"web-{number:03d}" for number in range(2 * PAGE + 5)]
     for name in names:
         aws.agents.beat(beat(aws, name, NOW_MS))
-    job_id = submit(aws, target="_all")
+    job_id = submit_placed(aws)
     head = aws.job(job_id)
     store = GroupStore(aws.clients.make("dynamodb"), DESCRIPTOR.jobs_table)
     group = group_of(aws, job_id)
@@ -259,7 +266,7 @@ def test_a_watch_reads_each_member_once_and_the_agents_of_those_that_run(aws: Cl
     names = [f"web-{number:03d}" for number in range(3 * PAGE)]
     for name in names:
         beat(aws, name, NOW_MS)
-    job_id = submit(aws, target="_all")
+    job_id = submit_placed(aws)
     for head in members(aws, job_id)[: 2 * PAGE]:
         aws.jobs.claim(named(head.job_id), head.assigned or "", NOW_MS + 1_000)
     assert {} == run(aws, NOW)

@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
+from functions.sequel import handler as sequel
 from functions.submission import handler as submission
 from joblane.aws.clients import Clients
 from joblane.aws.job import array_values
 from joblane.aws.job import groups as job_groups
 from joblane.aws.job.groups import GroupStore
+from joblane.aws.job.jobs import JobStore
 from joblane.formats.times import rfc3339
 from joblane.group import record as group
 from joblane.job.head import Head
@@ -93,11 +95,20 @@ def submitted(**fields: object) -> Callable[[Cloud], None]:
     return before
 
 
+def go_on(clients: Clients, at: float) -> None:
+    """The stream brings `sequel` the row of a group that says `goes_on`."""
+    settings = configure(sequel.Settings)
+    dynamodb = clients.make("dynamodb")
+    (group,), _ = JobStore(dynamodb, DESCRIPTOR.jobs_table).page("acme", limit=9, before=None)
+    sequel.build(settings, clients, lambda: at).groups.resume(group.job_id)
+
+
 def half_run(aws: Cloud) -> None:
     """A group of which a member runs, one has ended, and the agent of another one is gone."""
     submitted(target="_all")(aws)
     (parent,), _ = aws.jobs.page("acme", limit=9, before=None)
     assert parent.group is not None
+    go_on(aws.clients, NOW - 60)
     members = aws.jobs.heads([parent.group.id_of(index) for index in range(3)])
     aws.jobs.claim(named(members[0].job_id), "web-0", NOW_MS - 50_000)
     done = aws.jobs.claim(named(members[1].job_id), "web-1", NOW_MS - 50_000)
@@ -145,6 +156,10 @@ CASES = {
     "an array that is due": Case(
         submitted(**VALUES, run_at=rfc3339(NOW_MS - 1_000)), tick, {"processing"}
     ),
+    "a broadcast of which a request left members": Case(
+        submitted(target="_all"), go_on, {"processing"}, members=frozenset({"pending", "failed"})
+    ),
+    "an array of which a request left members": Case(submitted(**VALUES), go_on, {"processing"}),
     "members without a reply": Case(
         half_run,
         tick,

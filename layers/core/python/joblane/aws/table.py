@@ -184,11 +184,17 @@ class Table:
         options = {"Key": encode(key), "ReturnValues": "ALL_OLD"}
         return self._write(self.client.delete_item, "", condition, values, **options)
 
+    def put_many(self, rows: Sequence[Row]) -> None:
+        """Write many whole items without a condition, 25 in a request."""
+        self._write_many([{"PutRequest": {"Item": encode(row)}} for row in rows])
+
     def delete_many(self, keys: Sequence[Row]) -> None:
         """Delete many items, 25 in a request; absent ones are no error."""
-        for start in range(0, len(keys), _BATCH_WRITE):
-            chosen = keys[start : start + _BATCH_WRITE]
-            wanted = [{"DeleteRequest": {"Key": encode(key)}} for key in chosen]
+        self._write_many([{"DeleteRequest": {"Key": encode(key)}} for key in keys])
+
+    def _write_many(self, writes: Sequence[Item]) -> None:
+        for start in range(0, len(writes), _BATCH_WRITE):
+            wanted = writes[start : start + _BATCH_WRITE]
             todo: Mapping[str, Any] = {self.name: wanted}
             while todo:
                 todo = self.client.batch_write_item(RequestItems=todo).get("UnprocessedItems", {})

@@ -91,6 +91,8 @@ class Group:
     """So many members may fail, and the group is completed all the same."""
     lost: frozenset[int] = frozenset()
     """Members of pages that are done that failed."""
+    goes_on: bool = False
+    """Whether members are left to be placed of which nobody takes care: `sequel` goes on."""
     changed: bool = False
     """Whether the result of a completed member of a page that is done says `"changed": true`. Such
     a member is not retried, so this is never taken back."""

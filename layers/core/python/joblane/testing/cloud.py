@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from joblane.aws.clients import QUICK, Clients
+from joblane.aws.job.ends import read_left
 from joblane.deployment.names import (
     LANES,
     alternate_name,
@@ -105,8 +106,8 @@ class Cloud:
 
 def follows(record: Record) -> bool:
     """Whether `sequel` is called for a record, as its filter says (`infra/sequel.py`)."""
-    images = (record["dynamodb"].get(name) for name in ("NewImage", "OldImage"))
-    return any("follows" in image for image in images if image is not None)
+    images = [record["dynamodb"].get(name) or {} for name in ("NewImage", "OldImage")]
+    return any("follows" in image for image in images) or read_left(record) is not None
 
 
 def read_input(text: str) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Adapter for the change stream of the `jobs` table: ends of jobs with a key, and of members."""
+"""Adapter for the change stream of the `jobs` table: ends of jobs with a key, and of members.
+
+And groups of which members are left to be placed (`joblane.service.group.expansion`).
+"""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -18,6 +21,24 @@ class KeyedEnd(NamedTuple):
     tenant: str
     key: KeyName
     end: End
+
+
+class LeftGroup(NamedTuple):
+    """A group of which members are left to be placed."""
+
+    group_id: str
+
+
+def read_left(record: Mapping[str, Any]) -> LeftGroup | None:
+    """Read a record of the stream: whoever placed members of a group has left the others.
+
+    Raises KeyError for a record that cannot be read.
+    """
+    stream = record["dynamodb"]
+    group = stream.get("NewImage", {}).get("group")
+    if stream["Keys"]["sk"]["S"] != HEAD or group is None or "goes_on" not in group["M"]:
+        return None
+    return LeftGroup(stream["Keys"]["job_id"]["S"])
 
 
 def read_end(record: Mapping[str, Any]) -> KeyedEnd | MemberOf | None:

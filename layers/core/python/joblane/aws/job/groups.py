@@ -47,11 +47,13 @@ class GroupStore(JobStore):
     def put_roster(self, group: Group, agents: Sequence[str], expires_at: int) -> None:
         """Write down the agents of a group that is to be put.
 
-        One item for each page; a group in the table always has its roster.
+        One item for each page, in four requests at most; a group in the table always has its
+        roster.
         """
-        for page, start in enumerate(range(0, len(agents), PAGE)):
-            names = agents[start : start + PAGE]
-            self._table.put(roster_row(group, page, names, expires_at))
+        pages = [agents[start : start + PAGE] for start in range(0, len(agents), PAGE)]
+        self._table.put_many(
+            [roster_row(group, page, names, expires_at) for page, names in enumerate(pages)]
+        )
 
     def roster(self, group: Group, page: int) -> tuple[str, ...]:
         """Read the agents of a page, in order; empty if the group was deleted."""

@@ -1,18 +1,25 @@
 """Turn a broadcast or an array into a group: write down its members, then place them by pages.
 
-    request                      table                      inboxes
+A request places one page, however many members there are, and answers. `sequel` places the others:
+the change stream brings it the group's own row, whenever that says `goes_on`.
+
+    request                      table                      inboxes           sequel
     roster  ---------------->    AGENTS#0000 ...
     put the group  --------->    processing, page 0 begun, due in 10 s
     put 100 members  ------->    100 x pending
     send  -------------------------------------------->     100 messages
-    write the group  ------->    page 0 placed, page 1 begun
-    ...
-    write the group  ------->    all placed; due when replies are
+    write the group  ------->    page 0 placed, goes on  ------------------>  reads the group
+    answer                       page 1 begun            <------------------  claims it
+                                 100 x pending           <------------------  puts members
+                                                            100 messages  <-  sends
+                                 page 1 placed, goes on  <------------------  its time is over
+                                 ...
+                                 all placed; due when replies are
 
-A crash at any point leaves a group that is due: requeue goes on from it
+A crash at any point leaves a group that is due within seconds: requeue goes on from it
 (`joblane.service.group.watch`), and so does `sequel` with the next end of a member, if nobody does.
-Whoever writes the group compares its version, so that a request
-and requeue may work on the same group; both then place the same members.
+Whoever writes the group compares its version, so that `sequel` and requeue may work on the same
+group; both then place the same members.
 """
 
 from collections.abc import Callable
@@ -29,14 +36,11 @@ from joblane.state.lease import LEASE_S
 from joblane.state.lifecycle import State
 from joblane.state.retention import Retention
 
-INLINE_S = 5.0
-"""Seconds for which a request places members; what is left then is placed by requeue."""
-
 GO_ON_S = 0.5
 """Seconds for which `sequel` goes on with each batch: the ends of others wait for that."""
 
 SOON_MS = 10_000
-"""When requeue looks at a group that a request is placing: after the request."""
+"""When requeue looks at a group that somebody is placing, in case that nobody does any more."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +77,11 @@ class Expansion:
     def expand(self, head: Head, left_s: Callable[[], float], *, fresh: bool = False) -> Head:
         """Place the members that are begun and, without `max_concurrency`, begin all others.
 
-        Ends early if no time is left, or if the group was stopped. `fresh` says that nothing of
-        what is begun has been placed. Returns the group as it was written last; its `wake_at` says
-        when requeue is to look at it. Raises Unavailable.
+        Ends early if no time is left, after a page at least, and `sequel` goes on; or if the group
+        was stopped. `fresh` says that nothing of what is begun has been placed. Returns the group
+        as it was written last; its `wake_at` says when requeue is to look at it.
+
+        Raises Unavailable.
         """
         while (group := head.group) is not None and head.state is State.PROCESSING:
             now_ms = self.now_ms()
@@ -88,8 +94,9 @@ class Expansion:
                 after = begin_page(after)
             if after is group:
                 return head
+            after = replace(after, goes_on=is_over and is_unfinished(head, after))
             after = with_time(group, after, now_ms)
-            wake_at_ms = _wake_ms(head, after, now_ms, is_over=is_over)
+            wake_at_ms = _wake_ms(head, after, now_ms)
             written = replace(with_group(head, after), wake_at_ms=wake_at_ms)
             try:
                 self.groups.write_group(head, written)
@@ -106,37 +113,44 @@ class Expansion:
         return head
 
     def go_on(self, head: Head, left_s: Callable[[], float]) -> None:
-        """Go on with a group that a request has left unfinished, unless somebody does.
+        """Go on with a group of which members are left to be placed, unless somebody does.
 
             request                      table                      sequel 1, sequel 2
-            its time is over  ------->   due now
-                                                            <-----  members end: both see that
-                                         due in 10 s        <-----  1 goes on
+            its page is placed  ----->   goes on
+                                                            <-----  its row; and a member ends
+                                         does not go on     <-----  1 claims it
                                          refused            <-----  2
 
-        Raises Unavailable.
+        If 1 is killed, the group is due within seconds. Who sees that when the next member ends
+        claims it in the same way; with `max_concurrency` only requeue does: there are always
+        members that others are placing. Raises Unavailable.
         """
         group, now_ms = head.group, self.now_ms()
         if group is None or head.state is not State.PROCESSING or not is_unfinished(head, group):
             return
-        due = head.wake_at_ms is not None and head.wake_at_ms <= now_ms
-        if not due or head.spec.max_concurrency is not None:  # its members begin by events
+        rolls, fresh = head.spec.max_concurrency is not None, group.goes_on
+        if not fresh and (rolls or not _is_due(head, now_ms)):
             return
-        claimed = replace(with_group(head, group.next()), wake_at_ms=now_ms + SOON_MS)
+        next_page = begin_page(group) if group.placed == group.begun else group.next()
+        claimed = with_time(group, replace(next_page, goes_on=False), now_ms)
+        wake_at_ms = _wake_ms(head, claimed, now_ms)
         try:
-            self.groups.write_group(head, claimed)
+            self.groups.write_group(head, replace(with_group(head, claimed), wake_at_ms=wake_at_ms))
         except Changed:
             return
-        if (whole := self.groups.get(head.job_id)) is not None:  # with its submission
-            self.expand(whole, left_s)
+        whole = self.groups.get(head.job_id)  # with its submission
+        if whole is not None:
+            self.expand(whole, left_s, fresh=fresh and group.may_put(now_ms))
 
 
-def _wake_ms(head: Head, group: Group, now_ms: int, *, is_over: bool) -> int:
+def _is_due(head: Head, now_ms: int) -> bool:
+    return head.wake_at_ms is not None and head.wake_at_ms <= now_ms
+
+
+def _wake_ms(head: Head, group: Group, now_ms: int) -> int:
     """When requeue is to look at a group that is being placed."""
     if not is_unfinished(head, group):
         return next_reply_ms(head, now_ms)
-    if is_over:
-        return now_ms  # nobody works on it
     if head.wake_at_ms is None or head.wake_at_ms <= now_ms:
         return now_ms + SOON_MS
     return head.wake_at_ms  # a change of it costs two write units more

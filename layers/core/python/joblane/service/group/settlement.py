@@ -67,7 +67,7 @@ class GroupSettlement:
     clock: Callable[[], float]
     """Returns Unix seconds."""
     go_on: Callable[[Head], object] = lambda _head: None
-    """Goes on placing members of a group that a request has left unfinished."""
+    """Goes on placing members of a group of which some are left, unless somebody does."""
 
     @property
     def _rolling(self) -> Rolling:
@@ -87,6 +87,12 @@ class GroupSettlement:
         if after is not None and after.state is State.PROCESSING:
             self.go_on(after)
         return None if after is None else after.state
+
+    def resume(self, group_id: str) -> None:
+        """Go on with a group that was left with members to be placed. Raises Unavailable."""
+        group = self.groups.progress(group_id)
+        if group is not None:
+            self.go_on(group)
 
     def _once(self, group_id: str, looks: Iterator[Look]) -> tuple[Head | None, Look | None]:
         """Read a group, and do one step; None if it is deleted."""

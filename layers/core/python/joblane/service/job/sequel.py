@@ -2,7 +2,8 @@
 
 A batch of the stream becomes one release of each key in it (`joblane.service.key.release`): its
 slot goes to the job that waits first. And it becomes one settlement of each group
-(`joblane.service.group.settlement`). Transitions that somebody wants to know of become messages for
+(`joblane.service.group.settlement`), which also goes on with a group that was left with members to
+be placed. Transitions that somebody wants to know of become messages for
 the function `notifier` (`joblane.service.notify.notifications`). A batch that is delivered again
 changes nothing, and notifies with the same ids.
 """
@@ -14,7 +15,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from joblane.aws.job.ends import KeyedEnd, read_end
+from joblane.aws.job.ends import KeyedEnd, LeftGroup, read_end, read_left
 from joblane.aws.job.items import TELLS
 from joblane.errors import Failure
 from joblane.group.record import MemberOf
@@ -43,7 +44,7 @@ class _Ends:
 
     by_key: defaultdict[Keyed, list[End]] = field(default_factory=lambda: defaultdict(list))
     by_group: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """The numbers of the members."""
+    """The numbers of the members; none of a group that is only to go on."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +90,11 @@ class Sequel:
 
     def _ends(self, records: Iterable[Mapping[str, Any]]) -> _Ends:
         found = _Ends()
-        ends: Iterator[KeyedEnd | MemberOf] = self.aside.read(records, read_end)
+        ends: Iterator[KeyedEnd | MemberOf | LeftGroup] = self.aside.read(records, _read)
         for ended in ends:
-            if isinstance(ended, MemberOf):
+            if isinstance(ended, LeftGroup):
+                found.by_group[ended.group_id] |= set()
+            elif isinstance(ended, MemberOf):
                 found.by_group[ended.group_id].add(ended.index)
             else:
                 found.by_key[ended.tenant, ended.key].append(ended.end)
@@ -104,9 +107,13 @@ class Sequel:
         return self._handled("key", names, lambda: self.keys.release(tenant, name, ends))
 
     def _group(self, group_id: str, members: set[int]) -> Failure | None:
-        """Handle the ends of members of one group. Returns why to come again, else None."""
+        """Handle the ends of members of one group, or go on with it.
+
+        Returns why to come again, else None.
+        """
         names = {"group": group_id, "members": sorted(members)}
-        done = self._handled("group", names, lambda: self.groups.settle(group_id, members))
+        what = partial(self.groups.settle, ended=members) if members else self.groups.resume
+        done = self._handled("group", names, lambda: what(group_id))
         return done if isinstance(done, Failure) else None
 
     def _handled(
@@ -144,6 +151,10 @@ class Sequel:
         if outdated:
             self.log.warning("notifications older than the mapping dropped", queues=dict(outdated))
         return None
+
+
+def _read(record: Mapping[str, Any]) -> KeyedEnd | MemberOf | LeftGroup | None:
+    return read_left(record) or read_end(record)
 
 
 def _new_image(record: Mapping[str, Any]) -> Mapping[str, Any]:

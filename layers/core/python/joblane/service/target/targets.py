@@ -14,7 +14,7 @@ from joblane.group.array import MOST_MEMBERS
 from joblane.group.record import Group
 from joblane.job.head import Head, waits
 from joblane.job.spec import is_broadcast, parse_valid_target
-from joblane.service.group.expansion import INLINE_S, Expansion
+from joblane.service.group.expansion import Expansion
 from joblane.state.lease import Heartbeat
 from joblane.state.lifecycle import State
 from joblane.state.timeline import Step
@@ -92,10 +92,11 @@ class Targets:
         return replace(head, state=step.state, timeline=(step,))
 
     def expand(self, head: Head, *, fresh: bool) -> Head:
-        """Place members of a group for as long as a request may; `fresh` as for `Expansion`."""
-        now_ms = self.expansion.now_ms
-        end_ms = now_ms() + INLINE_S * 1000
-        return self.expansion.expand(head, lambda: (end_ms - now_ms()) / 1000, fresh=fresh)
+        """Place as many members of a group as a request does: a page; `fresh` as for `Expansion`.
+
+        So what is done before an answer does not grow with the group.
+        """
+        return self.expansion.expand(head, lambda: 0.0, fresh=fresh)
 
     def make_empty_group(self, head: Head, now_ms: int) -> Head:
         """Make the group of a broadcast that no agent matches; it is skipped by the caller."""
