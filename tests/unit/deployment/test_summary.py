@@ -172,6 +172,6 @@ def test_a_summary_costs_no_more_however_many_agents_there_are(aws: Cloud, meter
 def test_routes_that_change_something_need_a_trail():
     access = configure(Settings).access
     found = RequestJobs(lambda _tenant, _job_id: None, Logger())
-    app = Application(access, Logger(), None, time.time, found)
+    app = Application(access, time.time, found, Logger(), None)
     with pytest.raises(ValueError, match="need an audit trail"):
         app.add(AGENT_ROUTES)

@@ -95,7 +95,7 @@ class ApiFunction(Generic[Settings]):
         logger = Logger()
         found = RequestJobs(self.find_job, logger)
         return Application(
-            self.settings.access, logger, self.trail, self.clock, found, self.find_affected
+            self.settings.access, self.clock, found, logger, self.trail, self.find_affected
         )
 
     def find_job(self, tenant: str, job_id: str) -> "Head | None":

@@ -73,7 +73,7 @@ def build(
         return JobReader(JobStore(dynamodb, settings.jobs_table), clock)
 
     found = RequestJobs(lambda tenant, job_id: jobs().find(tenant, job_id), logger)
-    app = Application(settings.access, logger, None, clock, found)
+    app = Application(settings.access, clock, found, logger, None)
 
     def add_status() -> None:
         from joblane.aws.queue.counters import CounterStore

@@ -9,7 +9,7 @@ from typing import Any
 
 from aws_lambda_powertools.logging import Logger
 
-from joblane.compose import admin, recovery, requeue, sequel, status, submission
+from joblane.compose import admin, job_services, recovery, requeue, sequel, status, submission
 from joblane.contract.route import FunctionName
 from joblane.http.application import Application
 from joblane.service.condition.recover import Recovery
@@ -49,7 +49,7 @@ class Functions:
 
         api: dict[FunctionName, Application] = {
             "submission": submission.build(
-                read(submission.Settings), clients, clock, Inline, bits, monotonic=clock
+                read(job_services.Settings), clients, clock, Inline, bits, monotonic=clock
             ),
             "admin": admin.build(read(admin.Settings), clients, clock, Inline),
             "status": status.build(read(status.Settings), clients, clock, Inline),
