@@ -10,6 +10,9 @@ from typing import Any
 
 from aws_lambda_powertools.logging import Logger
 
+from functions.sequel.handler import Settings as SequelSettings
+from functions.sequel.handler import build as build_sequel
+from joblane.aws.clients import Clients
 from joblane.aws.job.ends import read_end
 from joblane.aws.job.groups import GroupStore
 from joblane.aws.queue.lanes import Lanes
@@ -29,7 +32,7 @@ from joblane.testing.clock import Clock
 from joblane.testing.inline import Inline
 from joblane.testing.memory.sqs import Direct, Queues, Sqs
 from joblane.testing.memory.stream import JobsStream, Record
-from tests.support.aws import DESCRIPTOR, NAME
+from tests.support.aws import DESCRIPTOR, NAME, configure
 from tests.support.dynamodb import Dynamo, Tables
 from tests.support.jobs import JOB, named, submission
 from tests.support.network import Faults, Killed
@@ -44,6 +47,19 @@ FAILED = (State.FAILED, State.DEAD)
 def _id(index: int) -> str:
     """The id of a member's job."""
     return Group(0, FIRST).id_of(index)
+
+
+def place_left(clients: Clients, job_id: str, now: float) -> None:
+    """What `sequel` does when the group's row comes, until all members are placed."""
+    row = {"goes_on": {"N": "1"}}
+    record = {
+        "eventName": "MODIFY",
+        "dynamodb": {
+            "Keys": {"job_id": {"S": job_id}, "sk": {"S": "JOB"}},
+            "NewImage": {"group": {"M": row}},
+        },
+    }
+    build_sequel(configure(SequelSettings), clients, lambda: now).handle([record])
 
 
 class GroupWorld:

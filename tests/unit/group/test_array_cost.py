@@ -25,11 +25,12 @@ from joblane.state.timeline import Step
 from scripts.costs.prices import SQS_REQUEST, WRITE_UNIT
 from tests.support.aws import DESCRIPTOR, Cloud, configure
 from tests.support.depth import budget
+from tests.support.groups import place_left
 from tests.support.jobs import JOB, named, submission
 from tests.support.memory import Memory
 from tests.support.meter import Meter, item_size
 from tests.support.requests import Api
-from tests.unit.target.test_cost import NOW, NOW_MS, World, place_left
+from tests.unit.target.test_cost import NOW, NOW_MS, World
 
 LANE = DESCRIPTOR.lane_url("default", "default")
 
@@ -70,7 +71,7 @@ def test_a_member_costs_three_write_units_and_two_sqs_requests_and_a_tenth(
     pages = members // PAGE
     status, job = api("POST", "/v1/jobs", {"command": ["uptime"], "array": {"size": members}})
     assert (202, members) == (status, job["members"])
-    place_left(metered, job["id"])
+    place_left(metered, job["id"], NOW)
     # Put, and one write of the group for each page: as a broadcast, without a roster. One more
     # when `sequel` takes it.
     group = (1 + 3) + pages * 1 + (1 + 2)
@@ -139,7 +140,7 @@ def test_values_cost_a_write_a_hundred_and_no_member_reads_those_of_all(
     values = [f"s3://bucket/{n:05}" for n in range(members)]
     status, job = api("POST", "/v1/jobs", {"command": ["a"], "array": {"values": values}})
     assert 202 == status
-    place_left(metered, job["id"])
+    place_left(metered, job["id"], NOW)
     # An item of a hundred values has 2 KB.
     assert members + 4 + 3 + 3 + 3 * 3 == meter.write_units
 

@@ -19,6 +19,7 @@ from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import DESCRIPTOR, Cloud, configure
 from tests.support.fleet import beat, every_message, inbox
+from tests.support.groups import place_left
 from tests.support.jobs import named
 from tests.support.memory import Memory
 from tests.support.meter import Meter
@@ -53,7 +54,7 @@ def submit(aws: Cloud, at: float = NOW, **fields: object) -> str:
 def submit_placed(aws: Cloud) -> str:
     """Submit a broadcast to all, and place what the request left."""
     job_id = submit(aws, target="_all")
-    requeue(aws, NOW).groups().expansion.go_on(aws.job(job_id), lambda: 1.0)
+    place_left(aws.clients, job_id, NOW)
     return job_id
 
 

@@ -22,6 +22,7 @@ from joblane.service.job.renewal import MOST_TRIES
 from joblane.state.lifecycle import State
 from scripts.costs.prices import dollars_per_million
 from tests.support.aws import DESCRIPTOR, NAME
+from tests.support.groups import place_left
 from tests.support.meter import Meter
 from tests.support.renewal import NOW, Calendar
 
@@ -107,6 +108,7 @@ def test_members_of_a_group_are_renewed_with_it_and_a_targeted_job_in_its_inbox(
     names = [f"web-{number:03}" for number in range(PAGE + 1)]
     at.beat(*names)
     group, before = at.submit(target="_all", reply_timeout_s=86_400), at.submit()
+    place_left(at.aws.clients, group, NOW)
     alone = at.submit(target="host:web-007", reply_timeout_s=86_400)
     found = at.aws.job(group).group
     assert found is not None

@@ -19,6 +19,7 @@ from joblane.state.lifecycle import Outcome, State
 from joblane.state.timeline import Step
 from tests.support.aws import AUDIT_TABLE, FUNCTION_ENVIRONMENT, Cloud, configure
 from tests.support.fleet import beat, every_message
+from tests.support.groups import place_left
 from tests.support.jobs import named
 from tests.support.memory import Memory
 from tests.support.meter import Meter
@@ -184,6 +185,7 @@ def test_a_group_is_cancelled_with_its_members_before_older_jobs(aws: Cloud, api
     for name in AGENTS:
         beat(aws, name, NOW_MS)
     group = submit(api, target="_all")
+    place_left(aws.clients, group, NOW)
     newer = submit(api)
     found = pages(api, "cancel", queue="default", limit="10")
     # the newer job with the first page of members, the second page, and what is older

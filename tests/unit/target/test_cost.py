@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 import pytest
 from aws_lambda_powertools.logging import Logger
 
-from functions.sequel.handler import Settings as SequelSettings
-from functions.sequel.handler import build as build_sequel
 from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
 from joblane.aws.fleet.agents import SHARDS, AgentStore
@@ -36,6 +34,7 @@ from tests.support.aws import DESCRIPTOR, NAME, Cloud, configure
 from tests.support.depth import budget
 from tests.support.dynamodb import Dynamo, Tables
 from tests.support.fleet import beat, heartbeat, inbox
+from tests.support.groups import place_left
 from tests.support.jobs import JOB, named, submission
 from tests.support.memory import Memory
 from tests.support.meter import Meter, item_size
@@ -67,19 +66,6 @@ def _api(meter: Meter, metered: Clients) -> Api:
     return api
 
 
-def place_left(metered: Clients, job_id: str) -> None:
-    """What `sequel` does when the group's row comes, until all members are placed."""
-    row = {"goes_on": {"N": "1"}}
-    record = {
-        "eventName": "MODIFY",
-        "dynamodb": {
-            "Keys": {"job_id": {"S": job_id}, "sk": {"S": "JOB"}},
-            "NewImage": {"group": {"M": row}},
-        },
-    }
-    build_sequel(configure(SequelSettings), metered, lambda: NOW).handle([record])
-
-
 def run_one(jobs: JobStore, queue: LaneQueue, agent: str) -> Head:
     """An agent's calls for one job: receive, claim, settle, delete."""
     (received,) = queue.receive(10, 0)
@@ -108,7 +94,7 @@ def test_a_member_costs_three_write_units_and_three_sqs_requests(
     # Put, one write of the group for each page, and one when `sequel` takes it. A row of the roster
     # has 3 KB; the group's entry in its tenant's list and in the indexes `wake` and `attention`
     # cost a unit each, and one that changes two.
-    place_left(metered, job["id"])
+    place_left(metered, job["id"], NOW)
     roster, group = pages * 3, (1 + 3) + pages * 1 + (1 + 2)
     assert roster + group + members == meter.write_units
     assert {

@@ -56,7 +56,8 @@ def text_bytes(text: str) -> int:
 
 
 def _string(value: str, most: int) -> str:
-    if text_bytes(value) > most:
+    # A character has four bytes at most, and a command 200,000 words.
+    if len(value) * 4 > most and text_bytes(value) > most:
         raise ValueError(f"must be at most {most} bytes")
     if "\0" in value:
         raise ValueError("must not contain a NUL character")

@@ -83,7 +83,7 @@ def exec_bytes(words: Iterable[str], env: Mapping[str, str]) -> int:
     Each string counts with its NUL and the pointer to it (`bprm_stack_limits` in fs/exec.c).
     """
     strings = [*words, *(f"{name}={value}" for name, value in env.items())]
-    return sum(text_bytes(text) + 1 + 8 for text in strings)
+    return text_bytes("".join(strings)) + len(strings) * (1 + 8)
 
 
 def parse_valid_target(target: str | None) -> Target | None:
