@@ -74,12 +74,26 @@ def joblane(
     monkeypatch.setenv("JOBLANE_TOKEN", "secret")
     monkeypatch.setattr(typer.main, "get_command", _tree)
 
-    def run(*args: str) -> Ran:
-        code = call(args)
+    def run(*args: str, stdin: int | None = None) -> Ran:
+        with _standard_input(stdin):
+            code = call(args)
         captured = capfdbinary.readouterr()
         return Ran(code, captured.out, captured.err)
 
     return run
+
+
+@contextmanager
+def _standard_input(given: int | None) -> Iterator[None]:
+    """Have this standard input, or an empty one: pytest's own may be a pipe that stays open."""
+    own, empty = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty if given is None else given, 0)
+    os.close(empty)
+    try:
+        yield
+    finally:
+        os.dup2(own, 0)
+        os.close(own)
 
 
 @pytest.fixture
@@ -105,7 +119,12 @@ def _starting(api: FakeApi, *program: str) -> Iterator[Spawn]:
     def start(*args: str, **more: object) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "JOBLANE_URL": api.url, "JOBLANE_TOKEN": "secret"}
         environment.pop("PYTHONUNBUFFERED", None)
-        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment} | more
+        streams = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+        }
+        options = {**streams, "env": environment} | more
         process = subprocess.Popen([*program, *args], **options)  # type: ignore[call-overload]
         started.append(process)
         return process  # type: ignore[no-any-return]

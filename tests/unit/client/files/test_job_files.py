@@ -306,8 +306,6 @@ def test_a_pipe_that_says_nothing_is_named(
 ) -> None:
     monkeypatch.setattr(file_options, "QUIET_S", 0.0)
     ours, theirs = os.pipe()
-    saved = os.dup(0)
-    os.dup2(ours, 0)
     told = threading.Event()
 
     def note(message: str) -> None:
@@ -318,10 +316,8 @@ def test_a_pipe_that_says_nothing_is_named(
 
     monkeypatch.setattr("joblane.client.cli.text.terminal.note", note)
     try:
-        assert 0 == joblane("submit", "--", "cat").code
+        assert 0 == joblane("submit", "--", "cat", stdin=ours).code
     finally:
-        os.dup2(saved, 0)
-        os.close(saved)
         os.close(ours)
     assert told.is_set()
     assert "late" == submitted(api)["stdin"]

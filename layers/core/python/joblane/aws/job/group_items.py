@@ -63,6 +63,10 @@ def read_group(value: dict[str, Any]) -> Group:
     )
 
 
+_BITS = [[bit for bit in range(8) if byte >> bit & 1] for byte in range(256)]
+"""The bits of each byte that are set."""
+
+
 def _pack(members: Iterable[int]) -> bytes | None:
     """A set of members, deflated; None if it is empty."""
     bits = 0
@@ -76,7 +80,7 @@ def _unpack(packed: bytes | None) -> list[int]:
     if packed is None:
         return []
     data = zlib.decompress(packed, wbits=_RAW)
-    return [n * 8 + bit for n, byte in enumerate(data) for bit in range(8) if byte >> bit & 1]
+    return [n * 8 + bit for n, byte in enumerate(data) if byte for bit in _BITS[byte]]
 
 
 def _pack_tallies(done: Mapping[int, Tally]) -> dict[str, bytes]:

@@ -52,7 +52,10 @@ class JobsStream:
 
 def _image(item: Item) -> Item:
     """An item in a record: events of Lambda are JSON, so bytes are text in base64."""
-    return {name: _as_json(value) for name, value in item.items()}
+    return {
+        name: _as_json(value) if "B" in value or "M" in value else value
+        for name, value in item.items()
+    }
 
 
 def _as_json(value: Item) -> Item:
