@@ -94,7 +94,7 @@ class GroupWorld:
             self.operations.send,
             DESCRIPTOR.retention,
             self.rng,
-            Logger(level="CRITICAL"),
+            Logger("quiet", level="CRITICAL"),
             lambda: NOW,
         )
         self.restarts = GroupRestart(

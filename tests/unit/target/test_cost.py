@@ -215,7 +215,7 @@ class World:
             operations.send,
             retention,
             random.Random(1),
-            Logger(level="CRITICAL"),
+            Logger("quiet", level="CRITICAL"),
             lambda: self.now_ms / 1000,
         )
         assigned = AssignedJobs(self.jobs, agents, operations, retention)
