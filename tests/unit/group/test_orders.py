@@ -208,7 +208,7 @@ class Handlers:
 
 @given(
     seed=st.integers(0, 2**32),
-    members=st.integers(1, 260),
+    members=st.integers(1, budget(140, 260)),
     most=st.integers(1, 4) | st.integers(32, 70),
 )
 @settings(max_examples=budget(10, 150), deadline=None)

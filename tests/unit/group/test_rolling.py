@@ -214,9 +214,9 @@ def test_an_end_that_is_noted_while_the_last_members_begin_is_seen(*, swapped: b
     for point in range(1, 99):
         at = GroupWorld()
         at.begin_all(102, max_concurrency=32)
-        for index in range(0, 68, 2):
-            at.end(index)
-            at.end(index + 1)
+        for start in range(0, 68, 4):
+            for index in range(start, start + 4):
+                at.end(index)
             at.deliver()
         assert (100, 32) == (at.group.begun, len(at.open()))
         at.end(80)
