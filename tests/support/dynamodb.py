@@ -2,7 +2,7 @@
 
 from joblane.testing.memory import dynamodb
 from joblane.testing.memory.dynamodb import READS, Dynamo
-from joblane.testing.memory.expressions import Item
+from joblane.testing.memory.evaluation import Item
 from tests.support.asked import note
 
 __all__ = ["READS", "Dynamo", "Tables"]

@@ -9,7 +9,7 @@ from joblane.job.head import Head
 from joblane.job.message import Message, NotOurs
 from joblane.state.lifecycle import OPERATORS, TABLE, TRANSITIONS, State
 from joblane.state.timeline import Step
-from joblane.testing.memory.expressions import Item
+from joblane.testing.memory.evaluation import Item
 from tests.support.aws import DESCRIPTOR
 from tests.support.fleet import inbox
 from tests.support.jobs import check_index

@@ -17,7 +17,7 @@ from joblane.aws.notify.stream import read_changes
 from joblane.job.head import Head
 from joblane.notify.event_names import name_event
 from joblane.state.lifecycle import State
-from joblane.testing.memory.expressions import Item
+from joblane.testing.memory.evaluation import Item
 from tests.support.aws import DESCRIPTOR
 from tests.support.depth import budget
 from tests.support.dynamodb import Tables

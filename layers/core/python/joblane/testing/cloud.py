@@ -17,7 +17,7 @@ from joblane.deployment.names import (
     table_name,
 )
 from joblane.testing.memory.dynamodb import Dynamo, Tables
-from joblane.testing.memory.expressions import Item
+from joblane.testing.memory.evaluation import Item
 from joblane.testing.memory.schemas import NAME
 from joblane.testing.memory.services import S3, Events, Sns, Ssm, StepFunctions
 from joblane.testing.memory.sqs import PREFIX, Direct, NoFaults, Queues, Sqs

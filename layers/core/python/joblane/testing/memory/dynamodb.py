@@ -12,18 +12,17 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from joblane.testing.memory.expressions import (
+from joblane.testing.memory.evaluation import (
     Action,
     Item,
     Names,
     Operand,
-    Parser,
-    Placeholders,
     Test,
     order,
     refusal,
     update_item,
 )
+from joblane.testing.memory.expressions import Parser, Placeholders
 from joblane.testing.memory.item_rules import (
     LARGEST_PAGE,
     Key,

@@ -1,63 +1,45 @@
-"""DynamoDB's expressions: parsed, checked as DynamoDB checks them, and evaluated.
+"""DynamoDB's expressions: parsed, and checked as DynamoDB checks them.
 
-What the product does not use, such as places in lists, raises AssertionError.
+What the product does not use, such as places in lists, raises AssertionError. What they do then is
+in `joblane.testing.memory.evaluation`.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from botocore.exceptions import ClientError
 
-Item = dict[str, Any]
-Values = Mapping[str, Item]
-"""The values of a request's placeholders."""
-
-Read = Callable[[Item, Values], Any]
-Test = Callable[[Item, Values], bool]
-Names = tuple[str, ...]
-"""The way to an attribute: its name, or those of maps around it."""
+from joblane.testing.memory.evaluation import (
+    ORDERED,
+    Action,
+    Item,
+    Names,
+    Operand,
+    Test,
+    Values,
+    compare,
+    make_test,
+    read_at,
+    read_or,
+    refusal,
+    require,
+    size_of,
+)
 
 _TOKEN = re.compile(r"\s*([#:]\w+|[A-Za-z_]\w*|<>|<=|>=|[=<>(),.+-])")
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
-_ORDERED = {"S", "N", "B"}
 _LARGEST_IN = 100
-
-
-def refusal(message: str, code: str = "ValidationException") -> ClientError:
-    """What a client of DynamoDB raises."""
-    return ClientError({"Error": {"Code": code, "Message": message}}, "DynamoDB")
 
 
 @cache
 def reserved_words() -> frozenset[str]:
     """DynamoDB's own list (Reserved words in DynamoDB, Developer Guide)."""
     return frozenset(Path(__file__).with_name("reserved_words.txt").read_text("utf-8").split())
-
-
-@dataclass(frozen=True)
-class Operand:
-    """An attribute, a value, or what a function makes of them."""
-
-    read: Read
-    kind: str | None = None
-    """The type, where the expression says it."""
-    names: Names = ()
-    """The way to it, for an attribute."""
-
-
-@dataclass(frozen=True)
-class Action:
-    """A change by an update expression."""
-
-    clause: str
-    names: Names
-    operand: Operand | None
 
 
 @dataclass
@@ -125,7 +107,7 @@ class Parser:
                     " Condition parameter type does not match schema type"
                 )
             wanted[name] = operands[1]
-            tests.append(_test(sign, operands))
+            tests.append(make_test(sign, operands))
         self._end()
         if partition not in wanted:
             raise refusal(f"Query condition missed key schema element: {partition}")
@@ -178,11 +160,11 @@ class Parser:
         if self._next_is("if_not_exists"):
             self._take()
             self._take("(")
-            old = Operand(_at(names := self._path()), names=names)
+            old = Operand(read_at(names := self._path()), names=names)
             self._take(",")
             new = self._value()
             self._take(")")
-            return Operand(lambda item, values: _or(old.read(item, values), new, item, values))
+            return Operand(lambda item, values: read_or(old.read(item, values), new, item, values))
         if self._next_is("list_append"):
             self._take()
             self._take("(")
@@ -195,8 +177,8 @@ class Parser:
             return Operand(
                 lambda item, values: {
                     "L": [
-                        *_require(first.read(item, values), "L"),
-                        *_require(second.read(item, values), "L"),
+                        *require(first.read(item, values), "L"),
+                        *require(second.read(item, values), "L"),
                     ]
                 },
                 "L",
@@ -209,8 +191,8 @@ class Parser:
         factor = 1 if sign == "+" else -1
 
         def read(item: Item, values: Values) -> Item:
-            a = Decimal(_require(first.read(item, values), "N"))
-            b = Decimal(_require(second.read(item, values), "N"))
+            a = Decimal(require(first.read(item, values), "N"))
+            b = Decimal(require(second.read(item, values), "N"))
             return {"N": str(a + factor * b)}
 
         return Operand(read, "N")
@@ -252,8 +234,8 @@ class Parser:
             case "BETWEEN":
                 low, _, high = self._operand(), self._take("AND"), self._operand()
                 for operand in (low, high):
-                    self._check_kind("operator: BETWEEN", operand, _ORDERED)
-                return _test("BETWEEN", (first, low, high))
+                    self._check_kind("operator: BETWEEN", operand, ORDERED)
+                return make_test("BETWEEN", (first, low, high))
             case sign:
                 second = self._operand()
                 if first.names and first.names == second.names:
@@ -261,7 +243,7 @@ class Parser:
                         "The first operand must be distinct from the remaining operands for this"
                         f" operator or function; operator: {sign}, first operand: {first.names}"
                     )
-                return _test(sign, (first, second))
+                return make_test(sign, (first, second))
 
     def _in(self, first: Operand) -> Test:
         choices = self._arguments()
@@ -284,7 +266,7 @@ class Parser:
             case "begins_with", 2:
                 for operand in arguments:
                     self._check_kind(f"operator or function: {name}", operand, {"S", "B"})
-                return _test(name, arguments)
+                return make_test(name, arguments)
         raise self._refusal(f"Invalid function name; function: {name}")
 
     def _arguments(self) -> list[Operand]:
@@ -308,9 +290,9 @@ class Parser:
         if token == "size":
             self._take()
             (argument,) = self._arguments()
-            return Operand(lambda item, values: _size(argument.read(item, values)), "N")
+            return Operand(lambda item, values: size_of(argument.read(item, values)), "N")
         names = self._path()
-        return Operand(_at(names), names=names)
+        return Operand(read_at(names), names=names)
 
     def _path(self) -> Names:
         names = [self._name()]
@@ -373,142 +355,3 @@ class Parser:
 
     def _refusal(self, message: str) -> ClientError:
         return refusal(f"Invalid {self._kind}: {message}")
-
-
-def _test(sign: str, operands: Sequence[Operand]) -> Test:
-    first, second, *third = [operand.read for operand in operands]
-    match sign:
-        case "BETWEEN":
-            (high,) = third
-            return lambda item, values: (
-                compare(">=", found := first(item, values), second(item, values))
-                and compare("<=", found, high(item, values))
-            )
-        case "begins_with":
-            return lambda item, values: _begins_with(first(item, values), second(item, values))
-    return lambda item, values: compare(sign, first(item, values), second(item, values))
-
-
-def _at(names: Names) -> Read:
-    if len(names) == 1:
-        (name,) = names
-        return lambda item, _values: item.get(name)
-
-    def read(item: Item, _values: Values) -> Any:
-        found: Any = item
-        for number, name in enumerate(names):
-            found = (found if number == 0 else found.get("M", {})).get(name)
-            if found is None:
-                return None
-        return found
-
-    return read
-
-
-def _or(found: Any, other: Operand, item: Item, values: Values) -> Any:
-    return other.read(item, values) if found is None else found
-
-
-def _require(value: Any, kind: str) -> Any:
-    """What an operand of an update holds."""
-    if value is None:
-        raise refusal(
-            "The provided expression refers to an attribute that does not exist in the item"
-        )
-    if kind not in value:
-        raise refusal("An operand in the update expression has an incorrect data type")
-    return value[kind]
-
-
-def _begins_with(value: Any, start: Any) -> bool:
-    if value is None or start is None or value.keys() != start.keys():
-        return False
-    ((kind, content),) = value.items()
-    return kind in {"S", "B"} and bool(content.startswith(start[kind]))
-
-
-def _size(value: Any) -> Item | None:
-    if value is None:
-        return None
-    ((kind, content),) = value.items()
-    if kind in {"N", "BOOL", "NULL"}:
-        return None
-    return {"N": str(len(content.encode() if kind == "S" else content))}
-
-
-def compare(sign: str, a: Any, b: Any) -> bool:
-    """Compare two attributes; None is one that is not there."""
-    if a is None or b is None:
-        return sign == "<>"
-    if sign in {"=", "<>"}:
-        return (a == b or (a.keys() == b.keys() and _same(a, b))) is (sign == "=")
-    if a.keys() != b.keys() or not a.keys() <= _ORDERED:
-        return False
-    x, y = order(a), order(b)
-    found: bool = {"<": x < y, "<=": x <= y, ">": x > y, ">=": x >= y}[sign]
-    return found
-
-
-def _same(a: Item, b: Item) -> bool:
-    """Whether unequal spellings of one type mean the same."""
-    if "N" in a:
-        return Decimal(a["N"]) == Decimal(b["N"])
-    return "SS" in a and set(a["SS"]) == set(b["SS"])
-
-
-def order(value: Mapping[str, Any]) -> Any:
-    """What values of one type are ordered by."""
-    if "N" in value:
-        return Decimal(value["N"])
-    return value["S"].encode() if "S" in value else value["B"]
-
-
-def update_item(old: Item, actions: Sequence[Action], values: Values) -> Item:
-    """The item after an update; every operand is what it was before it."""
-    after = dict(old)
-    for action in actions:
-        given = None if action.operand is None else action.operand.read(old, values)
-        match action.clause:
-            case "SET":
-                if given is None:
-                    raise refusal(
-                        "The provided expression refers to an attribute that does not exist in the"
-                        " item"
-                    )
-                _put(after, action.names, given)
-            case "REMOVE":
-                _put(after, action.names, None)
-            case "ADD":
-                _put(after, action.names, _add(_at(action.names)(old, values), given))
-            case _:
-                raise AssertionError(f"no {action.clause} here")
-    return after
-
-
-def _put(item: Item, names: Names, value: Any) -> None:
-    """Set or remove an attribute of a new item; maps within it are those of the old one."""
-    first, *rest = names
-    if rest:
-        inner = item.get(first)
-        if inner is None or "M" not in inner:
-            raise refusal(
-                "The document path provided in the update expression is invalid for update"
-            )
-        members = dict(inner["M"])
-        _put(members, tuple(rest), value)
-        value = {"M": members}
-    if value is None:
-        item.pop(first, None)
-    else:
-        item[first] = value
-
-
-def _add(old: Any, given: Any) -> Item:
-    if old is None:
-        return dict(given)
-    if old.keys() != given.keys():
-        raise refusal("An operand in the update expression has an incorrect data type")
-    if "N" in given:
-        return {"N": str(Decimal(old["N"]) + Decimal(given["N"]))}
-    ((kind, members),) = given.items()
-    return {kind: sorted({*old[kind], *members})}

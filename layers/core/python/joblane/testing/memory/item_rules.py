@@ -6,7 +6,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from joblane.testing.memory.expressions import Item, refusal
+from joblane.testing.memory.evaluation import Item, refusal
 from joblane.testing.memory.schemas import SCHEMAS, Schema
 
 LARGEST_ITEM = 409_600

@@ -6,7 +6,7 @@ from typing import Any
 
 from joblane.deployment.names import table_name
 from joblane.testing.memory.dynamodb import Tables
-from joblane.testing.memory.expressions import Item
+from joblane.testing.memory.evaluation import Item
 from joblane.testing.memory.schemas import NAME
 
 Record = dict[str, Any]
