@@ -92,15 +92,17 @@ def is_counted(record: Record) -> bool:
 def has_sequel(record: Record) -> bool:
     """Whether `sequel` is called: an end, a change of a job that tells something, a group to go on.
 
-    A filter compares no two images, so changes that are no transitions pass as well; and any job
-    that is deleted before its end.
+    A filter compares no two images, so changes that are no transitions pass as well, and jobs with
+    a key that are skipped before their start; and any job that is deleted before its end.
     """
     new, old = (decode(record["dynamodb"].get(name, {})) for name in ("NewImage", "OldImage"))
     tells = new.get("sk") == HEAD and TELLS in new
     assert tells or not read_changes(record)
     deleted = not new and old.get("sk") == HEAD and old["state"] not in ENDED
     left = record["eventName"] == "MODIFY" and read_left(record) is not None
-    return tells or deleted or left or read_end(record) is not None
+    of_key = "k" in old.get("follows", {}) and old["state"] not in ENDED
+    skipped = of_key and new.get("state") == State.SKIPPED
+    return tells or deleted or left or skipped or read_end(record) is not None
 
 
 @pytest.mark.parametrize(
