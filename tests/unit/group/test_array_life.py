@@ -208,6 +208,23 @@ def test_an_array_is_deleted_with_its_members_and_values():
     assert [] == [key for key in rows if key[1] not in {"KEY", "IDEMPOTENCY"}]
 
 
+def test_a_scheduled_array_is_deleted_with_its_values():
+    at = Broadcast(1, array={"values": [1] * 130}, run_at=rfc3339(NOW_MS + 60_000))
+    rows = at.memory.tables.rows[DESCRIPTOR.jobs_table]
+    assert {"VALUES#0000", "VALUES#0001"} <= {sk for _, sk in rows}
+    assert 204 == at.api.raw("DELETE", f"/v1/jobs/{at.id}")["statusCode"]
+    assert [] == [key for key in rows if key[1] not in {"KEY", "IDEMPOTENCY"}]
+
+
+@pytest.mark.parametrize("fields", [{}, {"run_at": rfc3339(NOW_MS + 60_000)}])
+def test_the_values_of_an_array_live_as_long_as_it_has_not_ended(fields: dict[str, str]):
+    at = Broadcast(1, array={"values": [1] * 130}, **fields)
+    at.store.keep_data(at.head, late := NOW_MS // 1000 + 900 * 86_400)
+    rows = at.memory.tables.rows[DESCRIPTOR.jobs_table]
+    kept = [row["expires_at"]["N"] for (_, sk), row in rows.items() if sk.startswith("VALUES#")]
+    assert [str(late)] * 2 == kept
+
+
 def test_an_array_is_resubmitted_with_its_values():
     at = ended(Broadcast(1, array={"values": ["a", "b", "c"]}, tolerate="50 %"), 0)
     status, again = at.api("POST", f"/v1/jobs/{at.id}/resubmit")
