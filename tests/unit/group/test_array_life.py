@@ -1,6 +1,7 @@
 """What operators do with an array: cancel, retry, delete, resubmit; and what it says meanwhile."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,10 +9,14 @@ import pytest
 from functions.projector.handler import Settings as ProjectorSettings
 from functions.projector.handler import build as build_projector
 from joblane.aws.job.groups import GroupStore
+from joblane.aws.queue.lanes import Lanes
 from joblane.aws.queue.usage import UsageStore
+from joblane.contract.problems import TryAgain
+from joblane.deployment.names import Lane
 from joblane.formats.times import rfc3339
+from joblane.group.record import PUT_MS
 from joblane.state.lifecycle import State
-from tests.support.aws import DESCRIPTOR, configure
+from tests.support.aws import DESCRIPTOR, NAME, configure
 from tests.support.broadcast import NOW_MS, Broadcast
 from tests.support.groups import GroupWorld
 from tests.unit.group.test_arrays import ids, look, sent, show
@@ -199,6 +204,40 @@ def test_nothing_is_sent_once_a_cancel_came_between_rows_and_messages():
     at.meddle = lambda: None
     assert [] == at.lane_jobs()
     assert 30 == len(at.states()), "the cancel finds them, and ends them"
+
+
+def test_the_watch_cancels_what_the_requests_of_a_cancel_did_not_come_to():
+    at = Broadcast(1, array={"size": 250})
+    at.claim(120)
+    _, first = at.api("POST", f"{at.path}/cancel")
+    assert (100, True) == (first["cancelled"], first["next"] is not None)
+    sent(at)
+    look(at, 301)
+    assert {"cancelled": 249, "active": 1} == show(at)["counts"]
+    assert at.member(120).cancel_requested is not None
+    assert [] == sent(at)
+
+
+def test_what_has_no_row_a_day_after_it_was_begun_is_not_run():
+    at = GroupWorld()
+    head = at.submit_array(3)
+    at.members.complete(head, range(2), NOW_MS + PUT_MS - 1)
+    at.members.complete(head, range(3), NOW_MS + PUT_MS)
+    assert [State.PENDING, State.PENDING, State.FAILED] == list(at.states().values())
+    assert head.group is not None
+    assert head.group.id_of(2) not in at.lane_jobs()
+
+
+def test_a_page_is_not_placed_while_sqs_refuses_messages():
+    class Refusing(Lanes):
+        def send_batch(self, _queue: str, _lane: Lane, messages: Any) -> Any:
+            return [message for message, _ in messages][:1]
+
+    at = GroupWorld()
+    head = at.submit_array(3)
+    lanes = Refusing(at.lanes._client, DESCRIPTOR.queue_url_prefix, NAME)
+    with pytest.raises(TryAgain):
+        replace(at.members, lanes=lanes).place(head, range(3), NOW_MS)
 
 
 def test_an_array_is_deleted_with_its_members_and_values():
