@@ -218,6 +218,28 @@ def test_the_watch_cancels_what_the_requests_of_a_cancel_did_not_come_to():
     assert [] == sent(at)
 
 
+@pytest.mark.parametrize("limit", [{}, {"max_concurrency": 2}, {"max_concurrency": 40}])
+def test_what_is_retried_after_a_cancel_runs_and_what_never_began_does_not(limit: dict[str, int]):
+    at = Broadcast(1, array={"size": 5}, **limit)
+    at.end(0, State.FAILED)
+    at.claim(1)
+    at.sweep("cancel")
+    assert 409 == retry(at)[0], "it is being cancelled"
+    at.end(1, State.CANCELLED)
+    at.deliver()
+    sent(at)
+    assert {"failed": 1, "cancelled": 4} == show(at)["counts"]
+    assert 1 == retry(at)[1]["retried"]
+    assert ids(at, 0) == sent(at)
+    look(at, 301)
+    assert {"pending": 1, "cancelled": 4} == show(at)["counts"]
+    at.claim(0)
+    look(at, 601)
+    assert at.member(0).cancel_requested is None
+    at.sweep("cancel")
+    assert at.member(0).cancel_requested is not None
+
+
 def test_what_has_no_row_a_day_after_it_was_begun_is_not_run():
     at = GroupWorld()
     head = at.submit_array(3)

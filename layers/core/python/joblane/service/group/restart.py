@@ -158,6 +158,8 @@ class GroupRestart:
             seen = read(group_id)
             if seen is None or seen.group is None:
                 raise NotAllowed(f"its group {group_id} was deleted; submit it again")
+            if seen.group.cancels and not seen.group.settled:
+                raise NotAllowed("its group is being cancelled; retry it when the group has ended")
             heads = self.groups.heads(job_ids, consistent=True)
             if check is not None:
                 check(heads)
