@@ -8,6 +8,7 @@ import pytest
 
 from functions.projector.handler import Settings as ProjectorSettings
 from functions.projector.handler import build as build_projector
+from functions.sequel import handler as sequel
 from joblane.aws.job.groups import GroupStore
 from joblane.aws.queue.lanes import Lanes
 from joblane.aws.queue.usage import UsageStore
@@ -238,6 +239,7 @@ def test_what_is_retried_after_a_cancel_runs_and_what_never_began_does_not(limit
     assert at.member(0).cancel_requested is None
     at.sweep("cancel")
     assert at.member(0).cancel_requested is not None
+    assert at.group().cancels
 
 
 def test_what_has_no_row_a_day_after_it_was_begun_is_not_run():
@@ -248,6 +250,28 @@ def test_what_has_no_row_a_day_after_it_was_begun_is_not_run():
     assert [State.PENDING, State.PENDING, State.FAILED] == list(at.states().values())
     assert head.group is not None
     assert head.group.id_of(2) not in at.lane_jobs()
+
+
+def test_members_whose_rows_expired_before_their_events_came_have_ended():
+    at = Broadcast(1, array={"size": 3})
+    for index in range(3):
+        at.end(index)
+        at.aws.jobs.delete(at.group().id_of(index))
+    at.stream.take()
+    look(at, 301)
+    assert (State.COMPLETED, "3 of 3 completed") == (at.head.state, at.head.reason)
+
+
+def test_an_end_that_comes_twice_sends_nothing_again():
+    """Up to a thousand members wait; the watch sends them again, when it is time."""
+    at = Broadcast(1, array={"size": 40}, max_concurrency=20)
+    at.end(0)
+    sent(at)
+    records = at.stream.take()
+    for _ in range(2):
+        function = sequel.build(configure(sequel.Settings), at.aws.clients, lambda: at.now)
+        function.handle(records)
+    assert ids(at, 20) == sent(at)
 
 
 def test_a_page_is_not_placed_while_sqs_refuses_messages():
