@@ -163,6 +163,14 @@ def test_the_indices_of_each_state_are_read_only_where_the_group_does_not_tell_t
     assert (None, None) == (following["indices"], following["counts"])
 
 
+def test_members_of_a_page_that_failed_in_two_ways_are_told_apart():
+    at = Broadcast(1, array={"size": 4})
+    for index, state in enumerate([State.DEAD, State.FAILED, State.COMPLETED, State.DEAD]):
+        at.end(index, state)
+    at.deliver()
+    assert {"completed": "2", "failed": "1", "dead": "0,3"} == show(at)["indices"]
+
+
 def test_a_page_of_failed_members_goes_on_where_it_ended():
     failed = [1, 2, 3, 150, 151, 299]
     at = ended(Broadcast(1, array={"size": 300}), *failed)
