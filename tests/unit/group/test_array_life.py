@@ -16,6 +16,7 @@ from joblane.contract.problems import TryAgain
 from joblane.deployment.names import Lane
 from joblane.formats.times import rfc3339
 from joblane.group.record import PUT_MS
+from joblane.service.group import view
 from joblane.state.lifecycle import State
 from tests.support.aws import DESCRIPTOR, NAME, configure
 from tests.support.broadcast import NOW_MS, Broadcast
@@ -163,6 +164,20 @@ def test_the_indices_of_each_state_are_read_only_where_the_group_does_not_tell_t
     assert (None, None) == (following["indices"], following["counts"])
 
 
+def test_a_filter_by_state_examines_so_many_members_in_a_request(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(view, "MOST_EXAMINED", 100)
+    at = Broadcast(1, array={"size": 250})
+    at.end(210, State.DEAD)
+    found, query = [], {"state": "dead"}
+    while True:
+        page = show(at, **query)
+        found.append([entry["index"] for entry in page["entries"]])
+        if page["next"] is None:
+            break
+        query["next"] = page["next"]
+    assert [[], [], [210]] == found
+
+
 def test_members_of_a_page_that_failed_in_two_ways_are_told_apart():
     at = Broadcast(1, array={"size": 4})
     for index, state in enumerate([State.DEAD, State.FAILED, State.COMPLETED, State.DEAD]):
@@ -228,7 +243,7 @@ def test_the_watch_cancels_what_the_requests_of_a_cancel_did_not_come_to():
 
 
 @pytest.mark.parametrize("limit", [{}, {"max_concurrency": 2}, {"max_concurrency": 40}])
-def test_what_is_retried_after_a_cancel_runs_and_what_never_began_does_not(limit: dict[str, int]):
+def test_what_is_retried_after_a_cancel_runs_and_what_never_began_does_not(limit: dict[str, Any]):
     at = Broadcast(1, array={"size": 5}, **limit)
     at.end(0, State.FAILED)
     at.claim(1)
@@ -310,7 +325,7 @@ def test_a_scheduled_array_is_deleted_with_its_values():
 
 
 @pytest.mark.parametrize("fields", [{}, {"run_at": rfc3339(NOW_MS + 60_000)}])
-def test_the_values_of_an_array_live_as_long_as_it_has_not_ended(fields: dict[str, str]):
+def test_the_values_of_an_array_live_as_long_as_it_has_not_ended(fields: dict[str, Any]):
     at = Broadcast(1, array={"values": [1] * 130}, **fields)
     at.store.keep_data(at.head, late := NOW_MS // 1000 + 900 * 86_400)
     rows = at.memory.tables.rows[DESCRIPTOR.jobs_table]

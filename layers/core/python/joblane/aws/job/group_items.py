@@ -115,8 +115,9 @@ def _stop_value(stop: Stop) -> list[str]:
 
 
 def _stop(state: str, why: str, retried: str = "") -> Stop:
-    as_what = State.CANCELLED if state == State.CANCELLED else State.SKIPPED
-    return Stop(as_what, why, retried=bool(retried))
+    if state == State.CANCELLED:
+        return Stop(State.CANCELLED, why, retried=bool(retried))
+    return Stop(State.SKIPPED, why)
 
 
 def roster_key(group: Group, page: int) -> Row:
