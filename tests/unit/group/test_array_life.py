@@ -12,9 +12,11 @@ from functions.sequel import handler as sequel
 from joblane.aws.job.groups import GroupStore
 from joblane.aws.queue.lanes import Lanes
 from joblane.aws.queue.usage import UsageStore
+from joblane.contract.groups import GroupRestart
 from joblane.contract.problems import TryAgain
 from joblane.deployment.names import Lane
 from joblane.formats.times import rfc3339
+from joblane.group.array import as_ranges
 from joblane.group.record import PUT_MS
 from joblane.service.group import view
 from joblane.state.lifecycle import State
@@ -75,6 +77,21 @@ def test_a_retry_by_index_leaves_the_others_and_says_why():
     )
     assert ids(at, 1, 2) == sent(at)
     assert [3, 5] == [entry["index"] for entry in show(at, state="pending")["entries"]]
+
+
+def test_a_retry_takes_the_indices_that_a_group_says_have_failed():
+    """Of 10,000 members these take up to 100,000 characters; the audit trail keeps some."""
+    first = 100_000_000
+    at = Broadcast(
+        1, array={"first": first, "last": first + 7 * 9_999, "step": 7}, max_concurrency=1
+    )
+    at.end(0, State.FAILED)
+    indices = as_ranges(range(10_000), at.group().array)
+    assert 99_999 == len(indices)
+    status, answer = retry(at, indices=indices, same_version=True)
+    assert (200, 1) == (status, answer["retried"])
+    told = GroupRestart(indices=indices, same_version=True).for_trail()
+    assert {"same_version": True, "indices": indices[:199] + "\u2026"} == told
 
 
 @pytest.mark.parametrize(

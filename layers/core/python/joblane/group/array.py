@@ -39,8 +39,8 @@ AT_ONCE: Final = 1000
 """Jobs of a larger array that run at once, unless it says how many: its messages would delay its
 tenant's later jobs."""
 
-MOST_SELECTED: Final = 60_000
-"""Longest text of a selection of indices: every second of 10,000 takes less."""
+MOST_SELECTED: Final = 100_000
+"""Longest text of a selection of indices: 10,000 of nine digits, each written out."""
 
 
 def value_text(value: object) -> str:
