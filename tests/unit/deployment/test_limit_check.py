@@ -201,6 +201,15 @@ def test_jobs_are_not_retried_over_the_limit(api: Api, count: Any, clock: Clock)
     assert (429, "jobs_waiting") == (status, problem["limit"])
 
 
+@pytest.mark.parametrize("later", [{}, {"run_at": "2099-01-01T00:00:00Z"}])
+def test_an_array_counts_for_all_of_its_jobs_also_a_scheduled_one(
+    api: Api, later: dict[str, str]
+) -> None:
+    status, problem = api("POST", "/v1/jobs", {**JOB, **later, "array": {"size": 6}})
+    assert (429, "jobs_waiting") == (status, problem["limit"])
+    assert 202 == api("POST", "/v1/jobs", {**JOB, **later, "array": {"size": 5}})[0]
+
+
 def test_figures_that_cannot_be_read_refuse_nobody_and_the_log_says_so(
     api: Api, count: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -201,6 +201,7 @@ def test_ranges_select_what_they_were_written_of(numbers: set[int], first: int, 
 
 def test_a_range_selects_the_indices_in_it():
     assert [1, 2, 3] == parse_ranges("2-7", 5, Indices(0, 2))
+    assert [1, 2, 3, 4, 5, 9] == parse_ranges("5,2-4,1-3,9,9,2", 10)
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,7 @@ def test_a_wrong_array_is_refused_before_any_request(
         (["1", "", "x"], "line 3: is not JSON: expecting value at column 1"),
         (['{"a": 1, "a": 2}'], "line 1: "),
         (["1", "", '"a\\u0000"'], "line 3: must not contain a NUL character"),
+        (["1", '{"a": "\\ud800"}'], "line 2: holds half of a surrogate pair"),
         (["1", LARGE], "line 2: takes 300000 bytes; a value may take 131040"),
         ([json.dumps("x" * 100_000)] * 3, "values take 300010 bytes as JSON"),
         (["1"] * 10_001, "values must have at most 10000 item(s)"),

@@ -1,19 +1,28 @@
 """Groups in the API: a broadcast or an array with its members, and the body of a retry."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
 from joblane.contract.audit import Restart
 from joblane.contract.job import Job
-from joblane.contract.models import Page, View
+from joblane.contract.models import LongBody, Page, View
 from joblane.contract.query import Each, PageQuery
+from joblane.contract.route import MAX_ACTION_BYTES
+from joblane.formats.text import shorten
 from joblane.group.array import MOST_SELECTED
 from joblane.job.fields import OutputFiles
 from joblane.state.lifecycle import Outcome, State
 
 MOST_IN_QUERY: Final = 4096
 """Longest text of the indices in a query, in characters."""
+
+MAX_RETRY_BYTES: Final = MOST_SELECTED + MAX_ACTION_BYTES
+"""Longest body of a retry of a group."""
+
+INDICES_SHOWN: Final = 200
+"""Characters of the indices that the audit trail keeps."""
 
 GroupKind = Literal["array", "broadcast"]
 
@@ -28,12 +37,19 @@ class GroupQuery(PageQuery):
     """Members with these indices, such as `3,5-9`."""
 
 
-class GroupRestart(Restart):
+class GroupRestart(Restart, LongBody):
     """Optional body of a retry of a group."""
 
     indices: Annotated[str, Field(min_length=1, max_length=MOST_SELECTED)] | None = None
     """Only the members with these indices, such as `3,5-9`: those that are neither failed nor dead
     are among the refused. Without it all that are failed or dead."""
+
+    def for_trail(self) -> Mapping[str, object]:
+        """Its fields, of which the indices are cut."""
+        told = self.model_dump(exclude={"reason"}, exclude_unset=True)
+        if self.indices is not None:
+            told["indices"] = shorten(self.indices, INDICES_SHOWN)
+        return told
 
 
 class Member(View):

@@ -56,6 +56,8 @@ class Stop:
     state: Literal[State.SKIPPED, State.CANCELLED]
     """As what they count."""
     why: str
+    retried: bool = False
+    """Of a cancel: whether members were retried after it. They run; what has not begun does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,12 @@ class Group:
         """Members that are still to be begun, or to be retried once there is room."""
         left = self.members - self.begun if self.stop is None else 0
         return left + len(self.again)
+
+    @property
+    def cancels(self) -> bool:
+        """Whether members that have not ended are to be cancelled."""
+        stop = self.stop
+        return stop is not None and stop.state is State.CANCELLED and not stop.retried
 
     @property
     def settled(self) -> bool:
@@ -261,7 +269,7 @@ def roll(
     if stop is None and max_failures is not None and len(failed) > max_failures:
         some = "1 member has" if len(failed) == 1 else f"{len(failed)} members have"
         stop = Stop(State.SKIPPED, f"{some} failed, and max_failures is {max_failures}")
-    if stop is not None:
+    if stop is not None and not stop.retried:
         again = ()
     group_then = replace(group, stop=stop, again=again)
     room = 0
@@ -286,19 +294,23 @@ def roll(
 
 def stop_group(group: Group, stop: Stop) -> Group:
     """Begin no further members; those that run are not affected."""
-    return group if group.stop is not None or group.settled else group.next(stop=stop, again=())
+    stopped = group.stop is not None and not group.stop.retried
+    return group if stopped or group.settled else group.next(stop=stop, again=())
 
 
 def retry_members(group: Group, indices: Iterable[int], *, rolling: bool) -> Group:
     """Let members that have ended run again, at once or, with `rolling`, when there is room.
 
-    With `rolling`, members that were not begun because others failed are begun as well.
+    With `rolling`, members that were not begun because others failed are begun as well. Those that
+    a cancel kept from beginning stay cancelled.
     """
     chosen = tuple(sorted(indices))
     pages = _open_again(group, chosen)
+    stop = group.stop
+    if stop is not None:
+        stop = None if stop.state is State.SKIPPED else replace(stop, retried=True)
     if not rolling:
-        return group.next(**pages)
-    stop = None if group.stop is not None and group.stop.state is State.SKIPPED else group.stop
+        return group.next(**pages, stop=stop)
     again = tuple(sorted({*group.again, *chosen}))
     still = group.open.difference(chosen)
     return group.next(**pages, open=still, again=again, failed=frozenset(), stop=stop)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
-from joblane.contract.groups import GroupPage, GroupQuery, GroupRestart
+from joblane.contract.groups import MAX_RETRY_BYTES, GroupPage, GroupQuery, GroupRestart
 from joblane.contract.job import job_view
 from joblane.contract.problems import wrong
 from joblane.contract.query import MembersQuery
@@ -78,7 +78,7 @@ def group_routes(app: Application, groups: "Callable[[], Groups]", limits: Limit
         now_ms = app.now_ms()
         head = groups().reader.require(app.tenant(), group)
         why, page = app.describe_request("retried", now_ms), _page()
-        asked = app.read_action(GroupRestart)
+        asked = app.read_action(GroupRestart, MAX_RETRY_BYTES)
         chosen = _chosen(head, asked.indices)
         limits.require(app.tenant())
         with conflicts():

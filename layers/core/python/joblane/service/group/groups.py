@@ -59,6 +59,7 @@ class Groups:
             why,
             now_ms,
             same_version=same_version,
+            continues=page is not None,
             named=chosen is not None,
         )
         following = pages[1] if pages[1:] else None

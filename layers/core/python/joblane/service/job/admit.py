@@ -105,6 +105,12 @@ class Admission:
             given=typed.given,
         )
 
+    def version(self, head: Head, now_ms: int) -> int | None:
+        """The present version of a job's type; None if it has none, or is gone."""
+        if head.spec.type is None:
+            return None
+        return self.types().version(head.tenant, head.spec.type, now_ms)
+
     def check(self, tenant: str, spec: Submission) -> None:
         """Check a submission that has its queue against what the deployment allows now.
 

@@ -147,7 +147,8 @@ class Submitter:
         if _is_group_now(head):
             make = self._broadcast if head.spec.array is None else self._array
             return SubmissionOutcome(make(head, now_ms, original))
-        self.limits.require(head.tenant)
+        # A scheduled array is refused now, and not when it is due.
+        self.limits.require(head.tenant, _jobs_of(head))
         if is_admitted_now(head):
             return self._admit(head, key, now_ms, original)
         (head,) = self._assign([head], now_ms)
@@ -317,8 +318,7 @@ class Submitter:
 
     def _array(self, head: Head, now_ms: int, original: Head | None) -> Head:
         """Make the group of an array: its values, then its job, then its members."""
-        jobs = 1 if head.spec.array is None else head.spec.array.jobs
-        self.limits.require(head.tenant, jobs)
+        self.limits.require(head.tenant, _jobs_of(head))
         head = self.payloads.keep(head)
         return self._begin(self.targets().array(head, now_ms), now_ms, original)
 
@@ -435,6 +435,11 @@ class Submitter:
 def _check_deadline(head: Head, now_ms: int) -> None:
     if head.deadline_ms is not None and head.deadline_ms <= now_ms:
         raise wrong("deadline", f"must be in the future; it is {rfc3339(now_ms)} now")
+
+
+def _jobs_of(head: Head) -> int:
+    """How many jobs a submission makes, as far as that is known before its agents are chosen."""
+    return 1 if head.spec.array is None else head.spec.array.jobs
 
 
 def _is_group_now(head: Head) -> bool:

@@ -81,9 +81,9 @@ def get(
 ) -> None:
     """Show jobs and their timelines; of a group also what its jobs do, and why some failed.
 
-    That are the numbers of jobs in each state, and the last lines of stderr of those that failed,
-    lines that are alike together. The jobs of a target are listed with their results, and those of
-    an array if it is small.
+    Of a group it shows how many jobs are in each state, and the last line of stderr of those that
+    failed, lines that are alike together. The jobs of a target are listed with their results, and
+    those of an array if it has at most 20.
     --json prints the job, or {"group": job, "kind", "counts", "failed_indices", "failures",
     "changed", "members": [...]}; of several ids, each on a line. Jobs that are not found are named
     on stderr, and the exit code is 66.
