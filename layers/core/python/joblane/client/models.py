@@ -2327,8 +2327,12 @@ class FleetPage(Answer):
 class Why(Answer):
     """Why a job is where it is."""
 
-    id: str
-    """The job's ULID."""
+    id: str | None
+    """The job's ULID; null for a member of a group that has not begun."""
+    group: str | None
+    """Of a member of a group the id of that; null for any other job."""
+    index: int | None
+    """Of a member of a group its index there; null for any other job."""
     state: str
     """Its state."""
     at: str

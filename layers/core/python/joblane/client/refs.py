@@ -157,9 +157,9 @@ class JobValues(Caller[C], Generic[C, J, T]):
         return self._become((yield from call))
 
     @ApiCall
-    def why(self) -> Call[Why]:
+    def why(self, *, index: int | None = None) -> Call[Why]:
         """Explain why the job waits, runs on or has ended, see `Client.why`."""
-        return Why((yield from JobCalls.why(self._client, self.id)))
+        return Why((yield from JobCalls.why(self._client, self.id, index=index)))
 
     @ApiCall
     def edit(self, *, reason: str | None = None, **changes: Unpack[EditFields]) -> Call[J]:

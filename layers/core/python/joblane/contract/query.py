@@ -14,8 +14,8 @@ _DIGITS = 9
 """Digits of a number that is read; Python refuses some thousands with an error of its own."""
 
 
-def up_to(most: int) -> BeforeValidator:
-    """Accept a whole number from 1 to `most`, of ASCII digits only.
+def up_to(most: int, *, least: int = 1) -> BeforeValidator:
+    """Accept a whole number from `least` to `most`, of ASCII digits only.
 
     pydantic would accept `1_0`, ` 1` and digits of any script.
     """
@@ -24,9 +24,9 @@ def up_to(most: int) -> BeforeValidator:
         if not isinstance(value, str):
             return value
         if not re.fullmatch(r"-?[0-9]+", value, re.ASCII):
-            raise ValueError(f"must be a whole number between 1 and {most}")
-        if len(value) > _DIGITS or not 1 <= int(value) <= most:
-            raise ValueError(f"must be between 1 and {most}")
+            raise ValueError(f"must be a whole number between {least} and {most}")
+        if len(value) > _DIGITS or not least <= int(value) <= most:
+            raise ValueError(f"must be between {least} and {most}")
         return value
 
     return BeforeValidator(check)

@@ -220,16 +220,6 @@ def has_room(group: Group, open_members: int, max_concurrency: int, chunk: int) 
     return wanted > 0 and max_concurrency - open_members >= wanted
 
 
-def waits_for_its_turn(group: Group, index: int, max_concurrency: int | None) -> str:
-    """Why a member has not begun that is still to begin: a sentence."""
-    if max_concurrency is None:
-        return "is about to be placed"
-    before = index - group.begun
-    first = "it is the next one" if not before else f"{before} begin before it"
-    said = f"waits for its turn: at most {max_concurrency} run at once (max_concurrency)"
-    return f"{said}, and {first}"
-
-
 class Rolled(NamedTuple):
     """The next step of a group with `max_concurrency`."""
 

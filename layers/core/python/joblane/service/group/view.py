@@ -16,7 +16,8 @@ from joblane.aws.job.groups import GroupStore
 from joblane.contract.groups import GroupKind, Member
 from joblane.contract.problems import NotFound
 from joblane.formats.times import rfc3339
-from joblane.group.record import PAGE, Group, waits_for_its_turn
+from joblane.group.not_begun import without_row
+from joblane.group.record import PAGE, Group
 from joblane.group.states import FAILURES, Tally, add_up
 from joblane.job.assigned import overdue
 from joblane.job.head import Head
@@ -245,17 +246,8 @@ def _without_row(head: Head, index: int, agent: str | None) -> Member:
     group = head.group
     if group is None:
         raise ValueError(f"job {head.job_id} is no group")
-    state: State | None
-    job_id: str | None = None
-    if index >= group.begun and group.stop is not None:
-        state, reason = group.stop.state, f"not begun: {group.stop.why}"
-    elif index >= group.begun:
-        state, reason = State.WAITING, waits_for_its_turn(group, index, head.spec.max_concurrency)
-    elif index >= group.placed and index // PAGE not in group.done:
-        to = "its lane" if group.array is not None else "its agent"
-        state, reason = State.WAITING, f"is being sent to {to}"
-    else:
-        job_id, state, reason = group.id_of(index), None, "it has ended, and its row has expired"
+    state, reason = without_row(group, index, head.spec.max_concurrency)
+    job_id = group.id_of(index) if state is None else None
     return Member(
         agent=agent,
         index=_index(group, index),
