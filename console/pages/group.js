@@ -48,7 +48,7 @@ const COLUMNS = {
 async function readGroup(id, { state, indices }, most, signal) {
   const query = { state, indices: indices.length > MOST_TEXT ? '' : indices, limit: PAGE };
   /** @type {GroupPage} */
-  const first = await call('GET', path`v1/groups/${id}`, { query, signal });
+  const first = await call('GET', path`v1/groups/${id}`, { query: { ...query, counts: true }, signal });
   let page = first;
   const members = [...first.entries];
   while (page.next && members.length < most) {

@@ -7,7 +7,7 @@ import pytest
 
 from functions.status.handler import Settings, build
 from joblane.formats.times import rfc3339
-from joblane.group.array import Indices
+from joblane.group.array import InArray, Indices
 from joblane.group.record import Group, MemberOf, Stop
 from joblane.job.head import Head
 from joblane.state.lifecycle import State
@@ -88,10 +88,12 @@ def test_a_member_of_a_group_that_starts_later_waits_for_its_group():
         found["state"],
         [each["code"] for each in found["reasons"]],
     )
+    assert "; it begins within a minute after that" in found["reasons"][1]["text"]
     at.api("POST", f"/v1/jobs/{at.id}/cancel")
     found = why(at, 8)
     assert "cancelled" == found["state"]
-    assert found["summary"].startswith("not begun: its group is cancelled, cancelled by")
+    assert found["summary"].startswith("not begun: cancelled by machine ci")
+    assert ["member_not_begun"] == [each["code"] for each in found["reasons"]]
 
 
 def test_a_member_of_a_cancelled_group_is_not_begun_any_more():
@@ -169,12 +171,31 @@ def test_a_member_that_was_not_placed_for_a_day_is_about_to_fail():
     assert "was not placed within a day: it is about to fail" in first(old, 40).text
 
 
+def test_what_its_group_waits_for_says_nothing_of_a_member_that_is_not_to_begin():
+    stop = Stop(State.SKIPPED, "3 members have failed, and max_failures is 2")
+    head = parent(100, 5, stop=stop, open=frozenset({1}))
+    assert ["member_not_begun"] == [each.code for each in explain_member(Situation(head, NOW), 250)]
+
+
 def test_what_was_skipped_because_of_failures_begins_with_a_retry():
     stop = Stop(State.SKIPPED, "3 members have failed, and max_failures is 2")
     head = replace(parent(100, 5, stop=stop), state=State.PARTIAL_FAILURE)
     reason = first(head, 250)
     assert reason.text.endswith("; it begins with a retry of those that failed")
     assert (f"joblane retry {JOB}",) == reason.commands
+
+
+def test_a_member_that_is_retried_says_that_it_waits_for_room():
+    at = Broadcast(1, array={"size": 9}, max_concurrency=2)
+    at.end(0, State.FAILED)
+    at.deliver()
+    status, answer = at.api("POST", f"{at.path}/retry", {"indices": "0"})
+    assert (200, 1, (0,)) == (status, answer["retried"], at.group().again)
+    found = why(at, 0)
+    assert ("failed", ["member_retry", "ended"]) == (
+        found["state"],
+        [each["code"] for each in found["reasons"]][:2],
+    )
 
 
 def test_a_member_that_was_retried_waits_for_room():
@@ -188,8 +209,10 @@ def test_a_member_that_was_retried_waits_for_room():
 
 
 def test_a_group_says_why_its_members_wait():
-    member = replace(waits(FULL).head, assigned=None, member_of=MemberOf(JOB, 4))
-    of_member = replace(waits(FULL), head=member)
-    reasons = explain(Situation(parent(100), NOW, waiting=of_member))
-    assert ["group_members", "no_free_slot"] == [each.code for each in reasons][:2]
-    assert reasons[1].text.startswith("agent None: all 4 slots of 1 agent")
+    deadline = rfc3339(NOW + 60_000)
+    member = job(State.PENDING, deadline=deadline)
+    member = replace(member, in_array=InArray(4, 300), member_of=MemberOf(JOB, 4))
+    head = replace(job(State.PROCESSING, deadline=deadline), group=parent(100).group)
+    reasons = explain(Situation(head, NOW, waiting=waits(FULL, head=member)))
+    assert ["group_members", "no_free_slot", "deadline"] == [each.code for each in reasons]
+    assert reasons[1].text.startswith("index 4: all 4 slots of 1 agent")

@@ -4,7 +4,7 @@ They are built when they are first used, so that a cold start pays for none that
 """
 
 import re
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
@@ -65,6 +65,9 @@ class NoQuery(Query):
 class PageQuery(Query):
     """Which page of a list to answer."""
 
+    unbound: ClassVar[frozenset[str]] = frozenset()
+    """Parameters that are no filters: they may differ from page to page."""
+
     limit: PageSize = PAGE_DEFAULT
     """Maximum number of entries."""
     next: Place | None = None
@@ -73,7 +76,8 @@ class PageQuery(Query):
     @property
     def bound(self) -> str:
         """What a cursor of this list is bound to: the filters."""
-        return f"{type(self).__name__} {self.model_dump_json(exclude={'limit', 'next'})}"
+        exclude = {"limit", "next", *self.unbound}
+        return f"{type(self).__name__} {self.model_dump_json(exclude=exclude)}"
 
 
 class MembersQuery(Query):

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Self
 
-from joblane.formats.ids import nth_id
+from joblane.formats.ids import nth_id, number_of
 from joblane.group.array import Indices
 from joblane.group.states import FAILURES, Tally, add_up, sentence, state_of
 from joblane.state.lifecycle import State
@@ -98,6 +98,14 @@ class Group:
     def id_of(self, index: int) -> str:
         """Id of a member's job."""
         return nth_id(self.first, index)
+
+    def number_of(self, job_id: str) -> int:
+        """Inverse of `id_of`."""
+        return number_of(job_id) - number_of(self.first)
+
+    def index_of(self, number: int) -> int:
+        """The index of a member, by its number."""
+        return number if self.array is None else self.array.of(number)
 
     def page(self, number: int) -> range:
         """The members of a page."""

@@ -43,8 +43,9 @@ def _explain_members(s: Situation, group: Group) -> Reason:
         text += f"; of {seen.looked_at} that were looked at: {states}"
         if seen.first is not None:
             commands.insert(0, f"joblane why {seen.first.job_id}")
-            where = "" if seen.first.assigned is None else f", on agent {seen.first.assigned}"
-            text += f"; the first of them{where}: {seen.first.reason}"
+            text += f"; the first of them, {name_member(seen.first)}, is {seen.first.state}"
+            if seen.first.state is not State.ACTIVE and s.waiting is None:
+                text += f": {seen.first.reason}"
     return Reason(
         "group_members",
         text,
@@ -95,7 +96,7 @@ def explain_not_begun(s: Situation, number: int) -> Reason:
     if group is None:
         text = "its group has not begun"
         if head.ended:
-            text = f"not begun: its group is {head.state}, {head.reason}"
+            text = f"not begun: {head.reason}"
         return Reason("member_not_begun", text, {"group": head.job_id}, (_why(head),))
     text = without_row(group, number, head.spec.max_concurrency).reason
     commands: tuple[str, ...] = (_why(head),)
