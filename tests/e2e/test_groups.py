@@ -192,7 +192,7 @@ def test_an_array_from_its_values_to_the_retry_of_an_index(joblane: Run, tmp_pat
     ran = joblane("run", "--array-values", str(values), *what)
     assert (1, b"") == (ran.returncode, ran.stdout), ran.stderr
     group = re.findall(r"group (\w{26})", ran.stderr.decode())[-1]
-    why = ["failed: 2-3,6", "3 dead, exit code 9 (2-3,6): no 2"]
+    why = ["failed: 2-3,6", "3 dead, exit code 9 (index 2-3,6): no 2"]
     ended = f"group {group} partial_failure: 5 of 8 completed; 3 dead"
     files = "each job of a group has its own output files; get them with: joblane download "
     said = [f"joblane: {line}" for line in (ended, *why, f"{files}{group}")]

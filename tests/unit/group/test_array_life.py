@@ -131,6 +131,38 @@ def test_members_are_retried_while_others_run():
     assert ids(at, 0) == sent(at)
 
 
+def test_those_that_are_named_and_not_retried_are_refused_by_their_indices():
+    at = Broadcast(1, array={"first": 1, "last": 399, "step": 2}, max_concurrency=4)
+    at.end(2, State.FAILED)
+    at.end(1)
+    status, answer = retry(at, indices="3-9,399")
+    assert (200, 1, 4) == (status, answer["retried"], answer["examined"])
+    ended = "it is completed; members that are failed or dead are retried"
+    waits = "it is pending; members that are failed or dead are retried"
+    first, second, *_ = found = [
+        (each["index"], each["id"], each["detail"]) for each in answer["refused"]
+    ]
+    assert [(3, ids(at, 1)[0], ended), (7, ids(at, 3)[0], waits)] == [first, second]
+    assert (9, None, "it has not begun") == found[2]
+    status, answer = at.api(
+        "POST", f"{at.path}/retry", {"indices": "3-9,399"}, query={"next": answer["next"]}
+    )
+    assert [(399, None)] == [(each["index"], each["id"]) for each in answer["refused"]]
+    assert (1, 0, None) == (answer["examined"], answer["retried"], answer["next"])
+
+
+def test_members_are_counted_where_that_is_asked_for():
+    at = Broadcast(1, array={"size": 3})
+    assert {"pending": 3} == show(at)["counts"]
+    for query in ({"indices": "1"}, {"counts": "false"}):
+        page = show(at, **query)
+        assert (None, None, None) == (page["counts"], page["indices"], page["failed_indices"])
+    page = show(at, indices="0-1", counts="true", limit="1")
+    assert {"pending": 3} == page["counts"]
+    assert None is show(at, indices="0-1", limit="1", next=page["next"])["counts"]
+    assert 400 == at.api("GET", at.path, query={"counts": "1"})[0]
+
+
 def test_members_are_shown_by_index_and_by_state():
     at = Broadcast(1, array={"size": 1200}, max_concurrency=150)
     at.end(120, State.FAILED)

@@ -137,7 +137,7 @@ def test_a_group_whose_params_take_too_long_to_validate_is_listed(
     query = {"type": "sync-tickets", "groups": "true", "state": "partial_failure"}
     status, answer = at.api("POST", "/v1/jobs/retry", query=query)
     assert 200 == status, answer
-    refused = [{"id": at.head.job_id, "detail": "validating takes too long"}]
+    refused = [{"id": at.head.job_id, "index": None, "detail": "validating takes too long"}]
     assert (0, refused) == (answer["retried"], answer["refused"])
 
 

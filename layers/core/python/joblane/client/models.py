@@ -861,8 +861,10 @@ class Edited(Answer):
 class LeftOut(Answer):
     """A job that was not changed."""
 
-    id: str
-    """The job's id."""
+    id: str | None
+    """The job's id; null for a member of a group that has not begun."""
+    index: int | None
+    """Of a member of the group that the request names its index there; null for any other job."""
     detail: str
     """Why."""
 
@@ -1265,7 +1267,7 @@ class GroupPage(Answer):
     counts: dict[str, int] | None
     """How many members are in each state, those that have not begun included; members that have
     ended and whose rows have expired while the group goes on are in none. null in pages after the
-    first, which `next` shows."""
+    first, and where they were not asked for."""
     failed_indices: str | None
     """The indices of the members that are failed, dead, expired or stale, as ranges such as
     `1,3-5,7`; empty for none. null where `counts` is."""
@@ -2327,8 +2329,12 @@ class FleetPage(Answer):
 class Why(Answer):
     """Why a job is where it is."""
 
-    id: str
-    """The job's ULID."""
+    id: str | None
+    """The job's ULID; null for a member of a group that has not begun."""
+    group: str | None
+    """Of a member of a group the id of that; null for any other job."""
+    index: int | None
+    """Of a member of a group its index there; null for any other job."""
     state: str
     """Its state."""
     at: str

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Self
 
-from joblane.formats.ids import nth_id
+from joblane.formats.ids import nth_id, number_of
 from joblane.group.array import Indices
 from joblane.group.states import FAILURES, Tally, add_up, sentence, state_of
 from joblane.state.lifecycle import State
@@ -100,6 +100,14 @@ class Group:
     def id_of(self, index: int) -> str:
         """Id of a member's job."""
         return nth_id(self.first, index)
+
+    def number_of(self, job_id: str) -> int:
+        """Inverse of `id_of`."""
+        return number_of(job_id) - number_of(self.first)
+
+    def index_of(self, number: int) -> int:
+        """The index of a member, by its number."""
+        return number if self.array is None else self.array.of(number)
 
     def page(self, number: int) -> range:
         """The members of a page."""
@@ -226,16 +234,6 @@ def has_room(group: Group, open_members: int, max_concurrency: int, chunk: int) 
     """
     wanted = min(chunk, group.waiting)
     return wanted > 0 and max_concurrency - open_members >= wanted
-
-
-def waits_for_its_turn(group: Group, index: int, max_concurrency: int | None) -> str:
-    """Why a member has not begun that is still to begin: a sentence."""
-    if max_concurrency is None:
-        return "is about to be placed"
-    before = index - group.begun
-    first = "it is the next one" if not before else f"{before} begin before it"
-    said = f"waits for its turn: at most {max_concurrency} run at once (max_concurrency)"
-    return f"{said}, and {first}"
 
 
 class Rolled(NamedTuple):

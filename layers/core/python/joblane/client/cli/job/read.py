@@ -207,7 +207,10 @@ def logs(
                 "--timestamps, --since, --attempt, --stream and -f with --index are for one job; "
                 "choose one of the group with --host or --index"
             ) from None
-        follower = GroupFollower(client, give_up_s, raw=raw, as_json=json, tail=tail, level=level)
+        members = group.data.members
+        follower = GroupFollower(
+            client, give_up_s, members, raw=raw, as_json=json, tail=tail, level=level
+        )
         follower.array = group.data.array is not None
         follower.follow(group_id) if follow else follower.show_all(group_id, index)
     finally:
