@@ -57,6 +57,13 @@ def test_a_retry_runs_the_members_that_failed_under_their_ids():
     assert State.COMPLETED is at.head.state
 
 
+def test_a_scheduled_array_has_nothing_to_retry():
+    at = Broadcast(1, array={"size": 2}, run_at=rfc3339(NOW_MS + 60_000))
+    status, answer = retry(at)
+    text = "a group that is scheduled has begun no members: none has failed"
+    assert (409, text) == (status, answer["detail"])
+
+
 def test_a_retry_reads_no_page_without_failures():
     at = ended(Broadcast(1, array={"size": 350}), 320)
     (answer,) = at.sweep("retry")

@@ -41,6 +41,8 @@ class Groups:
         if it changed on every try.
         """
         group = head.group
+        if head.state is State.SCHEDULED:
+            raise NotAllowed("a group that is scheduled has begun no members: none has failed")
         if group is None or (head.state in _WITHOUT_FAILURES and not failures(group.ended)):
             raise NotAllowed(
                 f"a group that is {head.state} has no members that failed; resubmit it instead"
