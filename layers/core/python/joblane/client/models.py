@@ -213,6 +213,8 @@ class NotifyView(Answer):
     on: list[str]
     """Events to notify about (docs/reference/events.md); by default every end except `dismissed`,
     and `blocked`."""
+    members: bool
+    """Of a group: whether to notify of these events of each of its jobs as well."""
 
 
 class Submitted(Answer):
@@ -389,7 +391,7 @@ class Submitted(Answer):
     notify: NotifyView | None
     """Whom to notify when the job ends or blocks, or of the events that `on` names; without it,
     whom joblane.toml names for its queue. Of a group, the group itself is what they are notified
-    about."""
+    about, and with `members` each of its jobs as well."""
     traceparent: str | None
     """W3C trace context that the job belongs to: `00-<trace-id>-<parent-id>-<flags>`. Without it
     that of the request's header, and without that one is made; so also if it is invalid."""
@@ -579,7 +581,7 @@ class Job(Answer):
     notify: NotifyView | None
     """Whom to notify when the job ends or blocks, or of the events that `on` names; without it,
     whom joblane.toml names for its queue. Of a group, the group itself is what they are notified
-    about."""
+    about, and with `members` each of its jobs as well."""
     traceparent: str | None
     """W3C trace context that the job belongs to: `00-<trace-id>-<parent-id>-<flags>`. Without it
     that of the request's header, and without that one is made; so also if it is invalid."""
@@ -847,7 +849,7 @@ class Edited(Answer):
     notify: NotifyView | None
     """Whom to notify when the job ends or blocks, or of the events that `on` names; without it,
     whom joblane.toml names for its queue. Of a group, the group itself is what they are notified
-    about."""
+    about, and with `members` each of its jobs as well."""
     traceparent: str | None
     """W3C trace context that the job belongs to: `00-<trace-id>-<parent-id>-<flags>`. Without it
     that of the request's header, and without that one is made; so also if it is invalid."""
@@ -1157,7 +1159,7 @@ class Cancelled(Answer):
     notify: NotifyView | None
     """Whom to notify when the job ends or blocks, or of the events that `on` names; without it,
     whom joblane.toml names for its queue. Of a group, the group itself is what they are notified
-    about."""
+    about, and with `members` each of its jobs as well."""
     traceparent: str | None
     """W3C trace context that the job belongs to: `00-<trace-id>-<parent-id>-<flags>`. Without it
     that of the request's header, and without that one is made; so also if it is invalid."""

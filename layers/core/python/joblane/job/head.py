@@ -166,6 +166,13 @@ class Head:
     at their start, and their messages."""
 
     @property
+    def index_in_group(self) -> int | None:
+        """Of a member of an array its index, of a broadcast its number; None for other jobs."""
+        if self.in_array is not None:
+            return self.in_array.index
+        return None if self.member_of is None else self.member_of.index
+
+    @property
     def is_abridged(self) -> bool:
         """Whether parts of its submission are elsewhere (`joblane.aws.job.payload_store`)."""
         if self.payload is not None:

@@ -102,8 +102,13 @@ GROUPING: Final = frozenset(
 )
 """Fields of a submission about its target or its array."""
 
-OF_A_GROUP: Final = dict.fromkeys(
-    ("array", "target", "max_concurrency", "max_failures", "tolerate", "notify")
+ONLY_OF_GROUPS: Final = (
+    "allowed with a target of several agents only: _all, or a label; or with an array"
+)
+"""What is wrong with a field of groups in another submission."""
+
+_OF_A_GROUP: Final = dict.fromkeys(
+    ("array", "target", "max_concurrency", "max_failures", "tolerate")
 )
 """Fields of a group's submission that its members do not have."""
 
@@ -263,7 +268,7 @@ class JobFields(BaseModel):
     notify: NotifyField | None = None
     """Whom to notify when the job ends or blocks, or of the events that `on` names; without it,
     whom joblane.toml names for its queue. Of a group, the group itself is what they are notified
-    about."""
+    about, and with `members` each of its jobs as well."""
     traceparent: str | None = None
     """W3C trace context that the job belongs to: `00-<trace-id>-<parent-id>-<flags>`. Without it
     that of the request's header, and without that one is made; so also if it is invalid."""
@@ -279,6 +284,12 @@ class JobFields(BaseModel):
     def makes_group(self) -> bool:
         """Whether it becomes a group of jobs: a broadcast or an array."""
         return self.array is not None or is_broadcast(self.target)
+
+
+def of_a_member(spec: JobFields) -> dict[str, Any]:
+    """Fields that a member has otherwise than its group, whose submission or its own this is."""
+    told = spec.notify is not None and spec.notify.members
+    return _OF_A_GROUP | ({} if told else {"notify": None})
 
 
 class Submission(JobFields):
@@ -372,9 +383,7 @@ class Submission(JobFields):
                 raise ValueError("allowed with a target only")
             return value
         if array is None and not is_broadcast(target):
-            raise ValueError(
-                "allowed with a target of several agents only: _all, or a label; or with an array"
-            )
+            raise ValueError(ONLY_OF_GROUPS)
         if info.field_name == "max_failures" and info.data.get("max_concurrency", 1) is None:
             if array is not None and array.jobs > AT_ONCE:
                 return value
