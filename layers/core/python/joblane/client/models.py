@@ -384,7 +384,8 @@ class Submitted(Answer):
     """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
     of an array with more than 1,000 jobs these many."""
     max_failures: int | None
-    """Of a group with `max_concurrency`: no further jobs start after more failures than this."""
+    """Of a group with `max_concurrency`: no further jobs begin after more failures than this. Those
+    that have begun, up to `max_concurrency` of them, still run."""
     tolerate: int | str | None
     """Of a group: how many of its jobs may fail, a number or a share such as `5 %`, so that it is
     `completed` all the same; none without it."""
@@ -574,7 +575,8 @@ class Job(Answer):
     """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
     of an array with more than 1,000 jobs these many."""
     max_failures: int | None
-    """Of a group with `max_concurrency`: no further jobs start after more failures than this."""
+    """Of a group with `max_concurrency`: no further jobs begin after more failures than this. Those
+    that have begun, up to `max_concurrency` of them, still run."""
     tolerate: int | str | None
     """Of a group: how many of its jobs may fail, a number or a share such as `5 %`, so that it is
     `completed` all the same; none without it."""
@@ -842,7 +844,8 @@ class Edited(Answer):
     """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
     of an array with more than 1,000 jobs these many."""
     max_failures: int | None
-    """Of a group with `max_concurrency`: no further jobs start after more failures than this."""
+    """Of a group with `max_concurrency`: no further jobs begin after more failures than this. Those
+    that have begun, up to `max_concurrency` of them, still run."""
     tolerate: int | str | None
     """Of a group: how many of its jobs may fail, a number or a share such as `5 %`, so that it is
     `completed` all the same; none without it."""
@@ -1152,7 +1155,8 @@ class Cancelled(Answer):
     """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
     of an array with more than 1,000 jobs these many."""
     max_failures: int | None
-    """Of a group with `max_concurrency`: no further jobs start after more failures than this."""
+    """Of a group with `max_concurrency`: no further jobs begin after more failures than this. Those
+    that have begun, up to `max_concurrency` of them, still run."""
     tolerate: int | str | None
     """Of a group: how many of its jobs may fail, a number or a share such as `5 %`, so that it is
     `completed` all the same; none without it."""

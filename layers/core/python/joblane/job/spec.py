@@ -261,7 +261,8 @@ class JobFields(BaseModel):
     """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
     of an array with more than 1,000 jobs these many."""
     max_failures: Annotated[int, Field(ge=0, le=1000)] | None = None
-    """Of a group with `max_concurrency`: no further jobs start after more failures than this."""
+    """Of a group with `max_concurrency`: no further jobs begin after more failures than this. Those
+    that have begun, up to `max_concurrency` of them, still run."""
     tolerate: Tolerance | None = None
     """Of a group: how many of its jobs may fail, a number or a share such as `5 %`, so that it is
     `completed` all the same; none without it."""
