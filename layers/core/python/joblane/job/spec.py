@@ -356,7 +356,10 @@ class Submission(JobFields):
         if array is None:
             return None
         if info.data.get("concurrency") is not None:
-            raise ValueError("not allowed with concurrency; an array has max_concurrency")
+            raise ValueError(
+                "not allowed with concurrency: give max_concurrency in its place, or submit the "
+                "jobs one by one"
+            )
         if array.values is not None and info.data.get("params") is not None:
             raise ValueError("has values, which are the params; leave params out")
         return array
