@@ -311,6 +311,22 @@ def test_a_failure_stops_what_has_not_begun(joblane: Run):
 
 
 @pytest.mark.usefixtures("agents")
+def test_an_array_of_which_all_fail_stops_and_is_retried(http: Http, joblane: Run):
+    options = ("--array", "30", "--max-concurrency", "4", "--max-failures", "2")
+    ran = joblane("run", *options, "--attempts", "1", "--", "false")
+    assert 1 == ran.returncode
+    assert b"max_failures is 2" in ran.stderr
+    group = re.findall(r"group (\w{26})", ran.stderr.decode())[-1]
+    counts = http("GET", f"/v1/groups/{group}").json()["counts"]
+    assert 30 == sum(counts.values())
+    assert 2 < counts["dead"] <= 2 + 4
+    assert 0 == joblane("retry", group).returncode
+    assert 1 == joblane("wait", group).returncode
+    again = http("GET", f"/v1/groups/{group}").json()["counts"]
+    assert ({"dead", "skipped"}, 30) == (again.keys(), sum(again.values()))
+
+
+@pytest.mark.usefixtures("agents")
 def test_a_group_is_cancelled_with_all_its_jobs(http: Http, joblane: Run):
     group = submit(joblane, "--target", "group:web", "--", "sleep", "60")
     for member in show_group(joblane, group)["by"].values():

@@ -111,7 +111,10 @@ def test_what_is_no_array_is_refused_with_its_field(
         (
             {"concurrency": {"key": ["a"]}, "array": {"size": 2}},
             "array",
-            "not allowed with concurrency; an array has max_concurrency",
+            (
+                "not allowed with concurrency: give max_concurrency in its place, or submit the "
+                "jobs one by one"
+            ),
         ),
         (
             {"target": "_all", "array": {"size": 2}},

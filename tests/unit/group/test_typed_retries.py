@@ -201,3 +201,23 @@ def test_the_page_after_a_push_takes_the_new_version():
     push(at, "2")
     at.api("POST", f"{at.path}/retry", query={"next": first["next"]})
     assert [(1, "1"), (2, "2")] == [whole(at, index) for index in (0, 110)]
+
+
+def test_a_type_that_has_got_a_key_takes_no_array_and_one_that_was_there_keeps_its_version():
+    def prepare(aws: Cloud) -> None:
+        store_type(aws, params_schema=LOOSE, items=None, defaults={"env": {"MODE": "1"}})
+
+    at = Broadcast(1, prepare, type="sync-tickets", array={"values": [{"n": 1}, {"n": 2}]})
+    for index in range(2):
+        at.end(index, State.FAILED)
+    at.deliver()
+    push(at, "2", key={"segments": ["zendesk"]})
+    body = {"type": "sync-tickets", "array": {"values": [{"n": 1}]}}
+    status, answer = at.api("POST", "/v1/jobs", body)
+    assert (400, "array") == (status, answer["errors"][0]["field"])
+    instead = "the type sync-tickets has a key; submit its jobs one by one"
+    assert instead in answer["errors"][0]["problem"]
+    status, answer = at.api("POST", f"{at.path}/retry")
+    assert (409, True) == (status, instead in answer["detail"])
+    assert 200 == at.api("POST", f"{at.path}/retry", {"same_version": True})[0]
+    assert [(1, "1")] * 2 == [whole(at, index) for index in range(2)]

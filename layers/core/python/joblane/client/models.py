@@ -213,6 +213,8 @@ class NotifyView(Answer):
     on: list[str]
     """Events to notify about (docs/reference/events.md); by default every end except `dismissed`,
     and `blocked`."""
+    members: bool
+    """Of a group: whether to notify of these events of each of its jobs as well."""
 
 
 class Submitted(Answer):
@@ -382,14 +384,15 @@ class Submitted(Answer):
     """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
     of an array with more than 1,000 jobs these many."""
     max_failures: int | None
-    """Of a group with `max_concurrency`: no further jobs start after more failures than this."""
+    """Of a group with `max_concurrency`: no further jobs begin after more failures than this. Those
+    that have begun, up to `max_concurrency` of them, still run."""
     tolerate: int | str | None
     """Of a group: how many of its jobs may fail, a number or a share such as `5 %`, so that it is
     `completed` all the same; none without it."""
     notify: NotifyView | None
     """Whom to notify when the job ends or blocks, or of the events that `on` names; without it,
     whom joblane.toml names for its queue. Of a group, the group itself is what they are notified
-    about."""
+    about, and with `members` each of its jobs as well."""
     traceparent: str | None
     """W3C trace context that the job belongs to: `00-<trace-id>-<parent-id>-<flags>`. Without it
     that of the request's header, and without that one is made; so also if it is invalid."""
@@ -572,14 +575,15 @@ class Job(Answer):
     """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
     of an array with more than 1,000 jobs these many."""
     max_failures: int | None
-    """Of a group with `max_concurrency`: no further jobs start after more failures than this."""
+    """Of a group with `max_concurrency`: no further jobs begin after more failures than this. Those
+    that have begun, up to `max_concurrency` of them, still run."""
     tolerate: int | str | None
     """Of a group: how many of its jobs may fail, a number or a share such as `5 %`, so that it is
     `completed` all the same; none without it."""
     notify: NotifyView | None
     """Whom to notify when the job ends or blocks, or of the events that `on` names; without it,
     whom joblane.toml names for its queue. Of a group, the group itself is what they are notified
-    about."""
+    about, and with `members` each of its jobs as well."""
     traceparent: str | None
     """W3C trace context that the job belongs to: `00-<trace-id>-<parent-id>-<flags>`. Without it
     that of the request's header, and without that one is made; so also if it is invalid."""
@@ -840,14 +844,15 @@ class Edited(Answer):
     """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
     of an array with more than 1,000 jobs these many."""
     max_failures: int | None
-    """Of a group with `max_concurrency`: no further jobs start after more failures than this."""
+    """Of a group with `max_concurrency`: no further jobs begin after more failures than this. Those
+    that have begun, up to `max_concurrency` of them, still run."""
     tolerate: int | str | None
     """Of a group: how many of its jobs may fail, a number or a share such as `5 %`, so that it is
     `completed` all the same; none without it."""
     notify: NotifyView | None
     """Whom to notify when the job ends or blocks, or of the events that `on` names; without it,
     whom joblane.toml names for its queue. Of a group, the group itself is what they are notified
-    about."""
+    about, and with `members` each of its jobs as well."""
     traceparent: str | None
     """W3C trace context that the job belongs to: `00-<trace-id>-<parent-id>-<flags>`. Without it
     that of the request's header, and without that one is made; so also if it is invalid."""
@@ -1152,14 +1157,15 @@ class Cancelled(Answer):
     """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
     of an array with more than 1,000 jobs these many."""
     max_failures: int | None
-    """Of a group with `max_concurrency`: no further jobs start after more failures than this."""
+    """Of a group with `max_concurrency`: no further jobs begin after more failures than this. Those
+    that have begun, up to `max_concurrency` of them, still run."""
     tolerate: int | str | None
     """Of a group: how many of its jobs may fail, a number or a share such as `5 %`, so that it is
     `completed` all the same; none without it."""
     notify: NotifyView | None
     """Whom to notify when the job ends or blocks, or of the events that `on` names; without it,
     whom joblane.toml names for its queue. Of a group, the group itself is what they are notified
-    about."""
+    about, and with `members` each of its jobs as well."""
     traceparent: str | None
     """W3C trace context that the job belongs to: `00-<trace-id>-<parent-id>-<flags>`. Without it
     that of the request's header, and without that one is made; so also if it is invalid."""
