@@ -61,9 +61,10 @@ function restarts(job) {
  * The actions that the API would take now, as `joblane.job.offers` has them.
  * @param {Job} job
  * @param {(scope: Scope) => boolean} can
+ * @param {boolean} failed  Whether it is a group of which members failed, as far as that is known.
  * @returns {Action[]}
  */
-export function actionsOf(job, can) {
+export function actionsOf(job, can, failed = false) {
   const ended = hasEnded(job);
   const member = job.group !== null;
   const dead = job.state === 'dead' && !member;
@@ -71,7 +72,7 @@ export function actionsOf(job, can) {
   const table = [
     ['edit', 'jobs.submit', EDITABLE.includes(job.state) && !member],
     ['cancel', 'jobs.cancel', CANCELLABLE.includes(job.state) && job.cancel_requested === null],
-    ['retry', dead && !can('jobs.submit') ? 'admin.mutate' : 'jobs.submit', (RETRIABLE.includes(job.state) || job.state === 'partial_failure') && restarts(job)],
+    ['retry', dead && !can('jobs.submit') ? 'admin.mutate' : 'jobs.submit', ([...RETRIABLE, 'partial_failure'].includes(job.state) || (failed && job.state === 'completed')) && restarts(job)],
     ['dismiss', 'admin.mutate', dead],
     ['resubmit', 'jobs.submit', ended && !member && !isPast(job)],
     ['again', 'jobs.submit', true],

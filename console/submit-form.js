@@ -59,7 +59,7 @@ const CONTROLS = {
 /**
  * What stands in the form; all of it is text. `kind` is what runs: a line for a shell, a program with one argument a line, or a
  * job type. `notify` is a URL, the ARN of an SNS topic, or `eventbridge`. `other` is JSON: what the form has no control for.
- * @typedef {{ [control: string]: string } & { kind: 'shell' | 'arguments' | 'type', shell: string, arguments: string, type: string, params: string, notify: string, notify_on: string, other: string }} Form
+ * @typedef {{ [control: string]: string } & { kind: 'shell' | 'arguments' | 'type', shell: string, arguments: string, type: string, params: string, notify: string, notify_on: string, notify_members: string, other: string }} Form
  */
 
 /** A control that is wrong. @typedef {{ field: string, problem: string }} Wrong */
@@ -67,7 +67,7 @@ const CONTROLS = {
 /** An empty form. @type {Form} */
 export const EMPTY = {
   ...Object.fromEntries(Object.keys(CONTROLS).map((control) => [control, ''])), kind: 'shell', shell: '', arguments: '', type: '', params: '', priority: 'default',
-  network: 'none', restartable: 'yes', mask_secrets: 'yes', merge_stderr: 'no', notify: '', notify_on: '', other: '',
+  network: 'none', restartable: 'yes', mask_secrets: 'yes', merge_stderr: 'no', notify: '', notify_on: '', notify_members: 'no', other: '',
 };
 
 /**
@@ -109,6 +109,7 @@ export function formOf(fields, nowMs) {
   if (notify) {
     form.notify = notify.url ?? notify.sns ?? 'eventbridge';
     form.notify_on = (notify.on ?? []).join(', ');
+    if (notify.members) form.notify_members = 'yes';
   }
   for (const name of ['run_at', 'deadline']) if (rest[name] && Date.parse(rest[name]) <= nowMs) delete rest[name];
   if (Object.keys(rest).length) form.other = JSON.stringify(rest, null, 2);
@@ -172,8 +173,9 @@ export function fieldsOf(form, inUtc) {
   }
   const to = form.notify.trim();
   const events = form.notify_on.split(',').map((each) => each.trim()).filter(Boolean);
-  if (events.length && !to) wrong.push({ field: 'notify', problem: 'is needed for these events' });
-  if (to) fields.notify = { ...(to === 'eventbridge' ? { eventbridge: true } : to.startsWith('arn:') ? { sns: to } : { url: to }), ...(events.length ? { on: events } : {}) };
+  const members = form.notify_members === 'yes';
+  if ((events.length || members) && !to) wrong.push({ field: 'notify', problem: events.length ? 'is needed for these events' : 'is needed for members' });
+  if (to) fields.notify = { ...(to === 'eventbridge' ? { eventbridge: true } : to.startsWith('arn:') ? { sns: to } : { url: to }), ...(events.length ? { on: events } : {}), ...(members ? { members } : {}) };
   for (const [name, value] of Object.entries(other)) {
     if (!(name in fields)) fields[name] = value;
     else if (/^(resources|retry|exit_codes)$/.test(name)) fields[name] = { ...value, ...fields[name] };
@@ -222,7 +224,7 @@ function valuesOf(text, wrong) {
 export function controlOf(path, form) {
   const [first = '', second = ''] = path.split('.');
   if (first === 'command') return form.kind === 'arguments' ? 'arguments' : form.kind;
-  if (first === 'notify') return second === 'on' ? 'notify_on' : 'notify';
+  if (first === 'notify') return second === 'on' || second === 'members' ? `notify_${second}` : 'notify';
   const found = Object.entries(CONTROLS).find(([, [place]]) => place === first || place === `${first}.${second}`);
   return found?.[0] ?? (first === 'params' || first === 'type' ? first : 'other');
 }

@@ -7,15 +7,17 @@ import { html, useEffect, useRef, useState } from './view.js';
 const TRIES = 6;
 const AT_ONCE = 4;
 
+/** @typedef {{ id: string | null, index?: number | null, detail: string }} LeftOut  A member of a group has its index, and no id before it begins. */
+
 /**
  * @typedef {object} Progress
  * @property {number} examined  Jobs that were looked at.
  * @property {number} done  Jobs that were changed.
- * @property {{ id: string, detail: string }[]} refused  Jobs that were left out, and why.
+ * @property {LeftOut[]} refused  Jobs that were left out, and why.
  * @property {number} [already]  Jobs that were left out because it was done with them before.
  */
 
-/** @typedef {{ examined: number, refused: { id: string, detail: string }[], next: string | null } & Record<string, any>} Answer */
+/** @typedef {{ examined: number, refused: LeftOut[], next: string | null } & Record<string, any>} Answer */
 
 /**
  * Ask page after page until there is no next one.
@@ -157,7 +159,7 @@ export function SweepProgress({ of: { sweep, stop, close } }) {
     ${phase === 'running' && html`${sweep.of && html`<progress max=${sweep.of} value=${progress.examined} aria-label=${sweep.title}></progress>`}<button type="button" onClick=${stop}>Stop</button>`}
     ${phase !== 'running' && html`<button type="button" class="quiet" onClick=${close}>Close</button>`}
     ${progress.refused.length > 0 && html`<details><summary>Jobs that were left out</summary>
-      <ul>${progress.refused.slice(0, 200).map((each) => html`<li><a href=${href(['jobs', each.id])}><code>${each.id}</code></a> ${each.detail}</li>`)}</ul>
+      <ul>${progress.refused.slice(0, 200).map(({ id, index, detail }) => html`<li>${index != null && `Index ${index} `}${id && html`<a href=${href(['jobs', id])}><code>${id}</code></a>`} ${detail}</li>`)}</ul>
       ${progress.refused.length > 200 && html`<p class="about">and ${progress.refused.length - 200} more</p>`}</details>`}
   </section>`;
 }

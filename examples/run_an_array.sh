@@ -3,4 +3,4 @@ joblane run --array 1-5 -- sh -c 'test "$JOBLANE_ARRAY_INDEX" -ne 3' 2>&1 | tail
 
 # Output:
 # joblane: failed: 3
-# joblane: 1 dead, exit code 1 (3): exit code 1 after ... s (attempt 1 of 1)
+# joblane: 1 dead, exit code 1 (index 3): nothing on stderr

@@ -48,7 +48,7 @@ const COLUMNS = {
 async function readGroup(id, { state, indices }, most, signal) {
   const query = { state, indices: indices.length > MOST_TEXT ? '' : indices, limit: PAGE };
   /** @type {GroupPage} */
-  const first = await call('GET', path`v1/groups/${id}`, { query, signal });
+  const first = await call('GET', path`v1/groups/${id}`, { query: { ...query, counts: true }, signal });
   let page = first;
   const members = [...first.entries];
   while (page.next && members.length < most) {
@@ -88,7 +88,7 @@ export default function Page({ route }) {
   every.current = hasEnded(group) ? 15_000 : Math.max(3000, (open + members.length) * 3);
   return html`
     <${Head} title=${nameOf(group, 90)} about=${html`<${Badge} state=${group.state} /> <${Id} text=${group.id} /><${Copy} text=${group.id} what="the id" />`}>
-      <${Actions} job=${group} refresh=${refresh} />
+      <${Actions} job=${group} failed=${Boolean(first.failed_indices)} refresh=${refresh} />
     <//>
     <section class=${`panel why ${['failed', 'partial_failure'].includes(group.state) ? 'bad' : ''}`} aria-label="How far it is"><p><${Sentence} text=${group.reason} /></p>
       <p class="hidden" role="status">The group is ${group.state.replaceAll('_', ' ')}.</p>

@@ -81,9 +81,9 @@ function Menu({ name, children }) {
   return html`<details class="menu" ref=${menu} onKeyDown=${onKey}><summary class="button">${name} <span aria-hidden="true">▾</span></summary><div onClick=${close}>${children}</div></details>`;
 }
 
-/** @param {{ job: Job, refresh: () => void }} props */
-export function Actions({ job, refresh }) {
-  const allowed = actionsOf(job, can);
+/** @param {{ job: Job, failed?: boolean, refresh: () => void }} props  `failed`: whether it is a group of which members failed. */
+export function Actions({ job, failed, refresh }) {
+  const allowed = actionsOf(job, can, failed);
   const [edit, setEdit] = useState(/** @type {import('./job-edit.js') | null} */ (null));
   const beginEdit = () => import('./job-edit.js').then(setEdit, () => say('The form could not be loaded.', 'bad'));
   /** @param {Exclude<Action, 'again' | 'edit'>} action */

@@ -49,7 +49,7 @@ const ARRAY = [
 ];
 
 /** @type {Controls} */
-const FLAGS = [['restartable', 'May start again'], ['merge_stderr', 'Standard error with standard output'], ['mask_secrets', 'Secrets masked in output']];
+const FLAGS = [['restartable', 'May start again'], ['merge_stderr', 'Standard error with standard output'], ['mask_secrets', 'Secrets masked in output'], ['notify_members', 'Notify of each member']];
 
 /** @type {Controls} */
 const MORE_AREAS = [

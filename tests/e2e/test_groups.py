@@ -192,7 +192,7 @@ def test_an_array_from_its_values_to_the_retry_of_an_index(joblane: Run, tmp_pat
     ran = joblane("run", "--array-values", str(values), *what)
     assert (1, b"") == (ran.returncode, ran.stdout), ran.stderr
     group = re.findall(r"group (\w{26})", ran.stderr.decode())[-1]
-    why = ["failed: 2-3,6", "3 dead, exit code 9 (2-3,6): no 2"]
+    why = ["failed: 2-3,6", "3 dead, exit code 9 (index 2-3,6): no 2"]
     ended = f"group {group} partial_failure: 5 of 8 completed; 3 dead"
     files = "each job of a group has its own output files; get them with: joblane download "
     said = [f"joblane: {line}" for line in (ended, *why, f"{files}{group}")]
@@ -311,6 +311,22 @@ def test_a_failure_stops_what_has_not_begun(joblane: Run):
 
 
 @pytest.mark.usefixtures("agents")
+def test_an_array_of_which_all_fail_stops_and_is_retried(http: Http, joblane: Run):
+    options = ("--array", "30", "--max-concurrency", "4", "--max-failures", "2")
+    ran = joblane("run", *options, "--attempts", "1", "--", "false")
+    assert 1 == ran.returncode
+    assert b"max_failures is 2" in ran.stderr
+    group = re.findall(r"group (\w{26})", ran.stderr.decode())[-1]
+    counts = http("GET", f"/v1/groups/{group}").json()["counts"]
+    assert 30 == sum(counts.values())
+    assert 2 < counts["dead"] <= 2 + 4
+    assert 0 == joblane("retry", group).returncode
+    assert 1 == joblane("wait", group).returncode
+    again = http("GET", f"/v1/groups/{group}").json()["counts"]
+    assert ({"dead", "skipped"}, 30) == (again.keys(), sum(again.values()))
+
+
+@pytest.mark.usefixtures("agents")
 def test_a_group_is_cancelled_with_all_its_jobs(http: Http, joblane: Run):
     group = submit(joblane, "--target", "group:web", "--", "sleep", "60")
     for member in show_group(joblane, group)["by"].values():
@@ -402,8 +418,8 @@ def test_an_array_runs_each_index_once_though_an_agent_is_killed(
         while not find_active(http, group, MORTAL):
             time.sleep(0.05)
         kill(agents, MORTAL)
+        lost = find_active(http, group, MORTAL)  # before requeue can give them to others
         time.sleep(float(PACE[1]) + 1)  # its lease
-        lost = find_active(http, group, MORTAL)
         # SQS would show what it held, or had received ahead, again after two minutes.
         ahead = [member["id"] for member in show_members(http, group, state="pending")]
         send_again(clients, [*lost, *ahead])

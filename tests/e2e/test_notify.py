@@ -6,6 +6,7 @@ And the export of ended jobs of the tenant that has a feed.
 import gzip
 import json
 from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -130,6 +131,19 @@ def test_only_the_states_that_were_asked_for(http: Http, receiver: Receiver):
         wait_for(http, job_id, "completed")
     until(lambda: receiver.events_of(told))
     assert [] == receiver.events_of(quiet)
+
+
+@pytest.mark.usefixtures("agent")
+def test_members_of_an_array_that_asked_for_them(http: Http, receiver: Receiver):
+    notify = {"url": receiver.url, "members": True}
+    group = submit(http, "true", array={"first": 7, "last": 8}, notify=notify)
+    wait_for(http, group, "completed")
+    until(lambda: receiver.events_of(group))
+    members = [each["id"] for each in http("GET", f"/v1/groups/{group}").json()["entries"]]
+    told = [until(partial(receiver.events_of, job_id))[0][1] for job_id in members]
+    assert [(group, 7, "completed"), (group, 8, "completed")] == [
+        (event["group"], event["index"], event["state"]) for event in told
+    ]
 
 
 def test_a_job_that_is_cancelled_before_it_ran(quiet: Cloud, http: Http, receiver: Receiver):

@@ -167,6 +167,13 @@ def test_only_what_tenants_may_ask_for_is_granted(varied: Deployment) -> None:
             '[tenants.main.notify]\neventbridge = true\n[queues.default.notify]\non = ["late"]',
             "queues.default.notify.on.0: ",
         ),
+        (
+            (
+                "[tenants.main.notify]\neventbridge = true\n"
+                "[queues.default.notify]\neventbridge = true\nmembers = true"
+            ),
+            "queues.default.notify: members is for submissions alone: leave it out",
+        ),
         ("[notify]\nretry_s = []", "notify.retry_s: "),
         ('[tenants.main]\nevents = "sns"', "tenants.main.events: input should be 'eventbridge'"),
         (

@@ -41,6 +41,7 @@ test('only what the state allows is offered', () => {
   assert.deepEqual(actionsOf(job('failed', { group: 'g' }), all), ['retry', 'again']);
   assert.deepEqual(actionsOf(job('completed', { hidden: true }), all), ['resubmit', 'again', 'unhide', 'delete']);
   assert.deepEqual(actionsOf(job('completed', { deadline: '2020-01-01T00:00:00Z' }), all), ['again', 'hide', 'delete']);
+  assert.ok(actionsOf(job('completed', { members: 3 }), all, true).includes('retry'));
   assert.deepEqual(actionsOf(job('dead', { restartable: false }), all), ['dismiss', 'resubmit', 'again', 'hide', 'delete']);
   assert.deepEqual(actionsOf(job('dead', { deadline: '2020-01-01T00:00:00Z' }), all), ['dismiss', 'again', 'hide', 'delete']);
   for (const state of ENDED) assert.ok(!actionsOf(job(state), all).includes('cancel'), state);

@@ -33,8 +33,10 @@ test('whom to notify is told apart by its form', () => {
   assert.deepEqual(notify({ notify: ' https://example.com/hook ' }), { url: 'https://example.com/hook' });
   assert.deepEqual(notify({ notify: arn, notify_on: 'started, , dead' }), { sns: arn, on: ['started', 'dead'] });
   assert.deepEqual(notify({ notify: 'eventbridge' }), { eventbridge: true });
+  assert.deepEqual(notify({ notify: 'eventbridge', notify_members: 'yes' }), { eventbridge: true, members: true });
   assert.equal(notify({}), undefined);
   assert.deepEqual(made({ notify_on: 'started' }).wrong.map((each) => each.field), ['notify']);
+  assert.deepEqual(made({ notify_members: 'yes' }).wrong, [{ field: 'notify', problem: 'is needed for members' }]);
 });
 
 test('what cannot be sent is told beside its field', () => {
@@ -57,7 +59,7 @@ test('a job fills in the form, and the form makes the same job', () => {
   for (const fields of [
     { name: 'n', command: ['sh', '-c', 'a\nb'], queue: 'q', resources: { cpus: 1, tmp_mb: 5 }, env: { A: '1' }, labels: { a: 'b' }, timeout_s: 5, retry: { max_attempts: 1, backoff_s: [5] } },
     { command: ['prog', 'a b', ''], queue: 'q', concurrency: { key: ['a', 1], max_active: 1 } },
-    { command: ['x'], notify: { url: 'https://example.com/hook', on: ['started', 'dead'] } },
+    { command: ['x'], notify: { url: 'https://example.com/hook', on: ['started', 'dead'], members: true } },
     { command: ['x'], notify: { eventbridge: true } },
     { command: ['x'], stdin: 'a\nb\n', outputs: ['out', 'a b/*'], secret_env: { T: 'secretsmanager:x' }, resources: { cores: '0-1', io_bps: 4096 }, exit_codes: { permanent: [65, 66] }, restartable: false, mask_secrets: false },
     { command: ['x'], target: 'group:web', reply_timeout_s: 5, max_failures: 0, items: 3, heartbeat_timeout_s: 9, concurrency: { key: ['a', 1], max_active: 1 }, inputs: [{ path: 'a' }] },
@@ -87,6 +89,7 @@ test('a wrong field of the request is shown at its place in the form', () => {
   assert.equal(controlOf('tolerate', EMPTY), 'tolerate');
   assert.equal(controlOf('notify.url', EMPTY), 'notify');
   assert.equal(controlOf('notify.on.0', EMPTY), 'notify_on');
+  assert.equal(controlOf('notify.members', EMPTY), 'notify_members');
 });
 
 test('a type fills in the parameters that it requires', () => {

@@ -115,7 +115,7 @@ class FakeGroup:
         results = (member["result"] for member in shown)
         changed = any(isinstance(each, dict) and each.get("changed") for each in results)
         page = {"group": self.job.data, "changed": changed, "entries": shown, "limit": limit}
-        page |= {"kind": "broadcast" if self.array is None else "array", **self._counted(start)}
+        page |= {"kind": "broadcast" if self.array is None else "array", **self._counted(request)}
         return ok(page | {"next": str(end) if end < len(selected) else None})
 
     def _select(self, request: Request) -> list[dict[str, Any]]:
@@ -129,8 +129,9 @@ class FakeGroup:
             and (numbers is None or member["index"] in numbers)
         ]
 
-    def _counted(self, start: int) -> dict[str, Any]:
-        if start:
+    def _counted(self, request: Request) -> dict[str, Any]:
+        asked = request.query.get("counts", str("indices" not in request.query).lower())
+        if "next" in request.query or asked == "false":
             return {"counts": None, "failed_indices": None}
         known = [member["state"] for member in self.members if member["state"] is not None]
         counts = add_up({State(state): 1} for state in known)

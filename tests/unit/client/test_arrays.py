@@ -15,7 +15,7 @@ from joblane import (
     job_type,
 )
 from joblane.client.follow import FollowPolicy
-from joblane.client.group_follow import watch_pace
+from joblane.client.group_follow import group_pace
 from tests.support.client.clients import Connect
 from tests.support.client.fake_api import FakeApi
 from tests.support.client.fake_group import GROUP, FakeGroup
@@ -132,10 +132,27 @@ def test_members_are_selected_by_state_and_index(api: FakeApi, client: Any):
     assert "dead,failed" == api.requests[0].query["state"]
 
 
-def test_a_watch_of_a_large_group_asks_seldom():
-    """An answer reads a row of each member that is open."""
-    pace = [(watch_pace(n).busy_s, watch_pace(n).idle_max_s) for n in (None, 100, 500, 10_000)]
-    assert [(0.5, 5.0), (0.5, 5.0), (2.5, 5.0), (5.0, 5.0)] == pace
+@pytest.mark.parametrize(
+    ("members", "busy_s"), [(None, 0.5), (1, 0.2), (40, 0.2), (100, 0.5), (1000, 5), (10_000, 5)]
+)
+def test_a_large_group_is_asked_for_seldom(members: int | None, busy_s: float):
+    """An answer, or all pages of one pass, read a row of each member that is open."""
+    pace = group_pace(members)
+    assert (busy_s, 5.0) == (pace.busy_s, pace.idle_max_s)
+    assert min(members or 0, 1000) / pace.busy_s <= 200
+
+
+def test_members_are_followed_and_read_without_counting_all(api: FakeApi):
+    group = FakeGroup.of_array(api, 250)
+    for index in range(250):
+        group.end(index)
+    with Client(api.url) as client:
+        assert 250 == sum(len(news.ended) for news in client.groups.follow(GROUP))
+        assert 250 == len(list(client.groups.members(GROUP)))
+        assert [3, 5, 6] == [each.index for each in client.groups.results(GROUP, indices="3,5-6")]
+        client.groups.get(GROUP)
+    asked = [each.query for each in api.requests if each.path == PATH]
+    assert {"false"} == {query.get("counts") for query in asked}
 
 
 def test_a_watch_has_the_counts_whenever_they_change(api: FakeApi):

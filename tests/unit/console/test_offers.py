@@ -11,6 +11,7 @@ from joblane.contract.job import job_view
 from joblane.formats.ids import nth_id
 from joblane.formats.times import rfc3339
 from joblane.group.record import Group, MemberOf
+from joblane.group.states import failures
 from joblane.job.head import Head, make_head
 from joblane.job.offers import offers
 from joblane.state.lifecycle import State
@@ -25,23 +26,32 @@ SCRIPT = """
 import { actionsOf } from %s;
 const jobs = JSON.parse((await import('node:fs')).readFileSync(0, 'utf8'));
 const operator = (scope) => scope === 'admin.mutate';
-const both = (job) => [actionsOf(job, () => true), actionsOf(job, operator)];
+const both = ([job, failed]) =>
+  [actionsOf(job, () => true, failed), actionsOf(job, operator, failed)];
 console.log(JSON.stringify(jobs.map(both)));
 """
 OF_GROUPS = {State.PROCESSING, State.PARTIAL_FAILURE}
 
+GROUPS = {
+    "group": Group(2, nth_id(JOB, 9)),
+    "tolerant": Group(
+        2, nth_id(JOB, 9), begun=2, done={0: {State.COMPLETED: 1, State.DEAD: 1}}, tolerate=1
+    ),
+}
+"""Groups of which no member has failed, and one has."""
+
 
 def _heads() -> list[Head]:
     found = []
-    kinds = ("plain", "member", "group", "broadcast", "array")
+    kinds = ("plain", "member", "group", "tolerant", "broadcast", "array")
     hours = (None, -1, 1)
     for kind, state, again, attempt, hour in product(kinds, State, (True, False), (0, 1), hours):
-        if (kind == "group") < (state in OF_GROUPS):
+        if (kind in GROUPS) < (state in OF_GROUPS):
             continue
         fields: dict[str, object] = {"restartable": again}
         if hour is not None:
             fields["deadline"] = rfc3339(NOW + hour * 3_600_000)
-        if kind in {"group", "broadcast"}:
+        if kind in {*GROUPS, "broadcast"}:
             fields["target"] = "_all"
         if kind == "array":  # which has not begun
             fields["array"] = {"size": 3}
@@ -53,7 +63,7 @@ def _heads() -> list[Head]:
                 state=state,
                 attempt=attempt,
                 timeline=(*head.timeline, step),
-                group=Group(2, nth_id(JOB, 9)) if kind == "group" else None,
+                group=GROUPS.get(kind),
                 member_of=MemberOf(nth_id(JOB, 5), 0) if kind == "member" else None,
             )
         )
@@ -62,7 +72,8 @@ def _heads() -> list[Head]:
 
 def test_the_console_offers_what_the_api_takes() -> None:
     heads = [head for head in _heads() if head.group is None or _is_state_of_groups(head)]
-    views = "[" + ",".join(job_view(head).model_dump_json() for head in heads) + "]"
+    shown_of = [(job_view(head).model_dump_json(), _has_failures(head)) for head in heads]
+    views = "[" + ",".join(f"[{view},{json.dumps(failed)}]" for view, failed in shown_of) + "]"
     module = json.dumps(str(ROOT / "console" / "job-actions.js"))
     ran = subprocess.run(
         ["node", "--input-type=module", "--eval", SCRIPT % module],
@@ -79,6 +90,10 @@ def test_the_console_offers_what_the_api_takes() -> None:
             "retry" if name == "replay" else name for name in expected & {"dismiss", "replay"}
         }
         assert renamed == set(to_operator), head
+
+
+def _has_failures(head: Head) -> bool:
+    return head.group is not None and failures(head.group.ended) > 0
 
 
 def _is_state_of_groups(head: Head) -> bool:

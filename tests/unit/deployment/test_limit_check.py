@@ -201,6 +201,22 @@ def test_jobs_are_not_retried_over_the_limit(api: Api, count: Any, clock: Clock)
     assert (429, "jobs_waiting") == (status, problem["limit"])
 
 
+@pytest.mark.parametrize("later", [{}, {"run_at": "2099-01-01T00:00:00Z"}])
+def test_an_array_counts_for_all_of_its_jobs_also_a_scheduled_one(
+    api: Api, later: dict[str, str]
+) -> None:
+    assert 202 == api("POST", "/v1/jobs", {**JOB, **later, "array": {"size": 2}})[0]
+    status, problem = api("POST", "/v1/jobs", {**JOB, **later, "array": {"size": 4}})
+    assert (429, "jobs_waiting") == (status, problem["limit"])
+    assert 202 == api("POST", "/v1/jobs", {**JOB, **later, "array": {"size": 3}})[0]
+
+
+def test_an_array_that_no_time_has_room_for_is_not_to_be_tried_again(api: Api) -> None:
+    status, problem = api("POST", "/v1/jobs", {**JOB, "array": {"size": 6}})
+    text = "array makes 6 jobs; the limit jobs_waiting of the tenant allows 5"
+    assert (400, text) == (status, problem["detail"])
+
+
 def test_figures_that_cannot_be_read_refuse_nobody_and_the_log_says_so(
     api: Api, count: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

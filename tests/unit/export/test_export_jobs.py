@@ -21,6 +21,8 @@ from joblane.aws.export.stream import Exported, read_exported
 from joblane.contract.exported_job import ExportedJob, ExportedStep
 from joblane.deployment.names import exports_dead_name, exports_name
 from joblane.formats.ids import new_id
+from joblane.group.array import InArray
+from joblane.group.record import MemberOf
 from joblane.job.head import make_head
 from joblane.service.export.exporter import Exporter
 from joblane.state.lifecycle import Event, Outcome, State
@@ -133,6 +135,22 @@ def test_an_ended_job_is_a_line_of_an_object_of_its_tenant_and_day():
     }
     assert line["created_at"] < line["started_at"] < line["ended_at"]
     assert 40 == len(line["sequence"])
+
+
+@pytest.mark.parametrize(("array", "index"), [(InArray(17, 3, has_value=False), 17), (None, 2)])
+def test_a_member_has_its_group_and_its_index(array: InArray | None, index: int):
+    scene = Scene()
+    assigned = "agent-1" if array is None else None
+    scene.head = replace(
+        scene.head, member_of=MemberOf(job("G"), 2), in_array=array, assigned=assigned
+    )
+    scene.put()
+    scene.claim()
+    scene.settle(State.COMPLETED, Outcome.SUCCEEDED, exit_code=0)
+    project(scene)
+    exporter(scene).handle(messages(scene))
+    line = only_line(scene)
+    assert (job("G"), index) == (line["group"], line["index"])
 
 
 def test_names_of_secrets_and_addresses_of_webhooks_are_left_out():

@@ -111,7 +111,10 @@ def test_what_is_no_array_is_refused_with_its_field(
         (
             {"concurrency": {"key": ["a"]}, "array": {"size": 2}},
             "array",
-            "not allowed with concurrency; an array has max_concurrency",
+            (
+                "not allowed with concurrency: give max_concurrency in its place, or submit the "
+                "jobs one by one"
+            ),
         ),
         (
             {"target": "_all", "array": {"size": 2}},
@@ -201,6 +204,7 @@ def test_ranges_select_what_they_were_written_of(numbers: set[int], first: int, 
 
 def test_a_range_selects_the_indices_in_it():
     assert [1, 2, 3] == parse_ranges("2-7", 5, Indices(0, 2))
+    assert [1, 2, 3, 4, 5, 9] == parse_ranges("5,2-4,1-3,9,9,2", 10)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Arrays: their members are placed in lanes, run on any agents, and end as their group says."""
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -192,6 +193,28 @@ def test_a_member_whose_row_is_gone_never_runs_again():
     at.end(2)
     at.deliver()
     assert (State.COMPLETED, []) == (at.head.state, sent(at))
+
+
+@pytest.mark.parametrize(("hours", "states"), [(19.9, ["pending"] * 3), (20.1, ["failed"] * 3)])
+def test_what_was_never_placed_is_put_for_a_day_and_then_as_failed(hours: float, states: list[str]):
+    """Requeue stood still, so nobody knows whether a row without a member has been and expired."""
+    at = Broadcast(1, array={"size": 3})
+    sent(at)
+    for index in range(3):  # the function died once it had put the group
+        at.memory.tables.rows[DESCRIPTOR.jobs_table].pop((at.group().id_of(index), "JOB"))
+    head = at.head
+    at.store.write_group(head, replace(head, group=replace(at.group(), placed=0)))
+    look(at, hours * 3600)
+    assert states == at.states()
+    if states[0] == "pending":
+        assert ids(at, 0, 1, 2) == sent(at)
+        return
+    assert [] == sent(at)
+    assert "it was not placed within a day after it was begun; retry it" == at.member(1).reason
+    at.deliver()
+    assert State.FAILED is at.head.state
+    at.sweep("retry")
+    assert ids(at, 0, 1, 2) == sent(at)
 
 
 @pytest.mark.parametrize(("most", "whole"), [(None, 350), (320, 320), (60, 60)])

@@ -69,6 +69,7 @@ def test_restarting_failed_jobs_refuses_groups_and_names_their_route(aws: Cloud)
     refused = [
         {
             "id": group["id"],
+            "index": None,
             "detail": f"the job is a group of 1 jobs, which cannot be retried as "
             f"one job; use the group's routes, /v1/groups/{group['id']}",
         }

@@ -5,7 +5,10 @@ from typing import Any
 import pytest
 
 from joblane.contract.problems import LimitReached
+from joblane.job.head import Head
+from joblane.service.group import restart
 from joblane.service.job.present_code import PresentCode
+from joblane.service.key.admission import Renewed
 from joblane.state.lifecycle import State
 from tests.support.aws import DESCRIPTOR, Cloud
 from tests.support.broadcast import Broadcast
@@ -134,7 +137,7 @@ def test_a_group_whose_params_take_too_long_to_validate_is_listed(
     query = {"type": "sync-tickets", "groups": "true", "state": "partial_failure"}
     status, answer = at.api("POST", "/v1/jobs/retry", query=query)
     assert 200 == status, answer
-    refused = [{"id": at.head.job_id, "detail": "validating takes too long"}]
+    refused = [{"id": at.head.job_id, "index": None, "detail": "validating takes too long"}]
     assert (0, refused) == (answer["retried"], answer["refused"])
 
 
@@ -162,3 +165,59 @@ def test_a_retried_array_keeps_its_values_with_the_present_version():
     status, answer = at.api("POST", f"{at.path}/retry")
     assert 409 == status
     assert "array.values.2.n" in answer["detail"]
+
+
+def test_the_values_of_an_array_are_checked_once_and_not_for_each_page(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """They are up to 10,000: a check for each page would use up the time that a tenant has."""
+
+    def prepare(aws: Cloud) -> None:
+        store_type(aws, params_schema=LOOSE, items=None)
+
+    at = Broadcast(1, prepare, type="sync-tickets", array={"values": [{}] * 230})
+    for index in (0, 30, 60, 120, 210, 220):
+        at.end(index, State.FAILED)
+    monkeypatch.setattr(restart, "MOST_RESTARTS", 1)
+    asked, of = list[str](), PresentCode.of
+
+    def counted(code: PresentCode, head: Head, now_ms: int) -> Renewed:
+        asked.append(head.job_id)
+        return of(code, head, now_ms)
+
+    monkeypatch.setattr(PresentCode, "of", counted)
+    assert [3, 1, 2] == [answer["retried"] for answer in at.sweep("retry")]
+    assert [at.id] == asked
+
+
+def test_the_page_after_a_push_takes_the_new_version():
+    def prepare(aws: Cloud) -> None:
+        store_type(aws, params_schema=LOOSE, items=None, defaults={"env": {"MODE": "1"}})
+
+    at = Broadcast(1, prepare, type="sync-tickets", array={"values": [{}] * 120})
+    at.end(0, State.FAILED)
+    at.end(110, State.FAILED)
+    _, first = at.api("POST", f"{at.path}/retry")
+    push(at, "2")
+    at.api("POST", f"{at.path}/retry", query={"next": first["next"]})
+    assert [(1, "1"), (2, "2")] == [whole(at, index) for index in (0, 110)]
+
+
+def test_a_type_that_has_got_a_key_takes_no_array_and_one_that_was_there_keeps_its_version():
+    def prepare(aws: Cloud) -> None:
+        store_type(aws, params_schema=LOOSE, items=None, defaults={"env": {"MODE": "1"}})
+
+    at = Broadcast(1, prepare, type="sync-tickets", array={"values": [{"n": 1}, {"n": 2}]})
+    for index in range(2):
+        at.end(index, State.FAILED)
+    at.deliver()
+    push(at, "2", key={"segments": ["zendesk"]})
+    body = {"type": "sync-tickets", "array": {"values": [{"n": 1}]}}
+    status, answer = at.api("POST", "/v1/jobs", body)
+    assert (400, "array") == (status, answer["errors"][0]["field"])
+    instead = "the type sync-tickets has a key; submit its jobs one by one"
+    assert instead in answer["errors"][0]["problem"]
+    status, answer = at.api("POST", f"{at.path}/retry")
+    assert (409, True) == (status, instead in answer["detail"])
+    assert 200 == at.api("POST", f"{at.path}/retry", {"same_version": True})[0]
+    assert [(1, "1")] * 2 == [whole(at, index) for index in range(2)]

@@ -128,7 +128,11 @@ def test_a_job_that_cannot_be_deleted_is_listed_and_the_others_are(
     monkeypatch.setattr(JobDeleter, "delete", refuse_one)
     found = pages(api, "delete", state="failed")
     assert 11 == sum(part["deleted"] for part in found)
-    told = {"id": stuck, "detail": "a service behind this API refused it: AccessDenied"}
+    told = {
+        "id": stuck,
+        "index": None,
+        "detail": "a service behind this API refused it: AccessDenied",
+    }
     assert [told] == [each for part in found for each in part["refused"]]
     assert [stuck] == there(aws, *jobs)
 

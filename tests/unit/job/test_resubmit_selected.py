@@ -153,7 +153,7 @@ def test_a_change_that_is_not_acceptable_is_told_for_each_job(aws: Cloud, api: A
     job_id = ended(aws, api)
     body = {"changes": {"colour": "red"}}
     _, answer = api("POST", "/v1/jobs/resubmit", body, query={"state": "failed"})
-    assert [{"id": job_id, "detail": "colour: unknown field"}] == answer["refused"]
+    assert [{"id": job_id, "index": None, "detail": "colour: unknown field"}] == answer["refused"]
     body = {"changes": {"deadline": rfc3339(NOW_MS)}}
     _, answer = api("POST", "/v1/jobs/resubmit", body, query={"state": "failed"})
     assert answer["refused"][0]["detail"].startswith("deadline must be in the future")
@@ -228,7 +228,10 @@ def test_a_job_for_which_another_one_stands_is_told(aws: Cloud, api: Api):
     stands = submit(api, concurrency=key)
     answer = page(api, "resubmit", state="failed")
     detail = f"no job was made: job {stands} of its key stands for it"
-    assert (0, [{"id": job_id, "detail": detail}]) == (answer["resubmitted"], answer["refused"])
+    assert (0, [{"id": job_id, "index": None, "detail": detail}]) == (
+        answer["resubmitted"],
+        answer["refused"],
+    )
     assert aws.job(job_id).resubmitted_as is None
 
 

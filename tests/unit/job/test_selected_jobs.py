@@ -121,7 +121,7 @@ def test_jobs_that_cannot_be_changed_are_named_with_the_reason(aws: Cloud, api: 
         "a job that is completed cannot be cancelled, only one that is scheduled, waiting, "
         "pending, active, retry or blocked; it has ended"
     )
-    assert [{"id": done, "detail": detail}] == ended["refused"]
+    assert [{"id": done, "index": None, "detail": detail}] == ended["refused"]
     retried = page(api, "retry", queue="default")
     assert (2, 1) == (retried["examined"], retried["retried"])
     assert [unsafe] == [entry["id"] for entry in retried["refused"]]

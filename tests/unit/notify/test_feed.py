@@ -107,6 +107,33 @@ def test_members_of_a_group_are_told_of_only_if_that_was_asked(
     assert ("request" in member) == (told is not None)
 
 
+@pytest.mark.parametrize("long", [False, True])
+def test_members_notify_if_their_group_asked_for_it(at: Deployed, long: bool):
+    """Also those whose submission is that of their group, in another item."""
+    api = api_of(at.aws.clients, None)
+    array = {"first": 5, "last": 6}
+    body = {"command": ["true"], "array": array, "env": {"A": "x" * 999 * long}}
+    notify = {"eventbridge": True, "on": ["completed"]}
+    api("POST", "/v1/jobs", {**body, "notify": notify})
+    found = {row["job_id"]["S"]: row for row in rows(at)}
+    assert ["notify"] == [row[TELLS]["S"] for row in found.values() if TELLS in row]
+    group = api("POST", "/v1/jobs", {**body, "notify": {**notify, "members": True}})[1]
+    found = {row["job_id"]["S"]: row for row in rows(at)}
+    assert ["notify"] * 3 == [row[TELLS]["S"] for row in found.values()]
+    assert {REQUEST_ID} == {row["request"]["S"] for row in found.values()}
+    for member in sorted(found.keys() - {group["id"]}):
+        run(at.aws.jobs, member)
+    at.deliver()  # the group ends
+    at.deliver()
+    entries = at.memory.queues.entries[QUEUE].values()
+    events = [(each.group, json.loads(each.body)["events"][0]) for each in entries]
+    assert [
+        ("acme#progress", group["id"], 5, "job.completed"),
+        ("acme#progress", group["id"], 6, "job.completed"),
+        ("acme", None, None, "job.completed"),
+    ] == [(of, event["group"], event["index"], event["event"]) for of, event in events]
+
+
 def test_a_feed_has_each_transition_and_the_group_of_a_member(at: Deployed):
     beat(at.aws, "web-1", NOW_MS)
     body = {"command": ["true"], "target": "_all"}

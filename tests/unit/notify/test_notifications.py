@@ -12,7 +12,6 @@ from joblane.aws.errors import AwsSilent
 from joblane.aws.job.items import NOTIFY, TELLS
 from joblane.contract.job_events import Delivery, JobEvent
 from joblane.deployment.names import notify_name, sequel_mapping_parameter_name
-from joblane.group.record import MemberOf
 from joblane.job.head import Head, make_head
 from joblane.job.moves import AttemptFacts, plan
 from joblane.notify.event_names import ENDS
@@ -65,6 +64,7 @@ def test_the_end_of_a_job_is_one_event_with_what_the_job_says(at: Deployed):
         queue="default",
         labels={"team": "web"},
         group=None,
+        index=None,
         state=State.DEAD,
         previous_state=State.ACTIVE,
         ended=True,
@@ -181,14 +181,6 @@ def test_a_long_submission_is_read_for_the_name(at: Deployed):
     assert (None, "default", "completed") == tuple(
         late["events"][0][name] for name in ("name", "queue", "state")
     )
-
-
-def test_members_of_a_group_notify_nobody(at: Deployed):
-    head = make_head(job("A"), "acme", submission(notify=BUS), NOW_MS)
-    at.aws.jobs.put_new(replace(head, member_of=MemberOf(JOB, 1), assigned="agent-1"))
-    at.end("A")
-    records = [r for r in at.stream.take() if TELLS in r["dynamodb"]["NewImage"]]
-    assert [] == records
 
 
 def test_a_job_with_a_key_gives_its_slot_and_notifies(at: Deployed):

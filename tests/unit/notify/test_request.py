@@ -190,6 +190,14 @@ def test_the_api_refuses_what_is_not_allowed(api: Api):
     assert (400, "notify.sns") == (status, problem["errors"][0]["field"])
 
 
+def test_only_a_group_has_members_to_notify_of(api: Api):
+    notify = {"eventbridge": True, "members": True}
+    status, problem = post_job(api, notify=notify)
+    assert (400, "notify.members") == (status, problem["errors"][0]["field"])
+    assert problem["errors"][0]["problem"].startswith("allowed with a target of several agents")
+    assert 202 == post_job(api, notify=notify, array={"size": 2})[0]
+
+
 @pytest.mark.parametrize("copies", [1, 3])
 def test_a_large_submission_keeps_it_beside_itself(api: Api, copies: int):
     """In the item DATA, and in S3."""

@@ -106,7 +106,7 @@ def test_all_others_are_requeued_and_it_is_refused_with_what_to_do(aws: Cloud, b
         f"queue old is gone: joblane.toml has it no more; joblane edit {old} --queue NAME or "
         f"joblane cancel {old}"
     )
-    assert [{"id": old, "detail": problem}] == answer["refused"]
+    assert [{"id": old, "index": None, "detail": problem}] == answer["refused"]
     assert new != old
 
 

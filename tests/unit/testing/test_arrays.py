@@ -1,5 +1,7 @@
 """Arrays in `joblane.testing`: by the real code, from the submission to the retry of an index."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from pydantic import BaseModel
 
@@ -38,10 +40,22 @@ def test_an_array_from_its_submission_to_the_retry_of_an_index():
     ids = [each.id for each in client.groups.members(job.id)]
     LOST.clear()
     (swept,) = client.groups.retry(job.id, indices="2-3")
-    assert (1, [ids[2]]) == (swept.retried, [each.id for each in swept.refused])
+    assert (1, [(2, ids[2])]) == (swept.retried, [(each.index, each.id) for each in swept.refused])
     assert "completed" == job.wait(check=True).state
     assert [n**2 for n in range(5)] == [each.result() for each in job.results()]
+    assert [4, 16] == [each.result() for each in job.results(indices="2,4")]
     assert ids == [each.id for each in client.groups.members(job.id)]
+
+
+def test_a_member_says_why_it_has_not_begun():
+    client = FakeDeployment([square]).client()
+    later = datetime.now(UTC) + timedelta(hours=1)
+    job = client.submit(square, array={"values": [Number(n=1)] * 5}, run_at=later)
+    found = job.why(index=4)
+    assert (None, job.id, 4, "waiting") == (found.id, found.group, found.index, found.state)
+    assert ["member_not_begun", "run_at"] == [each.code for each in found.reasons]
+    with pytest.raises(RequestError, match="5 is outside of the array"):
+        client.why(job.id, index=5)
 
 
 def test_commands_know_their_index_and_some_may_fail():

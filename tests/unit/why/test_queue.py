@@ -12,6 +12,8 @@ from functions.submission.handler import Settings as SubmissionSettings
 from functions.submission.handler import build as build_submission
 from joblane.aws.queue.moves import QueueMoveStore
 from joblane.deployment.names import table_name
+from joblane.group.array import InArray
+from joblane.group.record import MemberOf
 from joblane.queue.moves import QueueMove
 from joblane.state.lifecycle import State
 from joblane.why.explain import explain
@@ -88,6 +90,14 @@ def test_a_job_of_a_retired_queue_says_where_it_goes(queue: Any, words: str):
 def test_a_job_that_only_one_agent_may_run_does_not_move():
     head = replace(job(State.PENDING), assigned=READY.name)
     assert "queue_retired" not in codes(Situation(head, NOW, queue=MOVES, agent=READY))
+
+
+def test_a_member_of_an_array_stays_and_says_so():
+    head = replace(job(State.PENDING), member_of=MemberOf(JOB, 7), in_array=InArray(7, 100))
+    found = explain(replace(waits(READY), head=head, queue=MOVES))
+    (reason,) = (each for each in found if each.code == "queue_retired")
+    assert reason.text.endswith("except members of groups: it stays and runs where it is")
+    assert () == reason.commands
 
 
 def explained(aws: Cloud, job_id: str, **settings: str) -> dict[str, Any]:

@@ -307,7 +307,9 @@ def test_a_group_counts_its_open_members(aws: Cloud):
     for index in range(3):
         store.put_member(member_job(head, index, f"web-{index}", now_ms(), inline=True))
     aws.jobs.claim(named(group.id_of(1)), "web-1", now_ms())
-    (reason,) = why(aws, JOB)["reasons"]
+    reason, other = why(aws, JOB)["reasons"]
+    assert "assigned_agent" == other["code"]
+    assert other["text"].startswith("agent web-0: only agent web-0 may run it: ")
     assert ["2 pending", "1 active"] == reason["facts"]["open_states"]
     assert (3, 3, group.id_of(0)) == (
         reason["facts"]["open"],

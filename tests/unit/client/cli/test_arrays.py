@@ -12,7 +12,7 @@ import pytest
 from joblane.client.cli.group import failures
 from joblane.client.cli.group.groups import ROWS
 from tests.support.client.command import Joblane, Spawn
-from tests.support.client.fake_api import FakeApi
+from tests.support.client.fake_api import FakeApi, ok
 from tests.support.client.fake_files import FakeFiles
 from tests.support.client.fake_group import GROUP, FakeGroup
 
@@ -53,6 +53,7 @@ def test_a_wrong_array_is_refused_before_any_request(
         (["1", "", "x"], "line 3: is not JSON: expecting value at column 1"),
         (['{"a": 1, "a": 2}'], "line 1: "),
         (["1", "", '"a\\u0000"'], "line 3: must not contain a NUL character"),
+        (["1", '{"a": "\\ud800"}'], "line 2: holds half of a surrogate pair"),
         (["1", LARGE], "line 2: takes 300000 bytes; a value may take 131040"),
         ([json.dumps("x" * 100_000)] * 3, "values take 300010 bytes as JSON"),
         (["1"] * 10_001, "values must have at most 10000 item(s)"),
@@ -141,7 +142,10 @@ def failed_array(api: FakeApi) -> FakeGroup:
     return group
 
 
-WHY = ["3 dead, exit code 1 (1-3): no city 1", "1 failed, exit code 3 (5): exit code 3 after 0.1 s"]
+WHY = [
+    "3 dead, exit code 1 (index 1-3): no city 1",
+    "1 failed, exit code 3 (index 5): nothing on stderr",
+]
 
 
 def test_run_says_which_indices_failed_and_why(api: FakeApi, joblane: Joblane) -> None:
@@ -271,6 +275,41 @@ def test_output_of_a_member_that_has_not_begun(api: FakeApi, joblane: Joblane) -
     )
 
 
+def test_a_retry_names_the_indices_that_are_refused(api: FakeApi, joblane: Joblane) -> None:
+    FakeGroup.of_array(api, 9)
+    page = {"examined": 9, "retried": 5, "next": None}
+    refused = [
+        *({"id": f"01JM{n}", "index": n, "detail": "it is completed"} for n in (3, 4, 7)),
+        {"id": None, "index": 8, "detail": "it has not begun"},
+    ]
+    api.answers[f"/v1/groups/{GROUP}/retry"] = ok({**page, "refused": refused})
+    ran = joblane("retry", GROUP, "--index", "0-8")
+    assert (64, "retried 5 of 9 jobs examined\n") == (ran.code, ran.stdout.decode())
+    assert [
+        "joblane: index 3-4,7: it is completed",
+        "joblane: index 8: it has not begun",
+    ] == ran.said.splitlines()
+
+
+def test_results_and_files_of_some_indices(api: FakeApi, joblane: Joblane, tmp_path: Path) -> None:
+    group = FakeGroup.of_array(api, 9)
+    for index in range(8):
+        group.end(index, "dead" if index == 5 else "completed", result=index * 2)
+    group.members[5]["result"] = None
+    ran = joblane("results", GROUP, "--index", "3,5-6,8")
+    assert b"3  6\n6  12\n" == ran.stdout
+    assert "joblane: without a result: 2 of 4 jobs (1 dead, 1 pending)" == ran.said.strip()
+    told = json.loads(joblane("results", GROUP, "--index", "3,5", "--json").stdout)
+    assert [3, 5] == [each["index"] for each in told["members"]]
+    assert 8 == joblane("results", GROUP).stdout.count(b"\n") + 1
+    assert "false" == api.requests[-1].query["counts"]
+    ran = joblane("download", GROUP, "--index", "3", "--to", str(tmp_path))
+    assert f"no job of group {GROUP} with index 3 has left output files" in ran.said
+    api.add("01J1")
+    assert "is no group" in joblane("download", "01J1", "--index", "3").said
+    assert 2 == joblane("download", "--state", "dead", "--index", "3").code
+
+
 def test_retry_takes_indices(api: FakeApi, joblane: Joblane) -> None:
     group = failed_array(api)
     assert 0 == joblane("retry", GROUP, "--index", "1,3-5", "--same-version").code
@@ -302,6 +341,8 @@ def test_download_makes_a_directory_for_each_index(
     ]
     lines = joblane("download", GROUP, "--to", str(to), "--replace", "--json").stdout.splitlines()
     assert [5, 7] == [json.loads(line)["index"] for line in lines]
+    some = joblane("download", GROUP, "--index", "6-7", "--to", str(to), "--replace", "--json")
+    assert [7] == [json.loads(line)["index"] for line in some.stdout.splitlines()]
     # What one of them does not have is said, and the others are fetched.
     ran = joblane("download", GROUP, "nothing*", "--to", str(to))
     assert (64, 2) == (ran.code, ran.said.count("nothing*"))

@@ -28,6 +28,7 @@ ARN = "arn:aws:sns:eu-west-1:123456789012:nightly-jobs"
             "--notify eventbridge --notify-on failed --notify-on dead,blocked",
             {"eventbridge": True, "on": ["failed", "dead", "blocked"]},
         ),
+        ("--notify eventbridge --notify-members", {"eventbridge": True, "members": True}),
     ],
 )
 def test_the_options_are_the_field_of_the_submission(
@@ -42,6 +43,7 @@ def test_the_options_are_the_field_of_the_submission(
     ("options", "problem"),
     [
         ("--notify-on failed", "--notify-on needs --notify"),
+        ("--notify-members", "--notify-members needs --notify"),
         ("--notify me@example.com", "must be a URL with https://, the ARN of an SNS topic, or"),
     ],
 )
@@ -61,7 +63,7 @@ def test_the_commands_of_the_page_are_commands(api: FakeApi, joblane: Joblane) -
         for line in block.splitlines()
         if line.startswith("joblane submit")
     ]
-    assert 3 == len(lines)
+    assert 4 == len(lines)
     for line in lines:
         assert 0 == joblane(*line).code
         Notify.model_validate_json(json.dumps(api.requests[-1].body["notify"]))

@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -14,8 +15,10 @@ from tests.unit.why.test_commands import ROUTES
 
 JOB = "01KAJ5RJ00V3XW8TQZ9M4C2N7D"
 PATH = f"/v1/jobs/{JOB}/why"
-ANSWER = {
+ANSWER: dict[str, Any] = {
     "id": JOB,
+    "group": None,
+    "index": None,
     "state": "pending",
     "at": "2026-11-21T03:02:32.416Z",
     "summary": "pending for 5 min, since 2026-11-21T02:57:32Z: queue bulk is paused",
@@ -49,6 +52,13 @@ def test_the_reason_that_decides_comes_first_with_its_commands(api: FakeApi, job
         "    joblane ls",
     ] == ran.stdout.decode().splitlines()
     assert ANSWER == json.loads(joblane("why", JOB, "--json").stdout)
+
+
+def test_a_member_of_a_group_is_asked_for_by_its_index(api: FakeApi, joblane: Joblane):
+    api.answers[PATH] = ok({**ANSWER, "id": None, "group": JOB, "index": 7})
+    assert 0 == joblane("why", JOB, "--index", "7").code
+    assert {"index": "7"} == api.requests[-1].query
+    assert "--index" in joblane("why", JOB, "--index", "-1").said
 
 
 def test_a_single_reason_stands_alone(api: FakeApi, joblane: Joblane):

@@ -92,7 +92,7 @@ def poll_array(group_id: str, policy: FollowPolicy, runtime: Runtime) -> GroupPo
     """What reads the members of an array as they end."""
 
     def read(cursor: str | None) -> Call[GroupPage]:
-        params = {"limit": LIST_MAX, "next": cursor}
+        params = {"limit": LIST_MAX, "next": cursor, "counts": "false"}
         return group_page((yield from get(group_path(group_id), params, retry=False)))
 
     def head() -> Call[JobJson]:

@@ -22,6 +22,7 @@ from joblane.client.errors import AnswerError, InputError, JoblaneError, NotFoun
 from joblane.client.fields import Command, Submission, command_words, encode_fields, job_fields
 from joblane.client.files.calls import with_uploads
 from joblane.client.follow import FollowPolicy, News, RepeatedCall, Runtime
+from joblane.client.group_follow import group_pace
 from joblane.client.group_results import job_of_member, member_result
 from joblane.client.job_calls import send_batch
 from joblane.client.log_calls import NEWBORN_S, job_path
@@ -145,7 +146,8 @@ class MapCalls(WatchCalls[J], ABC, Generic[J]):
         group = yield from submit_array(plan, policy or WATCH, runtime)
         if group is None:
             return False
-        poll = poll_array(self._note_submitted(group)["id"], policy or WATCH, runtime)
+        pace = policy or group_pace(len(plan.indices))
+        poll = poll_array(self._note_submitted(group)["id"], pace, runtime)
         done: dict[int, Mapped[Any, J, Any]] = {
             index: Mapped(index, values[index], None, error, None)
             for index, error in plan.refused.items()

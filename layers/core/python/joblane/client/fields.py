@@ -89,6 +89,8 @@ class Notify(TypedDict, total=False):
     on: Sequence[str]
     """Events to notify about, such as `started`, `retry`, `waiting` and `released`; by default
     every end except `dismissed`, and `blocked`."""
+    members: bool
+    """Of an array, or a target of several agents: whether to notify of each job as well."""
 
 
 class DeadFilters(TypedDict, total=False):

@@ -14,24 +14,25 @@ from joblane.client.follow import FollowPolicy, News, RepeatedCall, Runtime
 from joblane.client.models import Job, Member
 from joblane.state.lifecycle import ENDED
 
-GROUP = FollowPolicy(busy_s=0.2, idle_share=0.2, idle_max_s=5.0)
-"""Intervals of following a group: 0.2 s while members end, and up to 5 s without news."""
-
 READ_AT_ONCE = 200
-"""Members whose rows a watch reads a second, on average: a read unit each."""
+"""Members whose rows following a group reads a second, on average: a read unit each."""
 
 MOST_OPEN = 1000
 """Members that run at once, at most; of the others no row is read."""
 
+UNKNOWN = 100
+"""Size of a group whose members are not chosen yet."""
 
-def watch_pace(members: int | None) -> FollowPolicy:
-    """Intervals of watching the counts of a group with so many members, None if not known yet.
 
-    An answer reads the rows of all members of pages that are not done: 0.5 s while they change, and
-    5 s from 1,000 members on.
+def group_pace(members: int | None) -> FollowPolicy:
+    """Intervals of following a group with so many members, None if not known yet.
+
+    Each time the rows are read of all members of pages that are not done, so the interval grows
+    with their number: 0.2 s up to 40 members, 5 s from 1,000 on. Without news it grows to 5 s.
     """
-    busy_s = max(0.5, min(members or 0, MOST_OPEN) / READ_AT_ONCE)
-    return FollowPolicy(busy_s=busy_s, idle_share=0.2, idle_max_s=max(5.0, busy_s))
+    size = UNKNOWN if members is None else min(members, MOST_OPEN)
+    busy_s = max(0.2, size / READ_AT_ONCE)
+    return FollowPolicy(busy_s=busy_s, idle_share=0.2, idle_max_s=5.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,12 +44,15 @@ class MemberResult(Generic[R]):
 
 
 def read_results(
-    read: Callable[..., Call[GroupPage]], group_id: str, handler: JobType[Any, Any] | None
+    read: Callable[..., Call[GroupPage]],
+    group_id: str,
+    handler: JobType[Any, Any] | None,
+    indices: str | None,
 ) -> Stream[MemberResult[Any]]:
     """Yield what became of each member, in their order; `read` reads the page at a `cursor`."""
     cursor: str | None = None
     while True:
-        page = yield from read(group_id, cursor=cursor)
+        page = yield from read(group_id, cursor=cursor, indices=indices, counts=False)
         for member in page["entries"]:
             yield Item((yield from member_result(page["group"], member, handler)))
         cursor = page.get("next")

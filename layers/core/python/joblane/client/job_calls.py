@@ -111,12 +111,14 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         return self._handle(job_json((yield from get(job_path(job_id)))))
 
     @answers(models.Why)
-    def why(self, job_id: str) -> Call[dict[str, Any]]:
+    def why(self, job_id: str, *, index: int | None = None) -> Call[dict[str, Any]]:
         """Explain why a job waits, runs on or has ended. Raises `NotFoundError`.
 
-        `summary` is a sentence, `reasons` a list in which the one that decides comes first.
+        `summary` is a sentence, `reasons` a list in which the one that decides comes first. Of a
+        group, `index` names one of its members, which need not have begun.
         """
-        return as_object((yield from get(f"{job_path(job_id)}/why")), "why a job waits")
+        answer = yield from get(f"{job_path(job_id)}/why", {"index": index})
+        return as_object(answer, "why a job waits")
 
     @answers(models.JobPage)
     def list_page(

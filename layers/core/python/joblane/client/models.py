@@ -213,6 +213,8 @@ class NotifyView(Answer):
     on: list[str]
     """Events to notify about (docs/reference/events.md); by default every end except `dismissed`,
     and `blocked`."""
+    members: bool
+    """Of a group: whether to notify of these events of each of its jobs as well."""
 
 
 class Submitted(Answer):
@@ -382,14 +384,15 @@ class Submitted(Answer):
     """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
     of an array with more than 1,000 jobs these many."""
     max_failures: int | None
-    """Of a group with `max_concurrency`: no further jobs start after more failures than this."""
+    """Of a group with `max_concurrency`: no further jobs begin after more failures than this. Those
+    that have begun, up to `max_concurrency` of them, still run."""
     tolerate: int | str | None
     """Of a group: how many of its jobs may fail, a number or a share such as `5 %`, so that it is
     `completed` all the same; none without it."""
     notify: NotifyView | None
     """Whom to notify when the job ends or blocks, or of the events that `on` names; without it,
     whom joblane.toml names for its queue. Of a group, the group itself is what they are notified
-    about."""
+    about, and with `members` each of its jobs as well."""
     traceparent: str | None
     """W3C trace context that the job belongs to: `00-<trace-id>-<parent-id>-<flags>`. Without it
     that of the request's header, and without that one is made; so also if it is invalid."""
@@ -572,14 +575,15 @@ class Job(Answer):
     """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
     of an array with more than 1,000 jobs these many."""
     max_failures: int | None
-    """Of a group with `max_concurrency`: no further jobs start after more failures than this."""
+    """Of a group with `max_concurrency`: no further jobs begin after more failures than this. Those
+    that have begun, up to `max_concurrency` of them, still run."""
     tolerate: int | str | None
     """Of a group: how many of its jobs may fail, a number or a share such as `5 %`, so that it is
     `completed` all the same; none without it."""
     notify: NotifyView | None
     """Whom to notify when the job ends or blocks, or of the events that `on` names; without it,
     whom joblane.toml names for its queue. Of a group, the group itself is what they are notified
-    about."""
+    about, and with `members` each of its jobs as well."""
     traceparent: str | None
     """W3C trace context that the job belongs to: `00-<trace-id>-<parent-id>-<flags>`. Without it
     that of the request's header, and without that one is made; so also if it is invalid."""
@@ -840,14 +844,15 @@ class Edited(Answer):
     """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
     of an array with more than 1,000 jobs these many."""
     max_failures: int | None
-    """Of a group with `max_concurrency`: no further jobs start after more failures than this."""
+    """Of a group with `max_concurrency`: no further jobs begin after more failures than this. Those
+    that have begun, up to `max_concurrency` of them, still run."""
     tolerate: int | str | None
     """Of a group: how many of its jobs may fail, a number or a share such as `5 %`, so that it is
     `completed` all the same; none without it."""
     notify: NotifyView | None
     """Whom to notify when the job ends or blocks, or of the events that `on` names; without it,
     whom joblane.toml names for its queue. Of a group, the group itself is what they are notified
-    about."""
+    about, and with `members` each of its jobs as well."""
     traceparent: str | None
     """W3C trace context that the job belongs to: `00-<trace-id>-<parent-id>-<flags>`. Without it
     that of the request's header, and without that one is made; so also if it is invalid."""
@@ -861,8 +866,10 @@ class Edited(Answer):
 class LeftOut(Answer):
     """A job that was not changed."""
 
-    id: str
-    """The job's id."""
+    id: str | None
+    """The job's id; null for a member of a group that has not begun."""
+    index: int | None
+    """Of a member of the group that the request names its index there; null for any other job."""
     detail: str
     """Why."""
 
@@ -1150,14 +1157,15 @@ class Cancelled(Answer):
     """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
     of an array with more than 1,000 jobs these many."""
     max_failures: int | None
-    """Of a group with `max_concurrency`: no further jobs start after more failures than this."""
+    """Of a group with `max_concurrency`: no further jobs begin after more failures than this. Those
+    that have begun, up to `max_concurrency` of them, still run."""
     tolerate: int | str | None
     """Of a group: how many of its jobs may fail, a number or a share such as `5 %`, so that it is
     `completed` all the same; none without it."""
     notify: NotifyView | None
     """Whom to notify when the job ends or blocks, or of the events that `on` names; without it,
     whom joblane.toml names for its queue. Of a group, the group itself is what they are notified
-    about."""
+    about, and with `members` each of its jobs as well."""
     traceparent: str | None
     """W3C trace context that the job belongs to: `00-<trace-id>-<parent-id>-<flags>`. Without it
     that of the request's header, and without that one is made; so also if it is invalid."""
@@ -1265,7 +1273,7 @@ class GroupPage(Answer):
     counts: dict[str, int] | None
     """How many members are in each state, those that have not begun included; members that have
     ended and whose rows have expired while the group goes on are in none. null in pages after the
-    first, which `next` shows."""
+    first, and where they were not asked for."""
     failed_indices: str | None
     """The indices of the members that are failed, dead, expired or stale, as ranges such as
     `1,3-5,7`; empty for none. null where `counts` is."""
@@ -2327,8 +2335,12 @@ class FleetPage(Answer):
 class Why(Answer):
     """Why a job is where it is."""
 
-    id: str
-    """The job's ULID."""
+    id: str | None
+    """The job's ULID; null for a member of a group that has not begun."""
+    group: str | None
+    """Of a member of a group the id of that; null for any other job."""
+    index: int | None
+    """Of a member of a group its index there; null for any other job."""
     state: str
     """Its state."""
     at: str

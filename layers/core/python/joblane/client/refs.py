@@ -157,9 +157,9 @@ class JobValues(Caller[C], Generic[C, J, T]):
         return self._become((yield from call))
 
     @ApiCall
-    def why(self) -> Call[Why]:
+    def why(self, *, index: int | None = None) -> Call[Why]:
         """Explain why the job waits, runs on or has ended, see `Client.why`."""
-        return Why((yield from JobCalls.why(self._client, self.id)))
+        return Why((yield from JobCalls.why(self._client, self.id, index=index)))
 
     @ApiCall
     def edit(self, *, reason: str | None = None, **changes: Unpack[EditFields]) -> Call[J]:
@@ -239,12 +239,14 @@ class ArrayRef(JobRef["ArrayRef[Any]"], Generic[M]):
     _is_array = True
 
     @ApiStream
-    def results(self) -> Stream[MemberResult[M]]:
+    def results(self, *, indices: str | None = None) -> Stream[MemberResult[M]]:
         """Yield what became of each member, in the order of their indices, a hundred a request.
 
-        What has not ended has an `error`; `wait` first. See `MemberResult`.
+        Of all, or of those with `indices`, such as `3,5-9`. What has not ended has an `error`;
+        `wait` first. See `MemberResult`.
         """
-        return read_results(partial(Groups.page, self._client.groups), self.id, self._job_type)
+        read = partial(Groups.page, self._client.groups)
+        return read_results(read, self.id, self._job_type, indices)
 
     def of(self, handler: JobType[Any, S]) -> "ArrayRef[S]":  # type: ignore[override]  # of members
         """Return a handle of the same array, which a program has submitted as `handler` before."""
@@ -257,9 +259,10 @@ class AsyncArrayRef(AsyncJobRef["AsyncArrayRef[Any]"], Generic[M]):
     _is_array = True
 
     @ApiStream
-    def results(self) -> Stream[MemberResult[M]]:
+    def results(self, *, indices: str | None = None) -> Stream[MemberResult[M]]:
         """Yield what became of each member, see `ArrayRef.results`."""
-        return read_results(partial(Groups.page, self._client.groups), self.id, self._job_type)
+        read = partial(Groups.page, self._client.groups)
+        return read_results(read, self.id, self._job_type, indices)
 
     def of(self, handler: JobType[Any, S]) -> "AsyncArrayRef[S]":  # type: ignore[override]  # of members
         """Return a handle of the same array, which a program has submitted as `handler` before."""

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from joblane.config.strict import Strict
 from joblane.deployment.names import Name
@@ -15,6 +15,12 @@ def _on(value: object) -> object:
     if isinstance(value, dict) and isinstance(value.get("on"), list):
         return {**value, "on": tuple(value["on"])}
     return value
+
+
+def _without_members(notify: Notify) -> Notify:
+    if notify.members:
+        raise ValueError("members is for submissions alone: leave it out")
+    return notify
 
 
 class Queue(Strict):
@@ -30,7 +36,7 @@ class Queue(Strict):
     filter_order: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
     """Filters are evaluated from the highest order to the lowest, and the first that is true takes
     the job. Required with a filter, and different for each queue."""
-    notify: Annotated[Notify, BeforeValidator(_on)] | None = None
+    notify: Annotated[Notify, BeforeValidator(_on), AfterValidator(_without_members)] | None = None
     """Whom jobs of this queue notify, unless they say so themselves."""
     deadline_s: DeadlineAfter | None = None
     """Seconds to the `deadline` of jobs that come into it without one, from their submission or

@@ -70,6 +70,9 @@ class ExportedJob(View):
     """Its labels."""
     group: str | None = None
     """Id of the group that it is a member of; null for most."""
+    index: int | None = None
+    """Its index in the group: in an array what `JOBLANE_ARRAY_INDEX` says, in a broadcast its
+    number. Null for jobs of no group."""
     members: int | None = None
     """Number of members of a group; null for a job."""
     submitted_by: str | None = None
@@ -128,6 +131,7 @@ def exported_job(
         "queue": head.queue,
         "priority": head.lane,
         "group": None if head.member_of is None else head.member_of.group_id,
+        "index": head.index,
         "members": None if head.group is None else head.group.members,
         "submitted_by": None if head.submitted_by is None else head.submitted_by.subject,
         "resubmit_of": head.resubmit_of,

@@ -1,19 +1,28 @@
 """Groups in the API: a broadcast or an array with its members, and the body of a retry."""
 
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from joblane.contract.audit import Restart
 from joblane.contract.job import Job
-from joblane.contract.models import Page, View
-from joblane.contract.query import Each, PageQuery
+from joblane.contract.models import LongBody, Page, View
+from joblane.contract.query import Each, PageQuery, Truth
+from joblane.contract.route import MAX_ACTION_BYTES
+from joblane.formats.text import shorten
 from joblane.group.array import MOST_SELECTED
 from joblane.job.fields import OutputFiles
 from joblane.state.lifecycle import Outcome, State
 
 MOST_IN_QUERY: Final = 4096
 """Longest text of the indices in a query, in characters."""
+
+MAX_RETRY_BYTES: Final = MOST_SELECTED + MAX_ACTION_BYTES
+"""Longest body of a retry of a group."""
+
+INDICES_SHOWN: Final = 200
+"""Characters of the indices that the audit trail keeps."""
 
 GroupKind = Literal["array", "broadcast"]
 
@@ -26,14 +35,33 @@ class GroupQuery(PageQuery):
     or none, although others follow: it examines 1,000 members at most."""
     indices: Annotated[str, Field(min_length=1, max_length=MOST_IN_QUERY)] | None = None
     """Members with these indices, such as `3,5-9`."""
+    counts: Truth | None = None
+    """Whether the first page has the `counts` of all members and their `indices` by state: by
+    default it has them unless it is of `indices`. They take a read of the row of each member that
+    has begun, among any hundred members of which some have not ended."""
+
+    unbound: ClassVar[frozenset[str]] = frozenset({"counts"})
+
+    @property
+    def counted(self) -> bool:
+        """Whether the members are counted for this page."""
+        asked = self.indices is None if self.counts is None else self.counts
+        return self.next is None and asked
 
 
-class GroupRestart(Restart):
+class GroupRestart(Restart, LongBody):
     """Optional body of a retry of a group."""
 
     indices: Annotated[str, Field(min_length=1, max_length=MOST_SELECTED)] | None = None
-    """Only the members with these indices, such as `3,5-9`: those that are neither failed nor dead
-    are among the refused. Without it all that are failed or dead."""
+    """Only the members with these indices, such as `3,5-9`: those that are neither failed nor dead,
+    or have not begun, are among the refused. Without it all that are failed or dead."""
+
+    def for_trail(self) -> Mapping[str, object]:
+        """Its fields, of which the indices are cut."""
+        told = self.model_dump(exclude={"reason"}, exclude_unset=True)
+        if self.indices is not None:
+            told["indices"] = shorten(self.indices, INDICES_SHOWN)
+        return told
 
 
 class Member(View):
@@ -82,7 +110,7 @@ class GroupPage(Page):
     counts: dict[State, int] | None
     """How many members are in each state, those that have not begun included; members that have
     ended and whose rows have expired while the group goes on are in none. null in pages after the
-    first, which `next` shows."""
+    first, and where they were not asked for."""
     failed_indices: str | None
     """The indices of the members that are failed, dead, expired or stale, as ranges such as
     `1,3-5,7`; empty for none. null where `counts` is."""

@@ -238,7 +238,7 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
         cancel_requested=head.cancel_requested,
         assigned=head.assigned,
         group=None if head.member_of is None else head.member_of.group_id,
-        index=_index(head),
+        index=head.index,
         value=None if head.value is None else json.loads(head.value),
         members=None if head.group is None else head.group.members,
         key=None if head.key is None else KeyOfJob(type=head.key.scope, id=head.key.hash),
@@ -267,13 +267,6 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
         ),
         abridged=head.is_abridged or spec is not head.spec,
     )
-
-
-def _index(head: Head) -> int | None:
-    """The index of a member in its group."""
-    if head.in_array is not None:
-        return head.in_array.index
-    return None if head.member_of is None else head.member_of.index
 
 
 def _limits(asked: Resources) -> Limits:

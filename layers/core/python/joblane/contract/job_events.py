@@ -50,6 +50,9 @@ class JobEvent(View):
     """Its labels."""
     group: str | None
     """Id of the group that it is a member of; null for most."""
+    index: int | None
+    """Its index in the group: in an array what `JOBLANE_ARRAY_INDEX` says, in a broadcast its
+    number. Null for jobs of no group."""
     state: State
     """Its state after what happened; it may have another one by now."""
     previous_state: State | None
@@ -135,6 +138,7 @@ def job_event(
         queue=head.queue,
         labels=head.spec.labels,
         group=None if head.member_of is None else head.member_of.group_id,
+        index=head.index,
         state=head.state,
         previous_state=before,
         ended=head.state in ENDED,

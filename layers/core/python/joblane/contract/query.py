@@ -4,7 +4,7 @@ They are built when they are first used, so that a cold start pays for none that
 """
 
 import re
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
@@ -14,8 +14,8 @@ _DIGITS = 9
 """Digits of a number that is read; Python refuses some thousands with an error of its own."""
 
 
-def up_to(most: int) -> BeforeValidator:
-    """Accept a whole number from 1 to `most`, of ASCII digits only.
+def up_to(most: int, *, least: int = 1) -> BeforeValidator:
+    """Accept a whole number from `least` to `most`, of ASCII digits only.
 
     pydantic would accept `1_0`, ` 1` and digits of any script.
     """
@@ -24,9 +24,9 @@ def up_to(most: int) -> BeforeValidator:
         if not isinstance(value, str):
             return value
         if not re.fullmatch(r"-?[0-9]+", value, re.ASCII):
-            raise ValueError(f"must be a whole number between 1 and {most}")
-        if len(value) > _DIGITS or not 1 <= int(value) <= most:
-            raise ValueError(f"must be between 1 and {most}")
+            raise ValueError(f"must be a whole number between {least} and {most}")
+        if len(value) > _DIGITS or not least <= int(value) <= most:
+            raise ValueError(f"must be between {least} and {most}")
         return value
 
     return BeforeValidator(check)
@@ -65,6 +65,9 @@ class NoQuery(Query):
 class PageQuery(Query):
     """Which page of a list to answer."""
 
+    unbound: ClassVar[frozenset[str]] = frozenset()
+    """Parameters that are no filters: they may differ from page to page."""
+
     limit: PageSize = PAGE_DEFAULT
     """Maximum number of entries."""
     next: Place | None = None
@@ -73,7 +76,8 @@ class PageQuery(Query):
     @property
     def bound(self) -> str:
         """What a cursor of this list is bound to: the filters."""
-        return f"{type(self).__name__} {self.model_dump_json(exclude={'limit', 'next'})}"
+        exclude = {"limit", "next", *self.unbound}
+        return f"{type(self).__name__} {self.model_dump_json(exclude=exclude)}"
 
 
 class MembersQuery(Query):

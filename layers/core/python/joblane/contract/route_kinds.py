@@ -8,7 +8,7 @@ from joblane.audit.records import Action
 from joblane.contract.access import Scope
 from joblane.contract.audit import Because
 from joblane.contract.query import Query
-from joblane.contract.route import SWEEPS, Route
+from joblane.contract.route import MAX_ACTION_BYTES, SWEEPS, Route
 
 
 def change(
@@ -49,6 +49,7 @@ def sweep(
     query: type[Query],
     *,
     body: type[Because] = Because,
+    largest_body: int = MAX_ACTION_BYTES,
     errors: tuple[HTTPStatus, ...] = (),
 ) -> Route:
     """A change of many jobs, a page at a time; each of them may be refused by its state."""
@@ -61,6 +62,7 @@ def sweep(
         answer,
         action=action,
         body=body,
+        largest_body=largest_body,
         query=query,
         errors=errors,
         rate=SWEEPS,

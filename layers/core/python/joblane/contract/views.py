@@ -40,8 +40,10 @@ class LogPage(View):
 class LeftOut(View):
     """A job that was not changed."""
 
-    id: str
-    """The job's id."""
+    id: str | None
+    """The job's id; null for a member of a group that has not begun."""
+    index: int | None
+    """Of a member of the group that the request names its index there; null for any other job."""
     detail: str
     """Why."""
 

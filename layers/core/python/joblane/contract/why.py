@@ -1,10 +1,23 @@
 """Why a job waits, runs on or has ended, as the API answers it."""
 
 from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import Field
 
 from joblane.contract.models import View
+from joblane.contract.query import Query, up_to
+from joblane.group.array import MOST_INDEX
 from joblane.state.lifecycle import State
 from joblane.why.reason import Code, Reason
+
+
+class WhyQuery(Query):
+    """Which member of a group to explain."""
+
+    index: Annotated[int, Field(ge=0, le=MOST_INDEX), up_to(MOST_INDEX, least=0)] | None = None
+    """Of a group: the index of a member, which need not have begun; without it the group itself is
+    explained."""
 
 
 class ReasonView(View):
@@ -33,8 +46,12 @@ def reason_view(reason: Reason) -> ReasonView:
 class Why(View):
     """Why a job is where it is."""
 
-    id: str
-    """The job's ULID."""
+    id: str | None
+    """The job's ULID; null for a member of a group that has not begun."""
+    group: str | None
+    """Of a member of a group the id of that; null for any other job."""
+    index: int | None
+    """Of a member of a group its index there; null for any other job."""
     state: State
     """Its state."""
     at: str

@@ -39,8 +39,8 @@ AT_ONCE: Final = 1000
 """Jobs of a larger array that run at once, unless it says how many: its messages would delay its
 tenant's later jobs."""
 
-MOST_SELECTED: Final = 60_000
-"""Longest text of a selection of indices: every second of 10,000 takes less."""
+MOST_SELECTED: Final = 100_000
+"""Longest text of a selection of indices: 10,000 of nine digits, each written out."""
 
 
 def value_text(value: object) -> str:
@@ -194,7 +194,7 @@ def parse_ranges(text: str, members: int, indices: Indices | None = None) -> lis
     that selects nobody is refused. Raises NotAnIndex.
     """
     of, last = indices or Indices(), (indices or Indices()).of(members - 1)
-    chosen: set[int] = set()
+    chosen: list[range] = []
     for part in text.split(","):
         match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part, re.ASCII)
         if match is None:
@@ -208,8 +208,17 @@ def parse_ranges(text: str, members: int, indices: Indices | None = None) -> lis
         lowest, highest = -((of.first - low) // of.step), (high - of.first) // of.step
         if highest < lowest:
             raise NotAnIndex(f"{part} is no index of the array: {describe_indices(members, of)}")
-        chosen.update(range(lowest, highest + 1))
-    return sorted(chosen)
+        chosen.append(range(lowest, highest + 1))
+    return _merge(chosen)
+
+
+def _merge(ranges: Iterable[range]) -> list[int]:
+    """The numbers of ranges that may overlap, in order; none is looked at twice."""
+    found, upto = list[int](), 0
+    for each in sorted(ranges, key=lambda part: part.start):
+        found.extend(range(max(each.start, upto), each.stop))
+        upto = max(upto, each.stop)
+    return found
 
 
 def describe_indices(members: int, indices: Indices | None = None) -> str:

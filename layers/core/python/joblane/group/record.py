@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Self
 
-from joblane.formats.ids import nth_id
+from joblane.formats.ids import nth_id, number_of
 from joblane.group.array import Indices
 from joblane.group.states import FAILURES, Tally, add_up, sentence, state_of
 from joblane.state.lifecycle import State
@@ -56,6 +56,8 @@ class Stop:
     state: Literal[State.SKIPPED, State.CANCELLED]
     """As what they count."""
     why: str
+    retried: bool = False
+    """Of a cancel: whether members were retried after it. They run; what has not begun does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,14 @@ class Group:
         """Id of a member's job."""
         return nth_id(self.first, index)
 
+    def number_of(self, job_id: str) -> int:
+        """Inverse of `id_of`."""
+        return number_of(job_id) - number_of(self.first)
+
+    def index_of(self, number: int) -> int:
+        """The index of a member, by its number."""
+        return number if self.array is None else self.array.of(number)
+
     def page(self, number: int) -> range:
         """The members of a page."""
         return range(number * PAGE, min((number + 1) * PAGE, self.members))
@@ -127,6 +137,12 @@ class Group:
         """Members that are still to be begun, or to be retried once there is room."""
         left = self.members - self.begun if self.stop is None else 0
         return left + len(self.again)
+
+    @property
+    def cancels(self) -> bool:
+        """Whether members that have not ended are to be cancelled."""
+        stop = self.stop
+        return stop is not None and stop.state is State.CANCELLED and not stop.retried
 
     @property
     def settled(self) -> bool:
@@ -222,16 +238,6 @@ def has_room(group: Group, open_members: int, max_concurrency: int, chunk: int) 
     return wanted > 0 and max_concurrency - open_members >= wanted
 
 
-def waits_for_its_turn(group: Group, index: int, max_concurrency: int | None) -> str:
-    """Why a member has not begun that is still to begin: a sentence."""
-    if max_concurrency is None:
-        return "is about to be placed"
-    before = index - group.begun
-    first = "it is the next one" if not before else f"{before} begin before it"
-    said = f"waits for its turn: at most {max_concurrency} run at once (max_concurrency)"
-    return f"{said}, and {first}"
-
-
 class Rolled(NamedTuple):
     """The next step of a group with `max_concurrency`."""
 
@@ -263,7 +269,7 @@ def roll(
     if stop is None and max_failures is not None and len(failed) > max_failures:
         some = "1 member has" if len(failed) == 1 else f"{len(failed)} members have"
         stop = Stop(State.SKIPPED, f"{some} failed, and max_failures is {max_failures}")
-    if stop is not None:
+    if stop is not None and not stop.retried:
         again = ()
     group_then = replace(group, stop=stop, again=again)
     room = 0
@@ -288,19 +294,23 @@ def roll(
 
 def stop_group(group: Group, stop: Stop) -> Group:
     """Begin no further members; those that run are not affected."""
-    return group if group.stop is not None or group.settled else group.next(stop=stop, again=())
+    stopped = group.stop is not None and not group.stop.retried
+    return group if stopped or group.settled else group.next(stop=stop, again=())
 
 
 def retry_members(group: Group, indices: Iterable[int], *, rolling: bool) -> Group:
     """Let members that have ended run again, at once or, with `rolling`, when there is room.
 
-    With `rolling`, members that were not begun because others failed are begun as well.
+    With `rolling`, members that were not begun because others failed are begun as well. Those that
+    a cancel kept from beginning stay cancelled.
     """
     chosen = tuple(sorted(indices))
     pages = _open_again(group, chosen)
+    stop = group.stop
+    if stop is not None:
+        stop = None if stop.state is State.SKIPPED else replace(stop, retried=True)
     if not rolling:
-        return group.next(**pages)
-    stop = None if group.stop is not None and group.stop.state is State.SKIPPED else group.stop
+        return group.next(**pages, stop=stop)
     again = tuple(sorted({*group.again, *chosen}))
     still = group.open.difference(chosen)
     return group.next(**pages, open=still, again=again, failed=frozenset(), stop=stop)

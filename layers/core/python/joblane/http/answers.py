@@ -64,7 +64,9 @@ def answer_sweep(
 
     `more` has further fields.
     """
-    refused = [{"id": job_id, "detail": why} for job_id, why in result.refused.items()]
+    refused = [
+        {"id": job_id, "index": None, "detail": why} for job_id, why in result.refused.items()
+    ]
     return success(
         {
             "examined": result.examined,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
-from joblane.contract.groups import GroupPage, GroupQuery, GroupRestart
+from joblane.contract.groups import MAX_RETRY_BYTES, GroupPage, GroupQuery, GroupRestart
 from joblane.contract.job import job_view
 from joblane.contract.problems import wrong
 from joblane.contract.query import MembersQuery
@@ -48,7 +48,7 @@ def group_routes(app: Application, groups: "Callable[[], Groups]", limits: Limit
             chosen=_chosen(head, query.indices),
         )
         following = None if last is None else str(last)
-        counted = reader.count(head) if start is None else None
+        counted = reader.count(head) if query.counted else None
         indices = None if head.group is None else head.group.array
         return success(
             GroupPage(
@@ -71,14 +71,14 @@ def group_routes(app: Application, groups: "Callable[[], Groups]", limits: Limit
         why, page = app.describe_request("cancelled", now_ms), _page()
         with conflicts():
             swept = groups().cancel.cancel(head, why, now_ms, page=page)
-        return success(JobsCancelled(cancelled=swept.done, **_sweep(swept)))
+        return success(JobsCancelled(cancelled=swept.done, **_sweep(head, swept)))
 
     @app.route("POST /v1/groups/{group}/retry")
     def retry(group: str) -> Response[str]:
         now_ms = app.now_ms()
         head = groups().reader.require(app.tenant(), group)
         why, page = app.describe_request("retried", now_ms), _page()
-        asked = app.read_action(GroupRestart)
+        asked = app.read_action(GroupRestart, MAX_RETRY_BYTES)
         chosen = _chosen(head, asked.indices)
         limits.require(app.tenant())
         with conflicts():
@@ -86,19 +86,17 @@ def group_routes(app: Application, groups: "Callable[[], Groups]", limits: Limit
                 head, why, now_ms, page=page, chosen=chosen, same_version=asked.same_version
             )
         limits.note(app.tenant(), swept.done - 1)
-        return success(JobsRetried(retried=swept.done, **_sweep(swept)))
+        return success(JobsRetried(retried=swept.done, **_sweep(head, swept)))
 
     def _page() -> int | None:
         start = page_start(app.parameters(MembersQuery), _is_number)
         return None if start is None else int(start)
 
-    def _sweep(swept: "Swept") -> dict[str, Any]:
+    def _sweep(head: Head, swept: "Swept") -> dict[str, Any]:
         following = None if swept.following is None else str(swept.following)
         return {
             "examined": swept.examined,
-            "refused": tuple(
-                LeftOut(id=job_id, detail=detail) for job_id, detail in swept.refused.items()
-            ),
+            "refused": tuple(_left_out(head, *each) for each in swept.refused.items()),
             "next": next_cursor(app.parameters(MembersQuery), following),
         }
 
@@ -111,6 +109,15 @@ def _chosen(head: Head, indices: str | None) -> list[int] | None:
         return parse_ranges(indices, head.group.members, head.group.array)
     except NotAnIndex as problem:
         raise wrong("indices", str(problem)) from None
+
+
+def _left_out(head: Head, job_id: str, detail: str) -> LeftOut:
+    group = head.group
+    if group is None:
+        raise ValueError(f"job {head.job_id} has no members")
+    number = group.number_of(job_id)
+    begun = number < group.begun
+    return LeftOut(id=job_id if begun else None, index=group.index_of(number), detail=detail)
 
 
 def _ranges(counted: "CountedMembers", indices: "Indices | None") -> dict[State, str]:

@@ -242,6 +242,13 @@ class Head:
         return self.timeline[-1].full_reason
 
     @property
+    def index(self) -> int | None:
+        """The index of a member in its group; None for any other job."""
+        if self.in_array is not None:
+            return self.in_array.index
+        return None if self.member_of is None else self.member_of.index
+
+    @property
     def slot_token(self) -> str | None:
         """JOBLANE_SLOT of its attempt, for fencing: it rises with every claim under the key."""
         return None if self.slot is None else f"{self.slot}.{self.epoch}"

@@ -5,7 +5,7 @@ from dataclasses import replace
 from joblane.group.array import InArray
 from joblane.group.record import MemberOf
 from joblane.job.head import Head, waits
-from joblane.job.spec import OF_A_GROUP
+from joblane.job.spec import of_a_member
 from joblane.state.lifecycle import State
 from joblane.state.timeline import Step
 
@@ -23,13 +23,15 @@ def member_job(parent: Head, index: int, agent: str | None, now_ms: int, *, inli
     in_array = None
     if group.array is not None:
         in_array = InArray(group.array.of(index), group.members, parent.has_values)
+    spec = parent.spec.model_copy(update=of_a_member(parent.spec))
+    is_told = parent.events == "members" or spec.notify is not None
     job = Head(
         job_id=group.id_of(index),
         tenant=parent.tenant,
         state=State.PENDING,
         epoch=0,
         attempt=0,
-        spec=parent.spec.model_copy(update=OF_A_GROUP),
+        spec=spec,
         timeline=(),
         submitted_by=parent.submitted_by,
         payload=parent.payload,
@@ -44,7 +46,7 @@ def member_job(parent: Head, index: int, agent: str | None, now_ms: int, *, inli
         member_of=MemberOf(parent.job_id, index),
         spec_of=None if inline else parent.job_id,
         # Only for its events: the group's row has it for everybody else.
-        request_id=parent.request_id if parent.events == "members" else None,
+        request_id=parent.request_id if is_told else None,
         events="jobs" if parent.events == "members" else None,
         edit=parent.edit,
     )
@@ -67,7 +69,7 @@ def as_group(member: Head, group: Head, *, inline: bool) -> Head:
     reply = {"reply_timeout_s": member.spec.reply_timeout_s}
     return replace(
         member,
-        spec=group.spec.model_copy(update=OF_A_GROUP | reply),
+        spec=group.spec.model_copy(update=of_a_member(group.spec) | reply),
         payload=group.payload,
         type_version=group.type_version,
         bundle_mb=group.bundle_mb,

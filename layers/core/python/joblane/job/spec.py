@@ -102,8 +102,13 @@ GROUPING: Final = frozenset(
 )
 """Fields of a submission about its target or its array."""
 
-OF_A_GROUP: Final = dict.fromkeys(
-    ("array", "target", "max_concurrency", "max_failures", "tolerate", "notify")
+ONLY_OF_GROUPS: Final = (
+    "allowed with a target of several agents only: _all, or a label; or with an array"
+)
+"""What is wrong with a field of groups in another submission."""
+
+_OF_A_GROUP: Final = dict.fromkeys(
+    ("array", "target", "max_concurrency", "max_failures", "tolerate")
 )
 """Fields of a group's submission that its members do not have."""
 
@@ -256,14 +261,15 @@ class JobFields(BaseModel):
     """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
     of an array with more than 1,000 jobs these many."""
     max_failures: Annotated[int, Field(ge=0, le=1000)] | None = None
-    """Of a group with `max_concurrency`: no further jobs start after more failures than this."""
+    """Of a group with `max_concurrency`: no further jobs begin after more failures than this. Those
+    that have begun, up to `max_concurrency` of them, still run."""
     tolerate: Tolerance | None = None
     """Of a group: how many of its jobs may fail, a number or a share such as `5 %`, so that it is
     `completed` all the same; none without it."""
     notify: NotifyField | None = None
     """Whom to notify when the job ends or blocks, or of the events that `on` names; without it,
     whom joblane.toml names for its queue. Of a group, the group itself is what they are notified
-    about."""
+    about, and with `members` each of its jobs as well."""
     traceparent: str | None = None
     """W3C trace context that the job belongs to: `00-<trace-id>-<parent-id>-<flags>`. Without it
     that of the request's header, and without that one is made; so also if it is invalid."""
@@ -279,6 +285,12 @@ class JobFields(BaseModel):
     def makes_group(self) -> bool:
         """Whether it becomes a group of jobs: a broadcast or an array."""
         return self.array is not None or is_broadcast(self.target)
+
+
+def of_a_member(spec: JobFields) -> dict[str, Any]:
+    """Fields that a member has otherwise than its group, whose submission or its own this is."""
+    told = spec.notify is not None and spec.notify.members
+    return _OF_A_GROUP | ({} if told else {"notify": None})
 
 
 class Submission(JobFields):
@@ -344,7 +356,10 @@ class Submission(JobFields):
         if array is None:
             return None
         if info.data.get("concurrency") is not None:
-            raise ValueError("not allowed with concurrency; an array has max_concurrency")
+            raise ValueError(
+                "not allowed with concurrency: give max_concurrency in its place, or submit the "
+                "jobs one by one"
+            )
         if array.values is not None and info.data.get("params") is not None:
             raise ValueError("has values, which are the params; leave params out")
         return array
@@ -372,9 +387,7 @@ class Submission(JobFields):
                 raise ValueError("allowed with a target only")
             return value
         if array is None and not is_broadcast(target):
-            raise ValueError(
-                "allowed with a target of several agents only: _all, or a label; or with an array"
-            )
+            raise ValueError(ONLY_OF_GROUPS)
         if info.field_name == "max_failures" and info.data.get("max_concurrency", 1) is None:
             if array is not None and array.jobs > AT_ONCE:
                 return value

@@ -67,6 +67,8 @@ class Notify(BaseModel):
     ] = DEFAULT
     """Events to notify about (docs/reference/events.md); by default every end except `dismissed`,
     and `blocked`."""
+    members: bool = False
+    """Of a group: whether to notify of these events of each of its jobs as well."""
 
     @model_validator(mode="after")
     def _one(self) -> Self:

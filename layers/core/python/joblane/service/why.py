@@ -4,10 +4,9 @@ The number of requests does not depend on how many jobs, agents or messages ther
 largest for a job in a lane, 23 beside the job itself: 16 partitions of agents (25 agents of each),
 3 lanes, the settings with the shares of limits, the records of the queue's fleets (100 in a
 request), one batch of up to a hundred jobs of agents that a limit may stop. All but the last are
-made side by side.
+made side by side. For a group, those of the first of its members that waits, and two for members.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, replace
@@ -22,6 +21,7 @@ from joblane.aws.key.keys import KeyStore
 from joblane.aws.queue.lanes import Lanes
 from joblane.aws.queue.moves import QueueMoveStore
 from joblane.aws.queue.settings import SettingsStore
+from joblane.contract.problems import NotFound
 from joblane.contract.queues import MAX_THREADS, settings_view
 from joblane.contract.status import DeclaredFleet
 from joblane.contract.why import Why, reason_view
@@ -38,16 +38,17 @@ from joblane.queue.tenant_shares import TenantShares
 from joblane.service.key.reasons import show, to_show
 from joblane.service.log import Log
 from joblane.service.queue.rules import QueueRules
+from joblane.service.why_members import MemberReader
 from joblane.state.lease import Heartbeat
-from joblane.state.lifecycle import State
+from joblane.state.lifecycle import RETRIABLE, State
 from joblane.why.capacity import QueueCapacity
-from joblane.why.explain import explain, summary
+from joblane.why.explain import explain, explain_member, summary, summary_of
+from joblane.why.members import state_without_row
 from joblane.why.situation import (
     Agents,
     Counted,
     Fleet,
     Key,
-    Members,
     Messages,
     Queue,
     Situation,
@@ -91,16 +92,46 @@ class WhyReader:
     pool: Callable[[int], Executor] = ThreadPoolExecutor
     """Makes an executor of that many workers."""
 
+    @property
+    def members(self) -> MemberReader:
+        """Reads members of groups."""
+        return MemberReader(self.jobs)
+
     def explain(self, head: Head) -> Why:
         """Say why a job is where it is."""
-        now_ms = self.now_ms()
-        situation = self._situation(head, now_ms)
+        situation = self._situation(head, self.now_ms())
         reasons = explain(situation)
+        member_of = head.member_of
         return Why(
             id=head.job_id,
+            group=None if member_of is None else member_of.group_id,
+            index=head.index,
             state=head.state,
-            at=rfc3339(now_ms),
+            at=rfc3339(situation.now_ms),
             summary=summary(situation, reasons),
+            reasons=tuple(map(reason_view, reasons)),
+        )
+
+    def explain_member(self, head: Head, number: int, index: int) -> Why:
+        """Say why a member of a group is where it is, also one that has not begun.
+
+        Raises NotFound if it has ended, and its row has expired.
+        """
+        now_ms = self.now_ms()
+        if (row := self.members.read(head, number, now_ms)) is not None:
+            return self.explain(row)
+        state = state_without_row(head, number)
+        if state is None:
+            raise NotFound(f"the job of index {index} has ended, and its row has expired")
+        situation = self._situation(head, now_ms)
+        reasons = explain_member(situation, number)
+        return Why(
+            id=None,
+            group=head.job_id,
+            index=index,
+            state=state,
+            at=rfc3339(now_ms),
+            summary=summary_of(state, situation, reasons),
             reasons=tuple(map(reason_view, reasons)),
         )
 
@@ -115,8 +146,9 @@ class WhyReader:
             State.PROCESSING: self._processing,
         }
         read = reads.get(head.state)
-        if read is None:  # nothing is read for a job that has ended
-            return Situation(head, now_ms, queue=self._queue(head, UNSET))
+        if read is None:  # of a job that has ended only its group, which may be to retry it
+            parent = self.members.read_group(head) if head.state in RETRIABLE else None
+            return Situation(head, now_ms, queue=self._queue(head, UNSET), parent=parent)
         return read(head, now_ms)
 
     def _to_start(self, head: Head, now_ms: int) -> Situation:
@@ -258,7 +290,11 @@ class WhyReader:
         return Situation(head, now_ms, queue=queue, key=self._key(head, now_ms))
 
     def _processing(self, head: Head, now_ms: int) -> Situation:
-        return Situation(head, now_ms, members=self._members(head))
+        found = self.members.read_open(head)
+        if found is None:
+            return Situation(head, now_ms)
+        waiting = None if found.waiting is None else self._situation(found.waiting, now_ms)
+        return Situation(head, now_ms, members=found.members, waiting=waiting)
 
     def _key(self, head: Head, now_ms: int) -> Key | None:
         if head.key is None:
@@ -288,20 +324,6 @@ class WhyReader:
             condition=self.conditions.get(head.condition),
             most_s=self.policy_of(kind).most_s,
         )
-
-    def _members(self, head: Head) -> Members | None:
-        """Read members of the first page with open ones, or those that are known to be open."""
-        group = head.group
-        if group is None or not (group.open or group.open_pages):
-            return None
-        if group.open:
-            numbers = sorted(group.open)[:COUNTED]
-        else:
-            numbers = [n for n in group.page(group.open_pages[0]) if n < group.begun]
-        rows = self.jobs.heads([group.id_of(number) for number in numbers])
-        waiting = [row for row in rows if not row.ended]
-        states = Counter(row.state for row in waiting)
-        return Members(len(rows), dict(states), waiting[0] if waiting else None)
 
 
 def _count(head: Head, row: Heartbeat, places: Mapping[str, Place]) -> Counted:

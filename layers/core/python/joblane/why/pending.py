@@ -85,6 +85,8 @@ def explain_scheduled(s: Situation) -> Iterator[Reason]:
             yield requeue_late(s, due_ms, "its run_at came")
         else:
             then = "enters its lane" if s.head.spec.target is None else "is sent to its agents"
+            if s.head.spec.array is not None:
+                then = "begins"
             yield Reason(
                 "run_at",
                 f"its run_at is {at(due_ms, s.now_ms)}; it {then} within a minute after that",

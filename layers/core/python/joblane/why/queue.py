@@ -37,12 +37,14 @@ def explain_gone(s: Situation) -> Iterator[Reason]:
 
 def explain_retired(s: Situation) -> Iterator[Reason]:
     """The queue whose waiting jobs move to another one."""
-    queue, name = s.queue, s.head.queue
-    if queue is None or queue.moves_to is None or not may_move(s.head):
+    queue, name, in_array = s.queue, s.head.queue, s.head.in_array is not None
+    if queue is None or queue.moves_to is None or not (may_move(s.head) or in_array):
         return
     to, due_ms = queue.moves_to, queue.next_move_ms
     text = f"queue {name} is retired, and its jobs move to queue {to}"
-    if queue.misfit is not None:
+    if in_array:
+        text += ", except members of groups: it stays and runs where it is"
+    elif queue.misfit is not None:
         text += f", which does not take this one: {queue.misfit}; it stays and runs where it is"
     elif due_ms is not None and due_ms > s.now_ms:
         text += "; if it has not started before, it moves when all are looked at again, from "
@@ -58,5 +60,5 @@ def explain_retired(s: Situation) -> Iterator[Reason]:
             "misfit": queue.misfit,
             "next_at": None if due_ms is None else rfc3339(due_ms),
         },
-        () if queue.misfit is None else ways_out(s.head, s.now_ms),
+        () if queue.misfit is None or in_array else ways_out(s.head, s.now_ms),
     )

@@ -34,6 +34,8 @@ Code = Literal[
     "key_held",
     "key_queue",
     "last_attempt",
+    "member_not_begun",
+    "member_retry",
     "message_lost_hint",
     "no_agents",
     "no_fleet",
@@ -79,6 +81,17 @@ class Kind:
     facts: tuple[str, ...]
     """Names of the facts that such a reason may have."""
 
+
+_OF_MEMBER = (
+    "group",
+    "members",
+    "begun",
+    "placed",
+    "begun_at",
+    "before",
+    "max_concurrency",
+    "stopped",
+)
 
 _AGENTS = ("alive", "more", "age_s")
 _FLEET = (
@@ -257,6 +270,14 @@ KINDS: Mapping[Code, Kind] = {
     "group_members": Kind(
         "The members of the group that have not ended.",
         ("members", "begun", "ended", "completed", "open", "looked_at", "open_states", "first"),
+    ),
+    "member_not_begun": Kind(
+        "A member of a group has not begun: what it waits for, or why it is not to begin. `before` "
+        "is how many members begin or are retried before it.",
+        _OF_MEMBER,
+    ),
+    "member_retry": Kind(
+        "A member of a group was retried, and runs again when there is room.", _OF_MEMBER
     ),
     "cancel_requested": Kind("It was asked to stop.", ("requested", "agent")),
     "agent_lost": Kind(

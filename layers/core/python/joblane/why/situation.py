@@ -144,3 +144,7 @@ class Situation:
     most_s: int | None = None
     """How long a job may wait for its condition."""
     members: Members | None = None
+    waiting: "Situation | None" = None
+    """Of a group: the first of its members that waits, and what was read of what it waits for."""
+    parent: Head | None = None
+    """Of a member that failed, its group; None if it was not read."""

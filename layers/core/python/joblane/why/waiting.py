@@ -1,11 +1,10 @@
-"""Why a job is held: by its key, by its condition, by the members of its group."""
+"""Why a job is held: by its key, by its condition."""
 
 from collections.abc import Iterator
 
 from joblane.condition.names import unscope_name
 from joblane.formats.text import some, span
 from joblane.formats.times import rfc3339
-from joblane.group.record import Group, chunk_of
 from joblane.job.blocked import waiting_job
 from joblane.state.lifecycle import State
 from joblane.state.timeline import waits_since
@@ -167,57 +166,4 @@ def _next_test(s: Situation, name: str) -> Iterator[Reason]:
             "next_test_at": None if due_ms is None else rfc3339(due_ms),
             "late_s": late_s,
         },
-    )
-
-
-def explain_processing(s: Situation) -> Iterator[Reason]:
-    """Reasons of a group of which members have not ended."""
-    head = s.head
-    if head.group is not None:
-        yield _members(s, head.group)
-    yield from explain_deadline(s)
-
-
-def _members(s: Situation, group: Group) -> Reason:
-    head, seen = s.head, s.members
-    ended, done = sum(group.ended.values()), group.ended.get(State.COMPLETED, 0)
-    left = group.members - ended
-    text = f"at most {left} of {some(group.members, 'member')} have not ended"
-    if seen is not None and not seen.states and group.begun == group.members:
-        text = f"none of {seen.looked_at} members that were looked at is open"
-    if not left or (seen is None and group.begun == group.members):
-        text = f"all {some(group.members, 'member')} have ended, and its state is about to follow"
-    if group.stop is not None:
-        text += f"; no further ones are begun: {group.stop.why}"
-    elif group.begun < group.members:
-        text += f"; {group.members - group.begun} are not begun yet"
-        if head.spec.max_concurrency is not None:
-            most = head.spec.max_concurrency
-            text += f", at most {most} at once (max_concurrency)"
-            if (wanted := min(chunk_of(most), group.waiting)) > 1:
-                text += f"; further ones begin when {wanted} places are free"
-    commands = [f"joblane get {head.job_id}"]
-    if seen is not None and seen.states:
-        states = ", ".join(f"{count} {state}" for state, count in seen.states.items())
-        text += f"; of {seen.looked_at} that were looked at: {states}"
-        if seen.first is not None:
-            commands.insert(0, f"joblane why {seen.first.job_id}")
-            where = "" if seen.first.assigned is None else f", on agent {seen.first.assigned}"
-            text += f"; the first of them{where}: {seen.first.reason}"
-    return Reason(
-        "group_members",
-        text,
-        {
-            "members": group.members,
-            "begun": group.begun,
-            "ended": ended,
-            "completed": done,
-            "open": left,
-            "looked_at": None if seen is None else seen.looked_at,
-            "open_states": []
-            if seen is None
-            else [f"{count} {state}" for state, count in seen.states.items()],
-            "first": None if seen is None or seen.first is None else seen.first.job_id,
-        },
-        tuple(commands),
     )

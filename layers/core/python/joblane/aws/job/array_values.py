@@ -27,6 +27,14 @@ def values_key(group_id: str, page: int) -> Row:
     return key(group_id, f"VALUES#{page:04d}")
 
 
+def all_values_keys(job: Head) -> list[Row]:
+    """Primary keys of all items with the values of an array, scheduled or begun; none without."""
+    if job.spec.array is None or not job.has_values:
+        return []
+    pages = -(-job.spec.array.jobs // PAGE)
+    return [values_key(job.job_id, page) for page in range(pages)]
+
+
 class ArrayValues(Store):
     """Reads and writes the values of arrays."""
 
@@ -45,13 +53,10 @@ class ArrayValues(Store):
 
     def all_of(self, group: Head) -> tuple[Any, ...] | None:
         """Read all values of an array; None if they have expired. One request."""
-        array = group.spec.array
-        if array is None:
-            return None
-        pages = range(-(-array.jobs // PAGE))
-        rows = self._table.get_many([values_key(group.job_id, page) for page in pages])
+        keys = all_values_keys(group)
+        rows = self._table.get_many(keys)
         found = {row["sk"]: json.loads(row["values"]) for row in rows}
-        if len(found) < len(pages):
+        if len(found) < len(keys):
             return None
         return tuple(value for sk in sorted(found) for value in found[sk])
 
@@ -64,6 +69,10 @@ class ArrayValues(Store):
         if row is None:
             return None
         return _json(json.loads(row["values"])[member.member_of.index % PAGE])
+
+    def delete(self, array: Head) -> None:
+        """Delete all values of an array."""
+        self._table.delete_many(all_values_keys(array))
 
 
 def _json(value: object) -> str:

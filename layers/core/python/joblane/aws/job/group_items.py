@@ -31,7 +31,7 @@ def group_value(group: Group) -> dict[str, Any]:
         "open": _pack(group.open),
         "failed": _pack(group.failed),
         "again": _pack(group.again),
-        "stop": None if stop is None else [str(stop.state), stop.why],
+        "stop": None if stop is None else _stop_value(stop),
         "goes_on": 1 if group.goes_on else None,
         "changed": group.changed or None,
         "array": None if group.array is None else list(group.array),
@@ -116,8 +116,14 @@ def noted_key(group: Group) -> Row:
     return {"job_id": group.first, "sk": "ENDS"}
 
 
-def _stop(state: str, why: str) -> Stop:
-    return Stop(State.CANCELLED if state == State.CANCELLED else State.SKIPPED, why)
+def _stop_value(stop: Stop) -> list[str]:
+    return [str(stop.state), stop.why, *(["retried"] if stop.retried else [])]
+
+
+def _stop(state: str, why: str, retried: str = "") -> Stop:
+    if state == State.CANCELLED:
+        return Stop(State.CANCELLED, why, retried=bool(retried))
+    return Stop(State.SKIPPED, why)
 
 
 def roster_key(group: Group, page: int) -> Row:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from joblane.aws.job.array_values import values_key
+from joblane.aws.job.array_values import all_values_keys
 from joblane.aws.job.group_items import group_value, noted_key, roster_key, roster_row
 from joblane.aws.job.items import (
     change,
@@ -66,17 +66,16 @@ class GroupStore(JobStore):
             self._table.delete_many([*_beside(head), noted_key(head.group)])
 
     def keep_data(self, head: Head, expires_at: int) -> None:
-        """Let the submission of a job, and what lies beside a group, live on until `expires_at`.
+        """Let the submission of a job, and what lies beside it, live on until `expires_at`.
 
         In Unix seconds. What lives for longer, as that of a job that starts in years, is left as
         it is. What is not there, as a submission in the head, is no error: a write unit. Raises
         Unavailable.
         """
-        keys = [key(head.job_id, data_sk(head.edit))]
+        keys = [key(head.job_id, data_sk(head.edit)), *_beside(head)]
         if head.group is not None:
             # Members that have ended may have the submission of before a restart.
             keys += [key(head.job_id, data_sk(edit)) for edit in range(head.edit)]
-            keys += _beside(head)
         for each in keys:
             with suppress(ConditionFailed):
                 self._table.update(each, "SET expires_at = :at", "expires_at < :at", at=expires_at)
@@ -229,12 +228,15 @@ class GroupStore(JobStore):
 
 
 def _beside(head: Head) -> list[Row]:
-    """Primary keys of the items with the roster of a broadcast, or the values of an array."""
+    """Primary keys of the items with the roster of a broadcast, or the values of an array.
+
+    A scheduled array has its values; the roster of a broadcast is chosen when it is due.
+    """
     group = head.group
-    if group is None or (group.array is not None and not head.has_values):
+    if head.spec.array is not None:
+        return all_values_keys(head)
+    if group is None:
         return []
-    if group.array is not None:
-        return [values_key(head.job_id, page) for page in range(group.pages)]
     return [roster_key(group, page) for page in range(group.pages)]
 
 

@@ -11,7 +11,7 @@ from joblane.aws.table import Item, Row, decode, encode
 from joblane.deployment.names import LanePath, parse_lane_path
 from joblane.job.fields import STORED
 from joblane.job.head import INLINE_SPEC_BYTES, TARGET_BYTES, Head, PayloadObject
-from joblane.job.spec import GROUPING, OF_A_GROUP, Submission
+from joblane.job.spec import GROUPING, Submission, of_a_member
 from joblane.key.segments import KeyName
 from joblane.state.lifecycle import INDEXED, Outcome, State
 from joblane.state.result import ResultObject
@@ -119,18 +119,11 @@ def _given(head: Head) -> Row:
 
 
 def _told_values(head: Head) -> Row:
-    """Attributes of what is told of a job: the id of its request, and to whom it is told.
-
-    Of a group, only the group itself notifies: ten thousand webhooks would be a denial of service.
-    """
-    words = [NOTIFY] if _notifies(head) else []
+    """Attributes of what is told of a job: the id of its request, and to whom it is told."""
+    words = [] if head.spec.notify is None else [NOTIFY]
     words += [] if head.events is None else [head.events]
     request = {} if head.request_id is None else {"request": head.request_id}
     return {**request, TELLS: " ".join(words)} if words else request
-
-
-def _notifies(head: Head) -> bool:
-    return head.spec.notify is not None and head.member_of is None
 
 
 def trace_values(caller: TraceContext | None) -> Row:
@@ -157,7 +150,7 @@ def read_spec(stored: str | bytes, path: LanePath) -> Submission:
 
 def spec_of_member(spec: Submission, reply_timeout_s: float | None) -> Submission:
     """The submission of a member of a group, from its own or its group's."""
-    return spec.model_copy(update={**OF_A_GROUP, "reply_timeout_s": reply_timeout_s})
+    return spec.model_copy(update={**of_a_member(spec), "reply_timeout_s": reply_timeout_s})
 
 
 def is_inline(head: Head) -> bool:
@@ -177,7 +170,7 @@ def _beside_data(head: Head) -> Row:
     """
     spec = head.spec
     found: Row = {"items": spec.items if spec.items != 1 else None, "type": spec.type}
-    if spec.notify is not None and _notifies(head):
+    if spec.notify is not None:
         found[NOTIFY] = spec.notify.model_dump_json(exclude_defaults=True)
     if head.group is not None:
         bare = spec if spec.array is None else spec.model_copy(update={"array": spec.array.bare})

@@ -155,6 +155,11 @@ class PayloadStore:
         return replace(head, spec=spec, payload=None)
 
     def delete(self, head: Head) -> None:
-        """Delete the object of a deleted job. An object that is not deleted expires."""
+        """Delete the object of a deleted job, and the values of an array that has not begun.
+
+        What is not deleted expires. The values of a group are deleted before it.
+        """
+        if head.has_values and head.group is None:
+            self._values.delete(head)
         if head.payload is not None:
             self._client().delete_object(Bucket=self._bucket, Key=head.payload.object)

@@ -33,6 +33,16 @@ class CliSettings:
         return find_endpoint(self.url, self.token, self.profile, terminal.note)
 
 
+Indices = Annotated[
+    str | None,
+    typer.Option(
+        "--index",
+        metavar="INDICES",
+        help="Of an array: only the jobs with these indices, such as 3,5-9.",
+    ),
+]
+"""Which jobs of an array a command is about."""
+
 JobId = Annotated[
     str,
     typer.Argument(

@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Final
 
-from joblane.contract.groups import GroupPage, GroupQuery, GroupRestart
+from joblane.contract.groups import MAX_RETRY_BYTES, GroupPage, GroupQuery, GroupRestart
 from joblane.contract.query import MembersQuery
 from joblane.contract.route import Route
 from joblane.contract.route_kinds import sweep
@@ -43,6 +43,7 @@ GROUP_ROUTES: Final = (
         JobsRetried,
         MembersQuery,
         body=GroupRestart,
+        largest_body=MAX_RETRY_BYTES,
         errors=(HTTPStatus.CONFLICT,),
     ),
 )

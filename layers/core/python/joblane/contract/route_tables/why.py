@@ -3,7 +3,7 @@
 from typing import Final
 
 from joblane.contract.route import Route
-from joblane.contract.why import Why
+from joblane.contract.why import Why, WhyQuery
 
 WHY_ROUTES: Final = (
     Route(
@@ -13,5 +13,6 @@ WHY_ROUTES: Final = (
         ("jobs.read",),
         "Explain why a job waits, runs on or has ended",
         Why,
+        query=WhyQuery,
     ),
 )

@@ -41,6 +41,8 @@ class Groups:
         if it changed on every try.
         """
         group = head.group
+        if head.state is State.SCHEDULED:
+            raise NotAllowed("a group that is scheduled has begun no members: none has failed")
         if group is None or (head.state in _WITHOUT_FAILURES and not failures(group.ended)):
             raise NotAllowed(
                 f"a group that is {head.state} has no members that failed; resubmit it instead"
@@ -48,31 +50,41 @@ class Groups:
         pages = _list_pages(group, page or 0, chosen)
         if not pages:
             return Swept()
-        numbers = [
-            number
-            for number in (group.page(pages[0]) if chosen is None else chosen)
-            if number // PAGE == pages[0] and number < group.begun
-        ]
+        named = set(group.page(pages[0])).intersection(chosen or group.page(pages[0]))
+        begun = sorted(number for number in named if number < group.begun)
+        refused = (
+            {} if chosen is None else _refuse_not_begun(group, sorted(named.difference(begun)))
+        )
+        following = pages[1] if pages[1:] else None
+        if not begun:
+            return Swept(len(refused), 0, refused, following)
         done = self.restart.members(
             head.job_id,
-            numbers,
+            begun,
             why,
             now_ms,
             same_version=same_version,
+            continues=page is not None,
             named=chosen is not None,
         )
-        following = pages[1] if pages[1:] else None
-        return Swept(len(numbers), done.done, done.refused, following)
+        examined = len(begun) + len(refused)
+        return Swept(examined, done.done, {**done.refused, **refused}, following)
 
 
 _WITHOUT_FAILURES = frozenset({State.COMPLETED, State.SKIPPED})
 """States of groups none of whose members failed, unless they tolerate some."""
 
 
+def _refuse_not_begun(group: Group, numbers: Sequence[int]) -> dict[str, str]:
+    """Why members that have not begun are not retried, by their ids."""
+    why = "it has not begun" if group.stop is None else f"it has not begun: {group.stop.why}"
+    return {group.id_of(number): why for number in numbers}
+
+
 def _list_pages(group: Group, first: int, chosen: Sequence[int] | None) -> list[int]:
     """The pages, from a first one, with members to look at."""
     if chosen is not None:
-        named = {number // PAGE for number in chosen if number < group.begun}
+        named = {number // PAGE for number in chosen}
         return sorted(page for page in named if page >= first)
     return [
         page

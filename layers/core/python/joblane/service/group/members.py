@@ -42,7 +42,7 @@ from joblane.aws.job.items import is_inline
 from joblane.aws.queue.batch import BATCH
 from joblane.aws.queue.lanes import Lanes
 from joblane.contract.problems import TryAgain
-from joblane.group.record import PAGE, Group
+from joblane.group.record import PAGE
 from joblane.job.head import Head
 from joblane.job.member import member_job
 from joblane.service.job.wake_up import send_wake_up, send_wake_ups
@@ -120,7 +120,7 @@ class Members:
         found = self.groups.progress(head.job_id)
         if found is None or found.group is None:
             return True
-        return _is_cancelled(found.group)
+        return found.group.cancels
 
     def complete(self, head: Head, indices: Iterable[int], now_ms: int) -> None:
         """Place members of which some may have been placed before; as `place`.
@@ -146,10 +146,10 @@ class Members:
     def _as_begun(self, job: Head, head: Head, *, late: bool) -> Head:
         """The job of a member as it is put: it runs unless its group says otherwise."""
         group, now_ms = head.group, job.timeline[0].at_ms
-        if group is None or not (_is_cancelled(group) or (late and not group.may_put(now_ms))):
+        if group is None or not (group.cancels or (late and not group.may_put(now_ms))):
             return job
         state, why = State.FAILED, "it was not placed within a day after it was begun; retry it"
-        if group.stop is not None and _is_cancelled(group):
+        if group.stop is not None and group.cancels:
             state, why = State.CANCELLED, group.stop.why
         return replace(
             job,
@@ -158,10 +158,6 @@ class Members:
             reply_by_ms=None,
             expires_at=self.retention.expires_at(state, now_ms, member=True),
         )
-
-
-def _is_cancelled(group: Group) -> bool:
-    return group.stop is not None and group.stop.state is State.CANCELLED
 
 
 def _may_lack_message(job: Head, now_ms: int) -> bool:

@@ -11,7 +11,9 @@ sent after it; until then the member is due in the index `wake`:
                                  member 7           ----->  sends the message
 
 A group has one version of its type. A retry of the group gives it the present one, in the
-transaction that moves the first of its members; a retry of one member takes that of the group.
+transaction that moves the first of its members; a retry of one member takes that of the group. The
+present version is asked once, with all values of an array; the requests for further pages ask it
+only if it is another one than the group has by then.
 
 In a group with `max_concurrency`, members are only noted in the group, which retries them as there
 is room (`joblane.service.group.settlement`).
@@ -93,6 +95,7 @@ class GroupRestart:
         now_ms: int,
         *,
         same_version: bool = False,
+        continues: bool = False,
         named: bool = False,
     ) -> Restarts:
         """Retry those of some members that are failed or dead. Raises Gone and TryAgain.
@@ -100,15 +103,22 @@ class GroupRestart:
         Others are refused if they were `named`, else left as they are.
 
         With the present version of the group's type, unless `same_version`: raises DoesNotFit if
-        that does not take the group.
+        that does not take the group. `continues` says that an earlier request has retried others.
         """
+        renewed: dict[tuple[int | None, int], Head] = {}
 
         def renew(group: Head) -> Head:
             if same_version or group.type_version is None:
                 return group
             if self.present is None:
                 raise ValueError("groups are not retried here")
-            return self.present().of(group, now_ms).head
+            had = (group.type_version, group.edit)
+            if had not in renewed:
+                present = self.present()
+                is_kept = continues and present.is_current(group, now_ms)
+                after = group if is_kept else present.of(group, now_ms).head
+                renewed.update({had: after, (after.type_version, after.edit): after})
+            return renewed[had]
 
         seen = self.groups.progress(group_id)
         if seen is None or seen.group is None:
@@ -148,6 +158,8 @@ class GroupRestart:
             seen = read(group_id)
             if seen is None or seen.group is None:
                 raise NotAllowed(f"its group {group_id} was deleted; submit it again")
+            if seen.group.cancels and not seen.group.settled:
+                raise NotAllowed("its group is being cancelled; retry it when the group has ended")
             heads = self.groups.heads(job_ids, consistent=True)
             if check is not None:
                 check(heads)

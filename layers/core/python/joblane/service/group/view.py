@@ -16,7 +16,8 @@ from joblane.aws.job.groups import GroupStore
 from joblane.contract.groups import GroupKind, Member
 from joblane.contract.problems import NotFound
 from joblane.formats.times import rfc3339
-from joblane.group.record import PAGE, Group, waits_for_its_turn
+from joblane.group.not_begun import without_row
+from joblane.group.record import PAGE, Group
 from joblane.group.states import FAILURES, Tally, add_up
 from joblane.job.assigned import overdue
 from joblane.job.head import Head
@@ -167,9 +168,12 @@ class GroupReader:
         agents = self._agents(group, numbers)
         now_ms = self.now_ms()
         found = {
-            number: _member(head, number, agents[number], rows.get(group.id_of(number)), now_ms)
+            number: _without_row(number, agents[number], group, head.spec.max_concurrency)
+            if row is None or row.has_expired_row(now_ms / 1000)
+            else _member(number, agents[number], row, group, now_ms)
             for number in numbers
             if number in agents  # else the group is being deleted
+            for row in [rows.get(group.id_of(number))]
         }
         return found, any(says_changed(row.result) for row in rows.values())
 
@@ -215,14 +219,12 @@ def _may_have(group: Group, numbers: Sequence[int], states: Collection[State]) -
     return tally is None or any(state in states for state in tally)
 
 
-def _member(group: Head, number: int, agent: str | None, row: Head | None, now_ms: int) -> Member:
-    if row is None or row.has_expired_row(now_ms / 1000):
-        return _without_row(group, number, agent)
+def _member(number: int, agent: str | None, row: Head, group: Group, now_ms: int) -> Member:
     late = overdue(row, now_ms)
     start = first_start(row.timeline)
     return Member(
         agent=agent or row.agent,
-        index=_index(group.group, number),
+        index=group.index_of(number),
         id=row.job_id,
         state=row.state if late is None else State.FAILED,
         reason=row.reason if late is None else late.partition(";")[0],
@@ -237,28 +239,12 @@ def _member(group: Head, number: int, agent: str | None, row: Head | None, now_m
     )
 
 
-def _index(group: Group | None, number: int) -> int:
-    return number if group is None or group.array is None else group.array.of(number)
-
-
-def _without_row(head: Head, index: int, agent: str | None) -> Member:
-    group = head.group
-    if group is None:
-        raise ValueError(f"job {head.job_id} is no group")
-    state: State | None
-    job_id: str | None = None
-    if index >= group.begun and group.stop is not None:
-        state, reason = group.stop.state, f"not begun: {group.stop.why}"
-    elif index >= group.begun:
-        state, reason = State.WAITING, waits_for_its_turn(group, index, head.spec.max_concurrency)
-    elif index >= group.placed and index // PAGE not in group.done:
-        to = "its lane" if group.array is not None else "its agent"
-        state, reason = State.WAITING, f"is being sent to {to}"
-    else:
-        job_id, state, reason = group.id_of(index), None, "it has ended, and its row has expired"
+def _without_row(number: int, agent: str | None, group: Group, most: int | None) -> Member:
+    state, reason = without_row(group, number, most)
+    job_id = group.id_of(number) if state is None else None
     return Member(
         agent=agent,
-        index=_index(group, index),
+        index=group.index_of(number),
         id=job_id,
         state=state,
         reason=reason,

@@ -177,7 +177,7 @@ class GroupWatch:
     def _cancel(self, group: Group, job: Head, now_ms: int) -> bool:
         """Cancel a member that was placed while its group was being cancelled."""
         stop = group.stop
-        if stop is None or stop.state is not State.CANCELLED or job.cancel_requested is not None:
+        if stop is None or not group.cancels or job.cancel_requested is not None:
             return False
         with suppress(NotAllowed):
             self.assigned.operations.cancel(job, stop.why, now_ms)

@@ -11,7 +11,7 @@ from joblane.group.array import AT_ONCE
 from joblane.job.deadlines import deadline_after
 from joblane.job.disk import to_mib
 from joblane.job.head import Head, make_head
-from joblane.job.spec import Submission, is_broadcast
+from joblane.job.spec import ONLY_OF_GROUPS, Submission, is_broadcast
 from joblane.service.queue.router import QueueRouter
 from joblane.state.secret_names import describe_allowed, parse
 from joblane.state.trace import TraceContext
@@ -105,6 +105,12 @@ class Admission:
             given=typed.given,
         )
 
+    def version(self, head: Head, now_ms: int) -> int | None:
+        """The present version of a job's type; None if it has none, or is gone."""
+        if head.spec.type is None:
+            return None
+        return self.types().version(head.tenant, head.spec.type, now_ms)
+
     def check(self, tenant: str, spec: Submission) -> None:
         """Check a submission that has its queue against what the deployment allows now.
 
@@ -148,6 +154,8 @@ class Admission:
             return spec if own is None else spec.model_copy(update={"notify": own})
         if (refusal := rules.refusal(tenant, spec.notify)) is not None:
             raise wrong(*refusal)
+        if spec.notify.members and not spec.makes_group:
+            raise wrong("notify.members", ONLY_OF_GROUPS)
         return spec
 
     def _check_conditions(self, tenant: str, spec: Submission) -> None:

@@ -36,6 +36,10 @@ class PresentCode:
     payloads: PayloadStore
     rules: KeyRules
 
+    def is_current(self, head: Head, now_ms: int) -> bool:
+        """Whether a typed job has the present version of its type. A read. Raises Unavailable."""
+        return self.admission().version(head, now_ms) == head.type_version
+
     def of(self, head: Head, now_ms: int) -> Renewed:
         """Return a typed job as it is to be started again.
 

@@ -147,7 +147,8 @@ class Submitter:
         if _is_group_now(head):
             make = self._broadcast if head.spec.array is None else self._array
             return SubmissionOutcome(make(head, now_ms, original))
-        self.limits.require(head.tenant)
+        # A scheduled array is refused now, and not when it is due.
+        self._require_room(head, _jobs_of(head))
         if is_admitted_now(head):
             return self._admit(head, key, now_ms, original)
         (head,) = self._assign([head], now_ms)
@@ -301,6 +302,15 @@ class Submitter:
             return self.jobs.put_new(head)
         return decide_again(lambda: self.jobs.put_resubmitted(head, original), passes=Refused)
 
+    def _require_room(self, head: Head, jobs: int) -> None:
+        """Raise LimitReached without room for so many jobs, and Invalid if there never is any."""
+        if jobs > 1 and jobs > (most := self.limits.limits.of(head.tenant).jobs_waiting):
+            field = "target" if head.spec.array is None else "array"
+            raise wrong(
+                field, f"makes {jobs} jobs; the limit jobs_waiting of the tenant allows {most}"
+            )
+        self.limits.require(head.tenant, jobs)
+
     def _broadcast(self, head: Head, now_ms: int, original: Head | None) -> Head:
         """Make the group of a broadcast: its roster, then its job, then its members."""
         targets = self.targets()
@@ -308,7 +318,7 @@ class Submitter:
             choice = targets.choose(head, now_ms)
         except TooManyMembers as problem:
             raise wrong("target", str(problem)) from None
-        self.limits.require(head.tenant, max(1, len(choice.agents)))
+        self._require_room(head, max(1, len(choice.agents)))
         head = self.payloads.keep(head)
         if not choice.agents:
             empty = targets.make_empty_group(head, now_ms)
@@ -317,8 +327,7 @@ class Submitter:
 
     def _array(self, head: Head, now_ms: int, original: Head | None) -> Head:
         """Make the group of an array: its values, then its job, then its members."""
-        jobs = 1 if head.spec.array is None else head.spec.array.jobs
-        self.limits.require(head.tenant, jobs)
+        self._require_room(head, _jobs_of(head))
         head = self.payloads.keep(head)
         return self._begin(self.targets().array(head, now_ms), now_ms, original)
 
@@ -435,6 +444,11 @@ class Submitter:
 def _check_deadline(head: Head, now_ms: int) -> None:
     if head.deadline_ms is not None and head.deadline_ms <= now_ms:
         raise wrong("deadline", f"must be in the future; it is {rfc3339(now_ms)} now")
+
+
+def _jobs_of(head: Head) -> int:
+    """How many jobs a submission makes, as far as that is known before its agents are chosen."""
+    return 1 if head.spec.array is None else head.spec.array.jobs
 
 
 def _is_group_now(head: Head) -> bool:

@@ -38,8 +38,8 @@ class KeyRules:
         if key is not None and head.spec.concurrency is not None:
             raise wrong("concurrency", f"must be left out: the type {head.spec.type} has a key")
         if key is not None and head.spec.array is not None:
-            has = f"the type {head.spec.type} has a key, which limits its jobs one by one"
-            raise wrong("array", f"must be left out: {has}")
+            has = f"the type {head.spec.type} has a key"
+            raise wrong("array", f"must be left out: {has}; submit its jobs one by one")
         if key is not None and head.spec.target is not None:
             has = f"the type {head.spec.type} has a key, whose slots any agent may use"
             raise wrong("target", f"must be left out: {has}")

@@ -132,8 +132,13 @@ def _as_of(head: Head, passed: State | None) -> Head:
 
 
 def _group(event: JobEvent) -> str:
-    """The message group of what a job asked for: that of ends is another than that of the rest."""
-    return event.tenant if event.event in _MAIN else f"{event.tenant}#progress"
+    """The message group of what a job asked for.
+
+    That of ends is another than that of the rest, and of members, of which one submission makes ten
+    thousand.
+    """
+    main = event.event in _MAIN and event.group is None
+    return event.tenant if main else f"{event.tenant}#progress"
 
 
 _MAIN = frozenset(f"job.{name}" for name in DEFAULT)

@@ -92,7 +92,7 @@ class TypedAdmission:
         if spec.type is None:
             raise ValueError("the submission has no type")
         built_in = built_in_types().get(spec.type)
-        number = None if built_in is not None else self._number(tenant, spec.type, now_ms)
+        number = None if built_in is not None else self.version(tenant, spec.type, now_ms)
         contract, schema = self._contract(tenant, spec.type, number)
         values = None if spec.array is None else spec.array.values
         self._check_params(tenant, spec.params, values, schema)
@@ -183,8 +183,8 @@ class TypedAdmission:
         found: Resources = with_defaults(bare, contract).get("resources", bare.resources)
         return found
 
-    def _number(self, tenant: str, name: str, now_ms: int) -> int | None:
-        """The version of new jobs; None if there is no such type."""
+    def version(self, tenant: str, name: str, now_ms: int) -> int | None:
+        """The version of new jobs; None if there is no such type. One read in a request."""
         if now_ms != self._request_ms:
             self._request_ms = now_ms
             self._numbers.clear()

@@ -10,8 +10,7 @@ from joblane.client.cli.text import terminal
 from joblane.client.cli.text.api_away import report_api_away
 from joblane.client.cli.text.status_line import StatusLine
 from joblane.client.clients import Client
-from joblane.client.group_follow import watch_pace
-from joblane.client.watch_calls import WATCH
+from joblane.client.group_follow import group_pace
 
 if TYPE_CHECKING:
     from joblane.client.models import GroupPage
@@ -41,7 +40,7 @@ class ArrayFollower:
 
     def _follow_counts(self, group_id: str) -> JobJson:
         page: GroupPage | None = None
-        policy = replace(watch_pace(self.members), give_up_s=self.give_up_s)
+        policy = replace(group_pace(self.members), give_up_s=self.give_up_s)
         runtime = report_api_away(self.give_up_s, "group", self.line.clear)
         try:
             for page in self.client.groups.watch(group_id, policy=policy, runtime=runtime):
@@ -61,7 +60,7 @@ class ArrayFollower:
 
     def _follow_members(self, group_id: str) -> JobJson:
         group: JobJson = {}
-        policy = replace(WATCH, give_up_s=self.give_up_s)
+        policy = replace(group_pace(self.members), give_up_s=self.give_up_s)
         runtime = report_api_away(self.give_up_s, "group", self.line.clear)
         for news in self.client.groups.follow(group_id, policy=policy, runtime=runtime):
             group = job_json(news.group.model_dump())

@@ -52,14 +52,17 @@ class Failure:
     def text(self) -> str:
         """The members and the line, in one."""
         code = "" if self.exit_code is None else f", exit code {self.exit_code}"
-        named = cut_names(self.named, NAMES_CHARS)
-        return printable(f"{len(self.names):,} {self.state}{code} ({named}): {self.line}")
+        line = self.line
+        if line.startswith(f"exit code {self.exit_code} "):  # which has been said
+            line = "nothing on stderr"
+        return printable(f"{len(self.names):,} {self.state}{code} ({self.named}): {line}")
 
     @property
     def named(self) -> str:
-        """The names of the members; indices as ranges."""
+        """The names of the members, cut; indices as ranges."""
         is_indices = self.names == [str(index) for index in self.indices]
-        return _as_ranges(self.indices) if is_indices else ", ".join(self.names)
+        names = indices_text(self.indices) if is_indices else ", ".join(self.names)
+        return ("index " if is_indices else "") + cut_names(names, NAMES_CHARS)
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
@@ -68,7 +71,7 @@ class Failure:
             "state": self.state,
             "exit_code": self.exit_code,
             "line": self.line,
-            "indices": _as_ranges(self.indices),
+            "indices": indices_text(self.indices),
         }
 
 
@@ -106,7 +109,8 @@ def failure_lines(failures: Sequence[Failure], failed: int) -> Iterator[str]:
         yield f"{rest:,} more, whose output was not read"
 
 
-def _as_ranges(indices: Sequence[int]) -> str:
+def indices_text(indices: Sequence[int]) -> str:
+    """Indices as ranges, such as `3,5-9`."""
     from joblane.group.array import as_ranges  # pydantic takes 0.2 s
 
     return as_ranges(indices)

@@ -14,8 +14,7 @@ from joblane.client.cli.text.api_away import report_api_away
 from joblane.client.cli.text.status_line import StatusLine
 from joblane.client.clients import Client
 from joblane.client.errors import NotFoundError
-from joblane.client.group_follow import GROUP
-from joblane.client.watch_calls import WATCH
+from joblane.client.group_follow import group_pace
 from joblane.formats.levels import Level
 
 OUTPUT_KB = 64
@@ -29,6 +28,8 @@ class GroupFollower:
     client: Client
     give_up_s: float
     """Following ends after so many seconds without an answer of the API."""
+    members: int | None
+    """How many members the group has, as far as it is known."""
     raw: bool = False
     as_json: bool = False
     tail: int | None = None
@@ -44,8 +45,7 @@ class GroupFollower:
 
         Returns the group's job. Raises `JoblaneError`.
         """
-        # A pass over an array reads rows of up to a thousand members that run.
-        policy = replace(WATCH if self.array else GROUP, give_up_s=self.give_up_s)
+        policy = replace(group_pace(self.members), give_up_s=self.give_up_s)
         count = group_text.Count(array=self.array)
         group: JobJson = {}
         try:

@@ -1,6 +1,7 @@
 """The command `results`, and what other commands do with a group in place of a job."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,13 +16,20 @@ from joblane.client.calls import LIST_MAX
 from joblane.client.cli import exit_codes
 from joblane.client.cli.group import text as group_text
 from joblane.client.cli.group.counts import count_failed, counts_text
-from joblane.client.cli.group.failures import AT_ONCE, Failure, failure_lines, read_failures
-from joblane.client.cli.options import JobId, Json, connect
+from joblane.client.cli.group.failures import (
+    AT_ONCE,
+    Failure,
+    failure_lines,
+    indices_text,
+    read_failures,
+)
+from joblane.client.cli.options import Indices, JobId, Json, connect
 from joblane.client.cli.short_ids import full_id
 from joblane.client.cli.text import tables, terminal
 from joblane.client.cli.text.formats import printable
 from joblane.client.cli.text.status_line import StatusLine
 from joblane.client.errors import InputError, JoblaneError, ServerError
+from joblane.formats.text import some
 from joblane.state.lifecycle import State
 
 if TYPE_CHECKING:
@@ -93,15 +101,17 @@ def _summary(page: GroupPage, failures: Sequence[Failure], *, array: bool) -> It
 
 
 @commands.command()
-def results(ctx: typer.Context, group_id: JobId, *, json: Json = False) -> None:
+def results(
+    ctx: typer.Context, group_id: JobId, *, index: Indices = None, json: Json = False
+) -> None:
     """Print the result of each job of a group: its index or agent, and the result as JSON.
 
     The jobs of an array are called by their indices, those of a target by their agents, and come in
-    the order of these. --json prints {"state", "changed", "members": [{"index", "agent", "id",
-    "state", "reason", "exit_code", "result"}]}.
+    the order of these; those without a result are counted on stderr. --json prints {"state",
+    "changed", "members": [{"index", "agent", "id", "state", "reason", "exit_code", "result"}]}.
     """
     client = connect(ctx)
-    page = read_all(client, full_id(client, group_id))
+    page = read_all(client, full_id(client, group_id), indices=index, counts=False)
     members = _with_results(client, page["entries"])
     if json:
         kept = ("index", "agent", "id", "state", "reason", "exit_code", "result")
@@ -112,6 +122,11 @@ def results(ctx: typer.Context, group_id: JobId, *, json: Json = False) -> None:
     for member in members:
         if member.get("result") is not None:
             terminal.text(group_text.result_line(member, array=is_array(page["group"])))
+    without = Counter(each["state"] for each in members if each.get("result") is None)
+    if without:
+        states = counts_text({state or "of unknown end": n for state, n in without.items()})
+        left, all_ = without.total(), len(members)
+        terminal.note(f"without a result: {left:,} of {some(all_, 'job')} ({states})")
 
 
 def _with_results(client: "Client", members: Sequence[MemberJson]) -> list[MemberJson]:
@@ -131,20 +146,23 @@ def read_all(
     group_id: str,
     states: Sequence[str] | None = None,
     *,
+    indices: str | None = None,
+    counts: bool | None = None,
     limit: int | None = None,
 ) -> GroupPage:
-    """Read a group with all its members, or those in some states, which may take many requests.
+    """Read a group with all its members, or some of them, which may take many requests.
 
-    With `limit`, the first so many.
+    Those in some `states`, or with some `indices`; with `limit`, the first so many.
     """
     line = StatusLine()
     try:
-        first = client.groups.page(group_id, limit=limit or LIST_MAX, state=states)
+        which: dict[str, Any] = {"state": states, "indices": indices}
+        first = client.groups.page(group_id, limit=limit or LIST_MAX, counts=counts, **which)
         whole = group_page(first.model_dump())
         cursor = None if limit else whole.get("next")
         while cursor:
             line.show(f"{len(whole['entries'])} of {whole['group'].get('members')} members read")
-            more = client.groups.page(group_id, cursor=cursor, state=states)
+            more = client.groups.page(group_id, cursor=cursor, **which)
             found = group_page(more.model_dump())
             whole["entries"] += found["entries"]
             whole["changed"] |= found["changed"]
@@ -210,10 +228,22 @@ def run_pages(
     said = ": ".join([*whose.values(), _describe(sums, name)])
     terminal.show({**whose, **sums}, lambda: said, as_json=as_json, several=bool(whose))
     if not as_json:
-        for entry in sums["refused"]:
-            terminal.note(f"{entry.get('id')}: {entry.get('detail')}")
+        for told in _refusals(sums["refused"]):
+            terminal.note(told)
     if sums["refused"]:
         raise typer.Exit(exit_codes.REFUSED)
+
+
+def _refusals(refused: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """A line for each job that was left out; one for all members of a group with one reason."""
+    by_reason: dict[object, list[int]] = {}
+    for entry in refused:
+        if entry.get("index") is None:
+            yield f"{entry.get('id')}: {entry.get('detail')}"
+        else:
+            by_reason.setdefault(entry.get("detail"), []).append(int(entry["index"]))
+    for detail, indices in by_reason.items():
+        yield f"index {indices_text(indices)}: {detail}"
 
 
 def _describe(sums: dict[str, Any], name: str) -> str:

@@ -19,9 +19,10 @@ from joblane.client.cli.files.files import (
 )
 from joblane.client.cli.job.filter_options import FilterOptions
 from joblane.client.cli.job.several import do_all
-from joblane.client.cli.options import Json, connect, with_fields
+from joblane.client.cli.options import Indices, Json, connect, with_fields
 from joblane.client.cli.short_ids import WHOLE, full_id
 from joblane.client.cli.text import terminal
+from joblane.client.errors import InputError
 from joblane.state.lifecycle import ENDED, State
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def download(
         Path, typer.Option("--to", metavar="DIR", help="Directory to write to.")
     ] = Path(),
     replace: Annotated[bool, typer.Option("--replace", help="Replace existing files.")] = False,
+    index: Indices = None,
     json: Json = False,
 ) -> None:
     """Download output files of a job into a directory, or of many jobs into one for each.
@@ -68,6 +70,8 @@ def download(
     --state names their state, and so are jobs without files.
     """
     given = what or []
+    if options.selects and index is not None:
+        raise typer.BadParameter("--index is for one group; filters select jobs")
     if options.selects:
         if given and _ID.fullmatch(given[0].upper()):
             raise typer.BadParameter("give the id of a job or filters, not both")
@@ -82,8 +86,10 @@ def download(
     if (job := client.get(job_id)).is_group:
         from joblane.client.cli.job.download_group import download_group  # few are groups
 
-        download_group(client, job, to, given[1:], replace=replace, as_json=json)
+        download_group(client, job, to, given[1:], indices=index, replace=replace, as_json=json)
         return
+    if index is not None:
+        raise InputError(f"job {job_id} is no group; --index is for one")
     found = fetch(client, job_id, to, given[1:], replace=replace)
     if json:
         terminal.document(document_of_written(found))

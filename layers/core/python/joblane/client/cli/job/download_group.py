@@ -42,12 +42,14 @@ def download_group(
     to: Path,
     paths: list[str],
     *,
+    indices: str | None,
     replace: bool,
     as_json: bool,
 ) -> None:
     """Download the files of each member into a directory of its own, in the order of the members.
 
-    Exits with the code of the first error of one of them; the others are fetched.
+    Of all members, or of those with `indices`. Exits with the code of the first error of one of
+    them; the others are fetched.
     """
     array, line, code, done = group.data.array is not None, StatusLine(), 0, 0
 
@@ -60,10 +62,12 @@ def download_group(
         except DownloadError as error:
             return error.outputs
 
-    with_files = (each for each in client.groups.members(group.id) if _has_files(each))
+    members = client.groups.members(group.id, indices=indices)
+    with_files = (each for each in members if _has_files(each))
     first = next(with_files, None)
     if first is None:
-        terminal.note(f"no job of group {group.id} has left output files")
+        which = "" if indices is None else f" with index {indices}"
+        terminal.note(f"no job of group {group.id}{which} has left output files")
         return
     make_directory(to)
     with ThreadPoolExecutor(AT_ONCE) as pool:

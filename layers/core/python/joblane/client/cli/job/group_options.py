@@ -190,6 +190,9 @@ def _read_values(file: Path) -> list[Any]:
             lines.append(number)
             if not is_text(text):
                 wrong.append(f"{file} line {number}: is not UTF-8")
+            elif not is_text(json.dumps(values[-1], ensure_ascii=False)):
+                problem = "holds half of a surrogate pair, which is no character"
+                wrong.append(f"{file} line {number}: {problem}")
     if not wrong and not values:
         raise InputError(f"{file} has no values: each line is one, as JSON; nothing was submitted")
     for index, problem in [] if wrong else _problems({"values": values}):

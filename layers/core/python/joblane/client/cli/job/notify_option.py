@@ -1,4 +1,4 @@
-"""The options --notify and --notify-on of `run` and `submit`."""
+"""The options --notify, --notify-on and --notify-members of `run` and `submit`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,11 +6,15 @@ from typing import Any
 import typer
 
 
-def notify_field(to: str | None, on: Sequence[str] | None) -> dict[str, Any] | None:
+def notify_field(
+    to: str | None, on: Sequence[str] | None, *, members: bool
+) -> dict[str, Any] | None:
     """The field `notify` of the submission. Raises `typer.BadParameter`."""
     if to is None:
         if on:
             raise typer.BadParameter("--notify-on needs --notify")
+        if members:
+            raise typer.BadParameter("--notify-members needs --notify")
         return None
     if to == "eventbridge":
         field: dict[str, Any] = {"eventbridge": True}
@@ -23,4 +27,4 @@ def notify_field(to: str | None, on: Sequence[str] | None) -> dict[str, Any] | N
             "--notify must be a URL with https://, the ARN of an SNS topic, or eventbridge"
         )
     events = [event for text in on or () for event in text.split(",") if event]
-    return field | ({"on": events} if events else {})
+    return field | ({"on": events} if events else {}) | ({"members": True} if members else {})

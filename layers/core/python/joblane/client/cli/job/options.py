@@ -226,6 +226,13 @@ class JobOptions(GroupOptions):
             help="With --notify: of this event alone, such as started or failed; can be repeated.",
         ),
     ] = None
+    notify_members: Annotated[
+        bool,
+        typer.Option(
+            "--notify-members",
+            help="With --notify, of an array or with --on: of each of its jobs as well.",
+        ),
+    ] = False
     items: Annotated[
         int | None,
         typer.Option(
@@ -328,7 +335,9 @@ class JobOptions(GroupOptions):
             "labels": pairs("--label", own.pop("label")),
             "restartable": None if own.pop("restart") else False,
             **self.group_fields(),
-            "notify": notify_field(self.notify, own.pop("notify_on")),
+            "notify": notify_field(
+                self.notify, own.pop("notify_on"), members=own.pop("notify_members")
+            ),
             "timeout_s": times.one_duration(self.timeout_s, own.pop("timeout")),
             "run_at": times.utc_time("--run-at", self.run_at, "ahead"),
             "deadline": times.utc_time("--deadline", self.deadline, "ahead", in_future=True),

@@ -81,9 +81,9 @@ def get(
 ) -> None:
     """Show jobs and their timelines; of a group also what its jobs do, and why some failed.
 
-    That are the numbers of jobs in each state, and the last lines of stderr of those that failed,
-    lines that are alike together. The jobs of a target are listed with their results, and those of
-    an array if it is small.
+    Of a group it shows how many jobs are in each state, and the last line of stderr of those that
+    failed, lines that are alike together. The jobs of a target are listed with their results, and
+    those of an array if it has at most 20.
     --json prints the job, or {"group": job, "kind", "counts", "failed_indices", "failures",
     "changed", "members": [...]}; of several ids, each on a line. Jobs that are not found are named
     on stderr, and the exit code is 66.
@@ -207,7 +207,10 @@ def logs(
                 "--timestamps, --since, --attempt, --stream and -f with --index are for one job; "
                 "choose one of the group with --host or --index"
             ) from None
-        follower = GroupFollower(client, give_up_s, raw=raw, as_json=json, tail=tail, level=level)
+        members = group.data.members
+        follower = GroupFollower(
+            client, give_up_s, members, raw=raw, as_json=json, tail=tail, level=level
+        )
         follower.array = group.data.array is not None
         follower.follow(group_id) if follow else follower.show_all(group_id, index)
     finally:

@@ -213,7 +213,9 @@ def _follow_group(
     if job.data.array is not None:
         group = ArrayFollower(client, give_up_s, job.data.members, as_json=as_json).follow(job.id)
     else:
-        group = GroupFollower(client, give_up_s, raw=raw, as_json=as_json).follow(job.id)
+        group = GroupFollower(client, give_up_s, job.data.members, raw=raw, as_json=as_json).follow(
+            job.id
+        )
     if as_json:
         terminal.json_line({"ended": group})
     return group

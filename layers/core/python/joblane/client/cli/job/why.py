@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -19,13 +19,28 @@ Show = Callable[[object], str]
 
 
 @commands.command()
-def why(ctx: typer.Context, job_id: JobId, *, raw: Raw = False, json: Json = False) -> None:
+def why(
+    ctx: typer.Context,
+    job_id: JobId,
+    *,
+    index: Annotated[
+        int | None,
+        typer.Option(
+            metavar="INDEX",
+            min=0,
+            help="Of an array: explain the job with this index, which need not have begun.",
+        ),
+    ] = None,
+    raw: Raw = False,
+    json: Json = False,
+) -> None:
     """Explain why a job waits, runs on or has ended: the reason that decides comes first.
 
-    Below each reason are commands that show more or change it; some need another role.
+    Of a group, why its jobs wait. Below each reason are commands that show more or change it; some
+    need another role.
     """
     client = connect(ctx)
-    answer = client.why(full_id(client, job_id)).model_dump()
+    answer = client.why(full_id(client, job_id), index=index).model_dump()
     show = formats.plain if raw else formats.printable
     width = tables.screen().width
     terminal.show(answer, lambda: "\n".join(_lines(answer, show, width)), as_json=json)
