@@ -69,6 +69,24 @@ class Timing(BaseModel):
     end: Moment | None = None
     """No due time is later than this."""
 
+    @field_validator("cron")
+    @classmethod
+    def _can_be_due(cls, value: str | None) -> str | None:
+        if value is not None:
+            from joblane.schedule.cron import expand  # cold starts need it for nothing
+
+            expand(value)
+        return value
+
+    @field_validator("zone")
+    @classmethod
+    def _is_known(cls, value: str) -> str:
+        if value != "UTC":
+            from joblane.schedule import zones
+
+            zones.load(value)
+        return value
+
     @field_validator("every_s")
     @classmethod
     def _cron_or_every(cls, value: int | None, info: ValidationInfo) -> int | None:
@@ -98,6 +116,11 @@ class ScheduleFields(Timing):
     pause_on_failure: bool = False
     """Pause the schedule if what it started before has failed: it is looked at when the schedule is
     due again."""
+
+    @property
+    def timing(self) -> Timing:
+        """When it is due, alone."""
+        return Timing.model_construct(**{n: getattr(self, n) for n in Timing.model_fields})
 
 
 class RequeueTemplate(Input):
