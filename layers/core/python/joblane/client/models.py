@@ -275,7 +275,11 @@ class Submitted(Answer):
     """Number of its slot of that key, which rises with each slot that is given; null while it waits
     for one."""
     submitted_by: WhoView | None
-    """Who submitted it."""
+    """Who submitted it; of a job that a schedule started, who created that."""
+    schedule: str | None
+    """Name of the schedule that started it, or its group; null for other jobs."""
+    scheduled_at: str | None
+    """The due time of that schedule that it was started for, `JOBLANE_SCHEDULED_AT`."""
     type_version: int | None
     """Version of its type that it runs with: that of its submission, or of its last retry or
     replay. null for commands and built-in types."""
@@ -465,7 +469,11 @@ class Job(Answer):
     """Number of its slot of that key, which rises with each slot that is given; null while it waits
     for one."""
     submitted_by: WhoView | None
-    """Who submitted it."""
+    """Who submitted it; of a job that a schedule started, who created that."""
+    schedule: str | None
+    """Name of the schedule that started it, or its group; null for other jobs."""
+    scheduled_at: str | None
+    """The due time of that schedule that it was started for, `JOBLANE_SCHEDULED_AT`."""
     type_version: int | None
     """Version of its type that it runs with: that of its submission, or of its last retry or
     replay. null for commands and built-in types."""
@@ -733,7 +741,11 @@ class Edited(Answer):
     """Number of its slot of that key, which rises with each slot that is given; null while it waits
     for one."""
     submitted_by: WhoView | None
-    """Who submitted it."""
+    """Who submitted it; of a job that a schedule started, who created that."""
+    schedule: str | None
+    """Name of the schedule that started it, or its group; null for other jobs."""
+    scheduled_at: str | None
+    """The due time of that schedule that it was started for, `JOBLANE_SCHEDULED_AT`."""
     type_version: int | None
     """Version of its type that it runs with: that of its submission, or of its last retry or
     replay. null for commands and built-in types."""
@@ -1043,7 +1055,11 @@ class Cancelled(Answer):
     """Number of its slot of that key, which rises with each slot that is given; null while it waits
     for one."""
     submitted_by: WhoView | None
-    """Who submitted it."""
+    """Who submitted it; of a job that a schedule started, who created that."""
+    schedule: str | None
+    """Name of the schedule that started it, or its group; null for other jobs."""
+    scheduled_at: str | None
+    """The due time of that schedule that it was started for, `JOBLANE_SCHEDULED_AT`."""
     type_version: int | None
     """Version of its type that it runs with: that of its submission, or of its last retry or
     replay. null for commands and built-in types."""

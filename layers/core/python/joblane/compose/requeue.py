@@ -27,6 +27,9 @@ from joblane.aws.queue.lanes import Lanes
 from joblane.aws.queue.moves import QueueMoveStore
 from joblane.aws.queue.renewal import RenewalStore
 from joblane.aws.queue.settings import SettingsStore
+from joblane.aws.schedule.due_queue import DueQueue
+from joblane.aws.schedule.schedules import ScheduleStore
+from joblane.deployment.names import due_name
 from joblane.queue.retired import moving_queues
 from joblane.service.files.keep import FileKeeper
 from joblane.service.job.operations import Operations
@@ -36,6 +39,7 @@ from joblane.service.key.release import KeyRelease
 from joblane.service.key.watch import KeyWatch
 from joblane.service.queue.forget import MoveForgetter
 from joblane.service.queue.running_shares import RunningShares
+from joblane.service.schedule.due_sweep import DueSweep
 from joblane.state.retention import Retention
 
 if TYPE_CHECKING:
@@ -187,6 +191,8 @@ def build(
         clock,
         logger,
     )
+    due = DueQueue(clients.make("sqs"), settings.queue_url_prefix + due_name(settings.deployment))
+    sweep = DueSweep(ScheduleStore(dynamodb, settings.jobs_table), due, pool=pool)
     moves = QueueMoveStore(dynamodb, settings.settings_table)
     moving = moving_queues(settings.retired)
     forgetter = MoveForgetter(moves, [queue for queue in settings.queues if queue not in moving])
@@ -203,6 +209,7 @@ def build(
         keyed,
         due_targets,
         group_watch,
+        sweep.run,
         KeyWatch(keyed_jobs, releases, logger).look,
         move_jobs,
         shares.refresh,

@@ -3,6 +3,7 @@
 Not in `joblane.config`: every cold start of a function needs them, and its models take time.
 """
 
+import re
 from typing import Annotated, Final, Literal, cast
 
 from pydantic import StringConstraints
@@ -22,6 +23,11 @@ Architecture = Literal["arm64", "x86_64"]
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 """A deployment, queue, tenant or fleet: it becomes part of resource names, so it is short."""
+
+
+def is_name(text: str) -> bool:
+    """Whether a text is a `Name`."""
+    return re.fullmatch(r"[a-z][a-z0-9-]{0,30}", text) is not None
 
 
 PLATFORM: Final = "platform"
@@ -145,6 +151,16 @@ def recovery_rule_name(deployment: str) -> str:
 def alternate_name(deployment: str) -> str:
     """Name of the SQS queue for events that nothing could route."""
     return f"{deployment}-alternate"
+
+
+def due_name(deployment: str) -> str:
+    """Name of the SQS queue of schedules that are due within minutes."""
+    return f"{deployment}-due"
+
+
+def due_dead_name(deployment: str) -> str:
+    """Name of the SQS queue of the same that could not be handled."""
+    return f"{deployment}-due-dead"
 
 
 def notify_name(deployment: str) -> str:
