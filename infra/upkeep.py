@@ -13,6 +13,7 @@ from constructs import Construct
 
 from infra.assets import Assets
 from infra.declared import fleet_plans, maxima, metrics, queues, retired, threads
+from infra.due import add_due
 from infra.function import Function, FunctionStack, concurrency
 from infra.lanes import new_queue
 from infra.policies import PolicyGrant, acknowledge, sending, table_grant
@@ -54,6 +55,7 @@ class UpkeepStack(FunctionStack):
         self._retention = {"JOBLANE_RETENTION": config.retention.model_dump_json()}
         alternate = self._alternate()
         self._requeue(alternate)
+        add_due(self, alternate)
         topic = self._topic()
         self._letters(topic, alternate)
         self._instance_ends(alternate)
@@ -116,6 +118,7 @@ class UpkeepStack(FunctionStack):
                 ),
                 table_grant("GetItem BatchGetItem PutItem UpdateItem", resources.table("jobs")),
                 sending(resources),
+                PolicyGrant(("sqs:SendMessage",), (resources.due(),)),
                 # To copy what waiting jobs need onto itself, before its days are over.
                 PolicyGrant(
                     ("s3:GetObject", "s3:PutObject"),

@@ -42,9 +42,9 @@ class DueFunction(Submitting[Settings]):
             lambda: Cancels(self.operations, lambda: self.group_cancel),
             Metrics(settings.metrics or settings.alarms),
             settings.deployment,
-            self.app.now_ms,
+            self.now_ms,
             self.sleep,
-            self.app.logger,
+            self.logger,
         )
 
 
@@ -58,4 +58,4 @@ def build(
 ) -> DueReader:
     """Compose the function from its settings, its clients and a clock in Unix seconds."""
     function = DueFunction(settings, clients, clock, pool, sleep=sleep)
-    return DueReader(function.firing, function.due_queue, function.app.logger)
+    return DueReader(function.firing, function.due_queue, function.logger)

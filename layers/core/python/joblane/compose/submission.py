@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from joblane.aws.clients import Clients
+from joblane.compose.api_function import ApiFunction, ApiSettings
 from joblane.compose.submitting import Submitting, SubmittingSettings
 from joblane.http.application import Application
 
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
     from joblane.service.schedule.schedules import Schedules
 
 
-class Settings(SubmittingSettings):
+class Settings(SubmittingSettings, ApiSettings):
     """The function's environment."""
 
     output_table: str
 
 
 @dataclass
-class SubmissionFunction(Submitting[Settings]):
+class SubmissionFunction(Submitting[Settings], ApiFunction[Settings]):
     """The parts of this function, and what only they use."""
 
     def add_parts(self) -> Application:

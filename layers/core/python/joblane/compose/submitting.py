@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import Json
 
-from joblane.compose.api_function import ApiFunction, ApiSettings
+from joblane.compose.function_parts import FunctionParts, PartsSettings
 from joblane.queue.maxima import Maxima
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from joblane.service.typed.admission import TypedAdmission
 
 
-class SubmittingSettings(ApiSettings):
+class SubmittingSettings(PartsSettings):
     """What the environment of each of these functions has."""
 
     tenants: Json[tuple[str, ...]]
@@ -54,7 +54,7 @@ Settings = TypeVar("Settings", bound=SubmittingSettings)
 
 
 @dataclass
-class Submitting(ApiFunction[Settings]):
+class Submitting(FunctionParts[Settings]):
     """What submits jobs; each is made when it is first asked for."""
 
     _: KW_ONLY
@@ -77,7 +77,7 @@ class Submitting(ApiFunction[Settings]):
         from joblane.service.group.settlement import GroupSettlement
 
         groups = GroupStore(self.dynamodb, self.settings.jobs_table)
-        retention, log = self.settings.retention, self.app.logger
+        retention, log = self.settings.retention, self.logger
         place = Members(groups, self.lanes, retention, pool=self.pool).place
         send = self.operations.send
         return GroupSettlement(groups, place, send, retention, random.Random(), log, self.clock)
@@ -107,7 +107,7 @@ class Submitting(ApiFunction[Settings]):
             limits=self.limits,
             serving=self.serving,
             targets=lambda: self.targets,
-            now_ms=self.app.now_ms,
+            now_ms=self.now_ms,
             pool=self.pool,
             random_bits=self.random_bits,
         )
@@ -141,7 +141,7 @@ class Submitting(ApiFunction[Settings]):
         )
         default = DefaultQueues(settings.default_queue, settings.default_queues)
         filters = tuple(QueueFilter(*each) for each in settings.filters)
-        return QueueRouter(rules, default, filters, self.app.logger)
+        return QueueRouter(rules, default, filters, self.logger)
 
     @cached_property
     def queue_settings(self) -> "SettingsStore":
@@ -158,8 +158,8 @@ class Submitting(ApiFunction[Settings]):
         return ServingCheck(
             self.queue_settings,
             self.agents,
-            self.app.now_ms,
-            self.app.logger,
+            self.now_ms,
+            self.logger,
             fleets=self.settings.fleet_queues,
             pool=self.pool,
         )
@@ -196,7 +196,7 @@ class Submitting(ApiFunction[Settings]):
         retention = self.settings.retention
         groups = GroupStore(self.dynamodb, self.settings.jobs_table)
         members = Members(groups, self.lanes, retention, pool=self.pool)
-        expansion = Expansion(groups, members, retention, self.app.now_ms)
+        expansion = Expansion(groups, members, retention, self.now_ms)
         return Targets(self.agents, expansion, self.random_bits, pool=self.pool)
 
     def make_edits(self) -> "Edits":

@@ -35,9 +35,9 @@ class Functions(Strict):
     """Python version of the functions. On arm64, `python3.11` cannot validate params of job types:
     AWS runs it on Amazon Linux 2, whose C library is too old (decision 1311)."""
     reserved_concurrency: bool = True
-    """Reserve concurrency for what must run: 117 for requeue, dead letters, recovery and its tests,
-    jobs with a key and the size of fleets, and 5 for notifications if a tenant has them, or a feed
-    of events. `false` in an account whose quota is below 217 (222), as in new ones: their
+    """Reserve concurrency for what must run: 137 for requeue, schedules, dead letters, recovery and
+    its tests, jobs with a key and the size of fleets, and 5 for notifications if a tenant has them,
+    or a feed of events. `false` in an account whose quota is below 237 (242), as in new ones: their
     deployment would fail."""
 
 

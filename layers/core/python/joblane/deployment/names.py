@@ -158,11 +158,6 @@ def due_name(deployment: str) -> str:
     return f"{deployment}-due"
 
 
-def due_dead_name(deployment: str) -> str:
-    """Name of the SQS queue of the same that could not be handled."""
-    return f"{deployment}-due-dead"
-
-
 def notify_name(deployment: str) -> str:
     """Name of the SQS queue of notifications that wait to be delivered."""
     return f"{deployment}-notify"

@@ -155,15 +155,12 @@ class ScheduleStore(Store):
     def delete(self, schedule: Schedule) -> None:
         """Delete a schedule: its row first, so that nothing of it is due any more.
 
-        Results that a crash leaves expire. Raises ScheduleChanged if the row is another one.
+        Items with older results expire; a schedule of the same name that comes later does not read
+        them. Raises ScheduleChanged if the row is another one.
         """
         tenant, name = schedule.tenant, schedule.name
-        where = key(tenant, name)
         try:
-            self._table.delete(where, "step = :seen", seen=schedule.step)
+            self._table.delete(key(tenant, name), "step = :seen", seen=schedule.step)
         except ConditionFailed as refusal:
             raise ScheduleChanged from refusal
-        rows = self._table.query_all(
-            "job_id = :id", {"id": where["job_id"]}, ProjectionExpression="job_id, sk"
-        )
-        self._table.delete_many([row for row in rows if row["sk"] != ROW])
+        self._table.delete(key(tenant, name, TEMPLATE))

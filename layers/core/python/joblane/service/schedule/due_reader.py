@@ -25,7 +25,7 @@ class DueReader:
         """Handle the records of a batch. Returns ids of the messages that are to come again.
 
         One that came too early is hidden until its time; one whose schedule could not be read comes
-        again after the visibility timeout, and after some failures goes to `due-dead`.
+        again after the visibility timeout, and after some failures goes to `alternate`.
         """
         failed = []
         for record in records:

@@ -69,14 +69,16 @@ class Firing:
         received before, by a function that may have died. Raises Unavailable, and TryAgain if the
         schedule changes on every try; the message comes again.
         """
-        raced = again
+        raced, schedule = again, None
         for _ in range(STEPS):
-            schedule = self.schedules.get(message.tenant, message.name)
+            if schedule is None:
+                schedule = self.schedules.get(message.tenant, message.name)
             if schedule is None:
                 return None  # deleted
             now_ms = self.now_ms()
             try:
-                if raced and self._mend(schedule, now_ms):
+                if raced and (mended := self._mend(schedule, now_ms)) is not None:
+                    schedule = mended
                     continue
                 decision = decide(schedule, self._look(schedule, now_ms), now_ms)
                 match decision:
@@ -84,15 +86,16 @@ class Firing:
                         return None
                     case Wait(until_ms) if 0 <= until_ms - now_ms <= SLEEP_MS:
                         self.sleep((until_ms - now_ms) / 1000)
+                        schedule = None
                     case Wait(until_ms):
                         # For another due time, or the end of what runs, another one is under way.
                         own = message.due_ms in (schedule.due_ms, schedule.queued_ms)
                         return until_ms - now_ms if own else None
                     case _:
-                        self._do(schedule, decision, now_ms, left_s)
+                        schedule = self._do(schedule, decision, now_ms, left_s)
                 raced = False
             except Changed:
-                raced = True  # decided by another function, or changed by somebody
+                raced, schedule = True, None  # decided by another function, or changed by somebody
         raise TryAgain("the schedule is being changed by other requests; try again")
 
     def _look(self, schedule: Schedule, now_ms: int) -> Seen:
@@ -111,19 +114,20 @@ class Firing:
         decision: Write | Start | Cancel,
         now_ms: int,
         left_s: Callable[[], float],
-    ) -> None:
+    ) -> Schedule:
+        """Carry a decision out. Returns the schedule as it is then."""
         match decision:
             case Write(after):
-                self._write(schedule, after, now_ms)
+                return self._write(schedule, after, now_ms)
             case Cancel(running, after):
                 self.cancels().cancel(running, f"replaced by schedule {schedule.name}", now_ms)
-                self._write(schedule, after, now_ms)
+                return self._write(schedule, after, now_ms)
             case Start(due_ms):
-                self._start(schedule, due_ms, now_ms, left_s)
+                return self._start(schedule, due_ms, now_ms, left_s)
 
     def _start(
         self, schedule: Schedule, due_ms: int, now_ms: int, left_s: Callable[[], float]
-    ) -> None:
+    ) -> Schedule:
         job_id = schedule.job_of(due_ms)
         template = self.schedules.template(schedule.tenant, schedule.name)
         if template is None:
@@ -133,8 +137,7 @@ class Firing:
         except TryAgain:
             raise
         except Problem as problem:
-            self._refuse(schedule, due_ms, problem, now_ms)
-            return
+            return self._refuse(schedule, due_ms, problem, now_ms)
         self.log.info(
             "schedule started",
             tenant=schedule.tenant,
@@ -142,7 +145,7 @@ class Firing:
             job_id=done.job_id,
             late_ms=now_ms - due_ms - schedule.jitter_ms,
         )
-        self._write(schedule, self._as_started(schedule, due_ms, done), now_ms)
+        return self._write(schedule, self._as_started(schedule, due_ms, done), now_ms)
 
     def _as_started(self, schedule: Schedule, due_ms: int, done: Started) -> Schedule:
         at_ms = self.now_ms()
@@ -158,7 +161,7 @@ class Firing:
         )
         return replace(after, results=results, running=done.job_id or schedule.running)
 
-    def _refuse(self, schedule: Schedule, due_ms: int, problem: Problem, now_ms: int) -> None:
+    def _refuse(self, schedule: Schedule, due_ms: int, problem: Problem, now_ms: int) -> Schedule:
         self.log.warning(
             "schedule refused",
             tenant=schedule.tenant,
@@ -166,10 +169,10 @@ class Firing:
             detail=problem.detail,
         )
         self.metrics.emit({"Deployment": self.deployment}, {REFUSED_SCHEDULES: 1})
-        self._write(schedule, refused(schedule, due_ms, now_ms, problem.detail), now_ms)
+        return self._write(schedule, refused(schedule, due_ms, now_ms, problem.detail), now_ms)
 
-    def _mend(self, schedule: Schedule, now_ms: int) -> bool:
-        """Correct the latest result whose job is there after all. Returns whether one was.
+    def _mend(self, schedule: Schedule, now_ms: int) -> Schedule | None:
+        """Correct the latest result whose job is there after all. Returns the row, None if all are.
 
         `joblane.schedule.decide.started` draws how that happens; a crash may come before its last
         line, and then the message comes again.
@@ -182,13 +185,12 @@ class Firing:
         ids = {schedule.job_of(due_ms): due_ms for due_ms in others}
         there = self.jobs.states_of([*ids]) if ids else {}
         for job_id in there:
-            self._write(schedule, started(schedule, ids[job_id], now_ms), now_ms)
-            return True
-        return False
+            return self._write(schedule, started(schedule, ids[job_id], now_ms), now_ms)
+        return None
 
-    def _write(self, seen: Schedule, after: Schedule, now_ms: int) -> None:
-        """Send the message of the next due time, then write the row."""
+    def _write(self, seen: Schedule, after: Schedule, now_ms: int) -> Schedule:
+        """Send the message of the next due time, then write the row. Returns it."""
         if after == seen:
-            return
+            raise Changed("the schedule was decided by another function")
         send_next(self.queue, seen, after, now_ms)
-        self.schedules.write(seen, after, now_ms)
+        return self.schedules.write(seen, after, now_ms)
