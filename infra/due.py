@@ -24,7 +24,7 @@ those before it."""
 
 
 def add_due(stack: FunctionStack, alternate: sqs.Queue) -> None:
-    """Add both to a stack. What the function fails on goes to `alternate`, whose reader notifies."""
+    """Add both to a stack. What the function fails on goes to `alternate`: its reader notifies."""
     config, resources = stack.config, stack.resources
     visibility = Duration.seconds(6 * TIMEOUT_S)
     queue = new_queue(

@@ -141,6 +141,7 @@ ALLOWED = {
         ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
         (JOBS,),
     )
+    | {("dynamodb:DeleteItem", JOBS)}  # those of schedules: a condition says so
     | every(("sqs:SendMessage",), (*LANES, *INBOXES, ALTERNATE, DUE)),
     "Due": every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Due",))
     | every(

@@ -45,6 +45,10 @@ RENEWAL: Final = "#renewal"
 """Key of how far the pass has come that sends messages of waiting jobs again, in the table
 `settings`; no queue has this name."""
 
+DECLARED_SCHEDULES: Final = "#schedules"
+"""Key of which schedules joblane.toml declared at last, in the table `settings`; no queue has this
+name."""
+
 DIGEST: Final = "#digest"
 """Key of which daily digest was sent, in the table `settings`; no queue has this name."""
 
