@@ -48,7 +48,6 @@ def add_due(stack: FunctionStack, alternate: sqs.Queue) -> None:
             table_grant("BatchGetItem GetItem PutItem UpdateItem", resources.table("jobs")),
             table_grant("Query", resources.index("jobs", "by_tenant")),
             table_grant("GetItem PutItem", resources.table("keys")),
-            table_grant("BatchGetItem", resources.table("settings")),
             table_grant("GetItem", resources.table("counters"), resources.table("types")),
             table_grant("BatchGetItem GetItem Query", resources.table("agents")),
             sending(resources),

@@ -26,9 +26,9 @@ from joblane.aws.job.payload_store import PayloadLost, PayloadStore
 from joblane.aws.job.secret_store import SecretProblem, SecretStore
 from joblane.condition.blocking import Blocking
 from joblane.condition.names import scope_name
+from joblane.formats.times import rfc3339
 from joblane.group.array import value_text
 from joblane.job.fields import GRACE_S
-from joblane.formats.times import rfc3339
 from joblane.job.head import Head
 from joblane.job.judge import (
     AttemptResult,

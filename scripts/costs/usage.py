@@ -15,8 +15,8 @@ from ec2_agent.messages.flight import EXTEND_EVERY_S
 from ec2_agent.presence.inbox import POLL_S
 from joblane.aws.fleet.agents import SHARDS as AGENT_SHARDS
 from joblane.aws.job.items import WAKE_SHARDS
-from joblane.aws.schedule.items import SHARDS as SCHEDULE_SHARDS
 from joblane.aws.key.keys import WAIT_SHARDS
+from joblane.aws.schedule.items import SHARDS as SCHEDULE_SHARDS
 from joblane.deployment.names import LANES
 from joblane.job.chunk import CHUNK_BYTES, ROW_BYTES, belongs_in_s3
 from joblane.queue.settings import READ_EVERY_S

@@ -158,7 +158,7 @@ ALLOWED = {
         ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
         (JOBS,),
     )
-    | {("dynamodb:Query", f"{JOBS}/index/by_tenant"), ("dynamodb:BatchGetItem", SETTINGS)}
+    | {("dynamodb:Query", f"{JOBS}/index/by_tenant")}
     | every(("dynamodb:GetItem", "dynamodb:PutItem"), (KEYS,))
     | every(("dynamodb:GetItem",), (COUNTERS, TYPES))
     | every(("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"), (AGENTS,))
