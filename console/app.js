@@ -4,7 +4,7 @@ import { connection } from './api.js';
 import { begin, login, logOut, start } from './auth.js';
 import { Dialogs, useDialog } from './dialogs.js';
 import { enabled, shortcuts, toggleShortcuts, useKeys } from './keys.js';
-import { Empty, Failure, Head, Loading } from './parts.js';
+import { Empty, Head, Loading, Reading } from './parts.js';
 import { troubles, usePoll } from './poll.js';
 import { go, href, route } from './router.js';
 import { can, canAny, readSummary, SUMMARY_MS, summary } from './session.js';
@@ -124,7 +124,7 @@ function Frame({ ended }) {
       </header>
       <main id="main" ref=${main} tabindex="-1">
         <${Notices} ended=${ended} />
-        ${known || ended ? page : error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}
+        ${known || ended ? page : html`<${Reading} error=${error} retry=${refresh} />`}
       </main>
     </div>
     ${helpOpen && html`<${Help} close=${() => setHelpOpen(false)} />`}

@@ -117,6 +117,12 @@ export function Loading({ what = 'Loading…' }) {
   return html`<p class="loading" role="status">${what}</p>`;
 }
 
+/** What stands in place of what was not read yet. @param {{ error: Error | null, retry: () => void, gone?: Children }} props  `gone`: what to say if there is no such thing. */
+export function Reading({ error, retry, gone }) {
+  if (gone && error instanceof ApiError && error.status === 404) return html`<section class="panel"><${Empty}>${gone}<//></section>`;
+  return error ? html`<${Failure} error=${error} retry=${retry} />` : html`<${Loading} />`;
+}
+
 /**
  * Names and values. Entries whose value is null, undefined or '' are left out.
  * @param {{ entries: [string, unknown][] }} props

@@ -2,7 +2,7 @@
 
 import { Choice, setQuery, valueOf } from '../fields.js';
 import { useList } from '../lists.js';
-import { Copy, Empty, Failure, Head, Id, Loading, Pager, Table, Time, dash } from '../parts.js';
+import { Copy, dash, Empty, Head, Id, Pager, Reading, Table, Time } from '../parts.js';
 import { href } from '../router.js';
 import { can, summary } from '../session.js';
 import { clock, utc, zone } from '../time.js';
@@ -82,7 +82,7 @@ function Entries({ route }) {
   const { query } = route;
   const filters = { action: query.get('action'), since: query.get('since'), until: query.get('until'), next: query.get('next') };
   const { data, error, refresh } = useList('v1/audit', filters, { most: 50, everyMs: 15_000 });
-  if (!data) return error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`;
+  if (!data) return html`<${Reading} error=${error} retry=${refresh} />`;
   const rows = /** @type {Entry[]} */ (data.entries);
   /** @type {import('../parts.js').Column<Entry>[]} */
   return html`<section class="panel">
