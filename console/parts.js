@@ -13,6 +13,7 @@ const SIGNS = {
   scheduled: '◔', waiting: '⋯', pending: '○', active: '●', retry: '↻', blocked: '▲', completed: '✓',
   failed: '✕', dead: '✖', cancelled: '–', expired: '◌', skipped: '»', stale: '?', dismissed: '·',
   processing: '●', partial_failure: '◐', ready: '✓', cordoning: '◐', cordoned: '–', draining: '↘', gone: '✕',
+  started: '✓', missed: '✕', refused: '✕', paused: '‖',
 };
 
 /** The state of a job, a group or an agent. @param {{ state: string }} props */

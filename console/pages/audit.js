@@ -38,6 +38,13 @@ const ACTIONS = {
   retry: 'job retried',
   'retry-group': 'group retried',
   'retry-jobs': 'jobs of a list retried',
+  'backfill-schedule': 'past times of a schedule started',
+  'create-schedule': 'schedule created',
+  'delete-schedule': 'schedule deleted',
+  'edit-schedule': 'schedule edited',
+  'pause-schedule': 'schedule paused',
+  'resume-schedule': 'schedule resumed',
+  'run-schedule': 'schedule run',
   settings: 'queue settings changed',
   submit: 'job submitted',
   uncordon: 'cordon undone',
@@ -128,6 +135,7 @@ function target(kind, name) {
     agent: can('platform.read') && href(['agents', name]),
     condition: can('admin.read') && href(['conditions']),
     type: jobs && href(['types', name]),
+    schedule: jobs && href(['schedules', name]),
   };
   const text = kind === 'job_id' || kind === 'group' ? html`<${Id} text=${name} />` : name;
   return html`<span class="about">${kind === 'job_id' ? 'job' : kind.replaceAll('_', ' ')}</span> ${pages[kind] ? html`<a href=${pages[kind]}>${text}</a>` : text}`;
