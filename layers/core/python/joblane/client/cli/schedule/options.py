@@ -102,7 +102,7 @@ class ScheduleOptions(TimingOptions):
         typer.Option(
             metavar="TIME",
             help="After an outage, start the latest missed due time if it is not older than this"
-            " (default: 1h; 0: never; 7d at most).",
+            " (default: 1h; 7d at most).",
         ),
     ] = None
     pause_on_failure: Annotated[

@@ -69,8 +69,8 @@ def add(
 
     Such as: joblane schedules add nightly --cron '0 2 * * *' --zone Europe/Berlin -- make test
 
-    Takes the options of `submit`. Files are uploaded now; they are deleted some days after their
-    last use, and a warning says so if that is before they are used. Standard input is given to the
+    Takes the options of `submit`. Files are uploaded now, and are there for the days that the
+    deployment keeps them (30): a warning says when they expire. Standard input is given to the
     jobs with --stdin only. The job has the time that it is due at in JOBLANE_SCHEDULED_AT. The next
     time is printed with its offset from UTC; what is surprising about it, such as a change of
     clocks, is said on stderr.
@@ -237,8 +237,9 @@ def backfill(
 ) -> None:
     """Start what a schedule starts for past due times, 500 at most; says how many, and asks.
 
-    A due time that has a job of the schedule keeps it, so the command may be repeated. The jobs are
-    submitted at once, whatever --overlap is. Exits with 1 if a submission was refused.
+    A due time that has a job of the schedule keeps it, so the command may be repeated. The jobs run
+    one after the other, unless --overlap is allow or the submission has a key. Exits with 1 if a
+    submission was refused.
     """
     if not (yes or dry_run or terminal.can_ask()):
         raise typer.BadParameter("add --yes to backfill without a terminal, or --dry-run to count")
