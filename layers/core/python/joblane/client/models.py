@@ -1476,7 +1476,8 @@ class Backfilled(Answer):
     refused: int
     """Due times for which the submission was not accepted."""
     left: int
-    """Due times that were not reached for lack of time: send the request again."""
+    """Due times that were not reached for lack of time: send the request again. With `check` all of
+    them."""
     text: str
     """The same as a sentence; of what was refused, why."""
     jobs: list[str]

@@ -96,6 +96,8 @@ class BackfillInput(Body):
     """The first time."""
     to: Moment
     """The last time, not in the future. At most 500 due times may lie between both."""
+    check: bool = False
+    """Start nothing: the answer's `left` is how many due times lie between both."""
     reason: Reason | None = None
     """Why it is done, for the audit trail."""
 
@@ -234,7 +236,8 @@ class Backfilled(View):
     refused: int
     """Due times for which the submission was not accepted."""
     left: int
-    """Due times that were not reached for lack of time: send the request again."""
+    """Due times that were not reached for lack of time: send the request again. With `check` all
+    of them."""
     text: str
     """The same as a sentence; of what was refused, why."""
     jobs: tuple[str, ...]

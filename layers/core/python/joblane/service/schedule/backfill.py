@@ -52,6 +52,8 @@ class Backfill:
         schedule, template = self.schedules.find(by.tenant, name)
         times = self._find_times(schedule, given)
         template = _in_turn(schedule, template)
+        if given.check:
+            return _answer(_Counts(left=len(times)))
         ids = {due_ms: schedule.job_of(due_ms) for due_ms in times}
         there = self.jobs.states_of([*ids.values()])
         counts = _Counts(already=len(there))
