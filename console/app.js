@@ -4,7 +4,7 @@ import { connection } from './api.js';
 import { begin, login, logOut, start } from './auth.js';
 import { Dialogs, useDialog } from './dialogs.js';
 import { enabled, shortcuts, toggleShortcuts, useKeys } from './keys.js';
-import { Empty, Failure, Head, Loading } from './parts.js';
+import { Empty, Head, Loading, Reading } from './parts.js';
 import { troubles, usePoll } from './poll.js';
 import { go, href, route } from './router.js';
 import { can, canAny, readSummary, SUMMARY_MS, summary } from './session.js';
@@ -26,6 +26,7 @@ const MENU = [
   { name: '', title: 'Overview', key: 'o', scopes: ['jobs.read', 'platform.read'] },
   { name: 'jobs', title: 'Jobs', key: 'j', scopes: ['jobs.read'] },
   { name: 'groups', title: 'Groups', key: 'g', scopes: ['jobs.read'] },
+  { name: 'schedules', title: 'Schedules', key: 'h', scopes: ['jobs.read'] },
   { name: 'queues', title: 'Queues', key: 'q', scopes: ['jobs.read', 'platform.read'] },
   { name: 'dead', title: 'Dead letters', key: 'd', scopes: ['admin.read'] },
   { name: 'conditions', title: 'Conditions', key: 'c', scopes: ['admin.read', 'platform.mutate'] },
@@ -45,6 +46,8 @@ const PAGES = {
   submit: () => import('./pages/submit.js'),
   groups: () => import('./pages/groups.js'),
   'groups/': () => import('./pages/group.js'),
+  schedules: () => import('./pages/schedules.js'),
+  'schedules/': () => import('./pages/schedules.js'),
   queues: () => import('./pages/queues.js'),
   'queues/': () => import('./pages/queue.js'),
   dead: () => import('./pages/dead.js'),
@@ -124,7 +127,7 @@ function Frame({ ended }) {
       </header>
       <main id="main" ref=${main} tabindex="-1">
         <${Notices} ended=${ended} />
-        ${known || ended ? page : error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}
+        ${known || ended ? page : html`<${Reading} error=${error} retry=${refresh} />`}
       </main>
     </div>
     ${helpOpen && html`<${Help} close=${() => setHelpOpen(false)} />`}

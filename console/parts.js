@@ -13,6 +13,7 @@ const SIGNS = {
   scheduled: '◔', waiting: '⋯', pending: '○', active: '●', retry: '↻', blocked: '▲', completed: '✓',
   failed: '✕', dead: '✖', cancelled: '–', expired: '◌', skipped: '»', stale: '?', dismissed: '·',
   processing: '●', partial_failure: '◐', ready: '✓', cordoning: '◐', cordoned: '–', draining: '↘', gone: '✕',
+  started: '✓', missed: '✕', refused: '✕', paused: '‖',
 };
 
 /** The state of a job, a group or an agent. @param {{ state: string }} props */
@@ -115,6 +116,12 @@ export function Failure({ error, retry }) {
 /** Something to wait for. @param {{ what?: string }} props */
 export function Loading({ what = 'Loading…' }) {
   return html`<p class="loading" role="status">${what}</p>`;
+}
+
+/** What stands in place of what was not read yet. @param {{ error: Error | null, retry: () => void, gone?: Children }} props  `gone`: what to say if there is no such thing. */
+export function Reading({ error, retry, gone }) {
+  if (gone && error instanceof ApiError && error.status === 404) return html`<section class="panel"><${Empty}>${gone}<//></section>`;
+  return error ? html`<${Failure} error=${error} retry=${retry} />` : html`<${Loading} />`;
 }
 
 /**

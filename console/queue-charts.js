@@ -3,7 +3,7 @@
 import { call, path } from './api.js';
 import { Chart } from './chart.js';
 import { Choice, setQuery } from './fields.js';
-import { Failure, Loading, Section, Time } from './parts.js';
+import { Reading, Section, Time } from './parts.js';
 import { usePoll } from './poll.js';
 import { html, useMemo } from './view.js';
 
@@ -48,7 +48,7 @@ export function ActivityCharts({ queue, route, choices = [] }) {
     ${[['1h', '1 hour'], ['24h', '24 hours']].map(([value = '', label]) => html`<button type="button" aria-current=${value === span ? 'true' : undefined} onClick=${() => setQuery(route, { span: value === '1h' ? null : value })}>${label}</button>`)}
   </div>`;
   return html`<${Section} title=${choices.length ? `Rates and waits of queue ${queue}` : 'Rates and waits'} actions=${tabs}>
-    ${!lines && (error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`)}
+    ${!lines && html`<${Reading} error=${error} retry=${refresh} />`}
     ${lines && html`<div class="grid">
       <div><h3>Jobs per minute</h3><${Chart} title=${`Jobs of queue ${queue} per minute`} at=${lines.at} series=${lines.rates} /></div>
       <div><h3>Mean wait for a start</h3><${Chart} title=${`Mean wait of jobs of queue ${queue}`} at=${lines.at} series=${lines.waits} unit=" s" /></div>

@@ -10,7 +10,12 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 from joblane.config.observability import Level
-from joblane.deployment.metrics import FAILED_JOBS, NAMESPACE, PUBLIC_REQUESTS
+from joblane.deployment.metrics import (
+    FAILED_JOBS,
+    NAMESPACE,
+    PUBLIC_REQUESTS,
+    REFUSED_SCHEDULES,
+)
 
 Each = Literal[
     "deployment",
@@ -168,7 +173,7 @@ def _fleet(alarm_id: str, metric: Metric, minutes: int, why: str) -> Alarm:
 MUST_RUN = ("requeue", "dead_letter", "recovery")
 """Functions without which jobs would wait for ever, and whose failures no caller sees."""
 
-OTHERS = ("submission", "admin", "status", "instance_end", "projector", "sequel")
+OTHERS = ("submission", "admin", "status", "instance_end", "projector", "sequel", "due")
 
 TABLES = ("jobs", "agents", "keys", "counters", "output")
 """Tables that jobs and agents write all the time."""
@@ -212,6 +217,12 @@ BASIC = (
         "alternate",
         "Events that could not be delivered stay in the queue alternate: nobody reads them",
         all_of=2,
+    ),
+    _one(
+        "schedules-refused",
+        "basic",
+        "What schedules start is refused: a queue or type is gone, or a tenant is at a limit",
+        Metric(NAMESPACE, REFUSED_SCHEDULES, "Sum", {"Deployment": "{name}"}),
     ),
     _letters(
         "notify-dead-letters",

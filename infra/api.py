@@ -18,11 +18,11 @@ from infra.domain import MutualTls
 from infra.function import Function, FunctionStack, concurrency
 from infra.iam_api import IamApi
 from infra.identity import IdentityStack
-from infra.notify import notify_rules
 from infra.policies import PolicyGrant, acknowledge, sending, table_grant
 from infra.recovery import fleet_queues, policies
 from infra.resources import LANES, OBJECTS
 from infra.stage import add_stage
+from infra.submitting import submitting
 from joblane.config import Config
 from joblane.contract.access import CONSOLE_PATH
 from joblane.contract.public_routes import CONSOLE_ROUTES
@@ -124,20 +124,8 @@ class ApiStack(FunctionStack):
                 **self._ids(),
             },
             declared={
-                "JOBLANE_QUEUES": queues(config),
-                "JOBLANE_RETIRED": retired(config),
-                "JOBLANE_MAXIMA": maxima(config),
-                "JOBLANE_FLEET_QUEUES": fleet_queues(config),
-                "JOBLANE_WITHOUT_HOST_NETWORK": json.dumps(config.without_host_network),
-                "JOBLANE_LIMITS": config.limits_by_tenant.compact(*ADMITTED, "input_mb_per_job"),
-                "JOBLANE_DEFAULT_QUEUE": config.default_queue,
-                "JOBLANE_DEFAULT_QUEUES": json.dumps(config.default_queues),
-                "JOBLANE_DEADLINES": deadlines(config),
-                "JOBLANE_FILTERS": json.dumps(config.filters),
-                "JOBLANE_CONCURRENCY": concurrency(config),
+                **submitting(config),
                 **metrics(config),
-                "JOBLANE_NOTIFY": notify_rules(config),
-                "JOBLANE_RETENTION": config.retention.model_dump_json(),
                 "JOBLANE_ACCESS": self._gate.access,
             },
             grants=[
@@ -154,6 +142,7 @@ class ApiStack(FunctionStack):
                 table_grant("BatchGetItem", resources.table("settings")),
                 table_grant("GetItem", resources.table("counters"), resources.table("types")),
                 sending(resources),
+                PolicyGrant(("sqs:SendMessage",), (resources.due(),)),
                 table_grant("PutItem", resources.table("audit")),
                 table_grant("Query", resources.index("audit", "by_job")),
                 PolicyGrant(

@@ -39,6 +39,7 @@ FUNCTIONS = (
     "notifier",
     "tracer",
     "exporter",
+    "due",
 )
 """Folders of `functions/` that become Lambda functions with the layer; `console` has none."""
 

@@ -36,6 +36,21 @@ def maxima(config: Config) -> str:
     )
 
 
+def schedules(config: Config) -> str:
+    """JSON of the schedules that joblane.toml declares, by their names."""
+    return json.dumps(
+        {
+            name: {
+                "tenant": schedule.tenant,
+                "fields": schedule.fields.model_dump(mode="json", exclude_defaults=True),
+                "template": schedule.template.model_dump(mode="json", exclude_defaults=True),
+            }
+            for name, schedule in config.schedules.items()
+        },
+        sort_keys=True,
+    )
+
+
 def fleets(config: Config) -> str:
     """JSON of the fleets as operators see them."""
     return json.dumps(

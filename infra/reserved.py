@@ -25,9 +25,16 @@ NOTIFIER_RESERVED = 5
 functions use up the account's concurrency, and each throttled delivery counts as an attempt."""
 
 
+DUE_RESERVED = 20
+"""Calls at once: each starts about 12 schedules a second (docs/SCALE.md), so ten thousand that are
+due at midnight take less than a minute. Above it messages wait in their queue."""
+
+
 def count_reserved(config: Config) -> int:
     """Return how many calls a deployment reserves if `reserved_concurrency` is true."""
-    found = REQUEUE_RESERVED + LETTERS_RESERVED + 2 * RECOVERY_RESERVED + SEQUEL_RESERVED
+    found = (
+        REQUEUE_RESERVED + LETTERS_RESERVED + 2 * RECOVERY_RESERVED + SEQUEL_RESERVED + DUE_RESERVED
+    )
     if config.fleets:
         found += SCALER_RESERVED
     if config.notify_rules is not None:

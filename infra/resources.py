@@ -23,6 +23,7 @@ from joblane.deployment.names import (
     bucket_name,
     dead_letter_name,
     descriptor_name,
+    due_name,
     exports_dead_name,
     exports_name,
     inbox_name,
@@ -103,6 +104,10 @@ class ResourceArns:
     def topic(self) -> str:
         """ARN of the topic that notifies operators."""
         return self._arn("sns", topic_name(self._name))
+
+    def due(self) -> str:
+        """ARN of the queue of schedules that are due within minutes."""
+        return self._arn("sqs", due_name(self._name))
 
     def notify(self) -> str:
         """ARN of the queue of notifications."""

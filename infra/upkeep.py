@@ -12,7 +12,16 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.assets import Assets
-from infra.declared import fleet_plans, maxima, metrics, queues, retired, threads
+from infra.declared import (
+    fleet_plans,
+    maxima,
+    metrics,
+    queues,
+    retired,
+    schedules,
+    threads,
+)
+from infra.due import add_due
 from infra.function import Function, FunctionStack, concurrency
 from infra.lanes import new_queue
 from infra.policies import PolicyGrant, acknowledge, sending, table_grant
@@ -39,6 +48,9 @@ SWEPT = "Agents create inboxes at run time: the prefix is exact, the agents' nam
 WATCHED = "Ids of groups are AWS's; the condition holds them to those of this deployment."
 """Reason for a policy with a pattern of groups."""
 
+OF_SCHEDULES = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["SCHEDULE#*"]}}
+"""Holds a permission on the jobs table to the items of schedules."""
+
 SWEEP_INBOXES = {"task": "sweep-inboxes"}
 """What the daily rule sends: functions/instance_end names it too."""
 
@@ -54,6 +66,7 @@ class UpkeepStack(FunctionStack):
         self._retention = {"JOBLANE_RETENTION": config.retention.model_dump_json()}
         alternate = self._alternate()
         self._requeue(alternate)
+        add_due(self, alternate)
         topic = self._topic()
         self._letters(topic, alternate)
         self._instance_ends(alternate)
@@ -100,6 +113,7 @@ class UpkeepStack(FunctionStack):
                 "JOBLANE_WITHOUT_HOST_NETWORK": json.dumps(self.config.without_host_network),
                 "JOBLANE_TENANTS": json.dumps(list(self.config.tenants)),
                 "JOBLANE_JOBS_RUNNING": json.dumps(self._jobs_running()),
+                "JOBLANE_SCHEDULES": schedules(self.config),
             },
             timeout_s=REQUEUE_TIMEOUT_S,
             reserved=REQUEUE_RESERVED,
@@ -119,6 +133,9 @@ class UpkeepStack(FunctionStack):
                     resources.table("jobs"),
                 ),
                 sending(resources),
+                PolicyGrant(("sqs:SendMessage",), (resources.due(),)),
+                # Schedules that joblane.toml declares no more.
+                table_grant("DeleteItem", resources.table("jobs"), conditions=OF_SCHEDULES),
                 # To copy what waiting jobs need onto itself, before its days are over.
                 PolicyGrant(
                     ("s3:GetObject", "s3:PutObject"),

@@ -4,7 +4,7 @@ import { ApiError, call, path } from '../api.js';
 import { confirm, perform } from '../dialogs.js';
 import { Choice } from '../fields.js';
 import { linksFor } from '../links.js';
-import { Badge, Empty, Facts, Failure, Figure, Head, Loading, Meter, Section, Table, Time } from '../parts.js';
+import { Badge, Empty, Facts, Figure, Head, Meter, Reading, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { href } from '../router.js';
 import { can, summary } from '../session.js';
@@ -22,7 +22,7 @@ export default function Page({ route }) {
   const links = linksFor(useStore(summary)?.links ?? [], 'agent', { agent: name });
   if (!agent) {
     return html`<${Head} title=${`Agent ${name}`} />
-      ${error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}`;
+      <${Reading} error=${error} retry=${refresh} />`;
   }
   // An agent that has stopped is no longer listed; what was read last stays on the page.
   const left = error instanceof ApiError && error.status === 404;

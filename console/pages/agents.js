@@ -4,7 +4,7 @@ import { countKinds, groupsOf, isWanted, kindOf, aboutKind, pairs } from '../age
 import { AgentMap, Legend } from '../agent-map.js';
 import { Choice, SearchField, setQuery, valueOf } from '../fields.js';
 import { PAGE, readList } from '../lists.js';
-import { Empty, Failure, Head, Loading, Section, Table } from '../parts.js';
+import { Empty, Head, Reading, Section, Table } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { href } from '../router.js';
 import { relative } from '../time.js';
@@ -38,7 +38,7 @@ export default function Page({ route }) {
         ${[['', 'Map'], ['table', 'Table']].map(([value = '', label]) => html`<button type="button" aria-current=${asTable === (value === 'table') ? 'true' : undefined} onClick=${() => setQuery(route, { view: value })}>${label}</button>`)}
       </div>
     <//>
-    ${!data && (error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`)}
+    ${!data && html`<${Reading} error=${error} retry=${refresh} />`}
     ${data && !agents.length && html`<${Section} title="No agents"><${Empty}><p>No agent has reported to this deployment.</p>
       <p>Start one on this machine with <code>joblane agent</code>, or declare a fleet in <code>joblane.toml</code> and deploy.</p><//><//>`}
     ${agents.length > 0 && html`<${Section} title=${asTable ? 'All agents' : 'Map'} actions=${html`<${Legend} counts=${counts} kind=${wanted.kind} onKind=${(/** @type {string} */ kind) => setQuery(route, { state: kind })} />`}>

@@ -2,7 +2,7 @@
 
 import { Choice, setQuery, valueOf } from '../fields.js';
 import { useList } from '../lists.js';
-import { Copy, Empty, Failure, Head, Id, Loading, Pager, Table, Time, dash } from '../parts.js';
+import { Copy, dash, Empty, Head, Id, Pager, Reading, Table, Time } from '../parts.js';
 import { href } from '../router.js';
 import { can, summary } from '../session.js';
 import { clock, utc, zone } from '../time.js';
@@ -38,6 +38,13 @@ const ACTIONS = {
   retry: 'job retried',
   'retry-group': 'group retried',
   'retry-jobs': 'jobs of a list retried',
+  'backfill-schedule': 'past times of a schedule started',
+  'create-schedule': 'schedule created',
+  'delete-schedule': 'schedule deleted',
+  'edit-schedule': 'schedule edited',
+  'pause-schedule': 'schedule paused',
+  'resume-schedule': 'schedule resumed',
+  'run-schedule': 'schedule run',
   settings: 'queue settings changed',
   submit: 'job submitted',
   uncordon: 'cordon undone',
@@ -82,7 +89,7 @@ function Entries({ route }) {
   const { query } = route;
   const filters = { action: query.get('action'), since: query.get('since'), until: query.get('until'), next: query.get('next') };
   const { data, error, refresh } = useList('v1/audit', filters, { most: 50, everyMs: 15_000 });
-  if (!data) return error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`;
+  if (!data) return html`<${Reading} error=${error} retry=${refresh} />`;
   const rows = /** @type {Entry[]} */ (data.entries);
   /** @type {import('../parts.js').Column<Entry>[]} */
   return html`<section class="panel">
@@ -128,6 +135,7 @@ function target(kind, name) {
     agent: can('platform.read') && href(['agents', name]),
     condition: can('admin.read') && href(['conditions']),
     type: jobs && href(['types', name]),
+    schedule: jobs && href(['schedules', name]),
   };
   const text = kind === 'job_id' || kind === 'group' ? html`<${Id} text=${name} />` : name;
   return html`<span class="about">${kind === 'job_id' ? 'job' : kind.replaceAll('_', ' ')}</span> ${pages[kind] ? html`<a href=${pages[kind]}>${text}</a>` : text}`;

@@ -3,7 +3,7 @@
 import { call, path } from '../api.js';
 import { confirm, perform } from '../dialogs.js';
 import { valueOf } from '../fields.js';
-import { Empty, Failure, Head, Loading, Pager, Section, Table, Time } from '../parts.js';
+import { Empty, Head, Pager, Reading, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { href } from '../router.js';
 import { Sentence } from '../sentence.js';
@@ -37,7 +37,7 @@ function Blocking({ route }) {
   const next = route.query.get('next');
   const { data, error, refresh } = usePoll((signal) => /** @type {Promise<import('../types').ConditionPage>} */ (
     call('GET', 'v1/conditions', { query: { limit: 50, next }, signal })), 5000, [next]);
-  if (!data) return error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`;
+  if (!data) return html`<${Reading} error=${error} retry=${refresh} />`;
   const rows = data.entries;
   const down = data.down.length > 0 && html`<${Down} apps=${data.down} refresh=${refresh} />`;
   if (!rows.length && !next) {

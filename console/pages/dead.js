@@ -6,7 +6,7 @@ import { Choice, SearchField, setQuery } from '../fields.js';
 import { useKeys } from '../keys.js';
 import { PAGE, readList } from '../lists.js';
 import { lastLine } from '../log-reader.js';
-import { Empty, Failure, Head, Loading, Section, Table, Time } from '../parts.js';
+import { Empty, Head, Reading, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { groupByReason, patternOf } from '../reasons.js';
 import { href } from '../router.js';
@@ -64,7 +64,7 @@ export default function Page({ route }) {
   return html`
     <${Head} title="Dead letters" about=${data ? `${all.length}${data.next ? ' or more' : ''} dead jobs: their attempts are used up, or their last failure was final.` : ''} />
     <${SweepProgress} of=${sweep} />
-    ${!data && (error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`)}
+    ${!data && html`<${Reading} error=${error} retry=${refresh} />`}
     ${data && !all.length && html`<${Section} title="No dead jobs"><${Empty}><p>No job is dead: nothing to do here.</p>
       <p>A job that fails in its last attempt comes here, to be looked at, retried or dismissed.</p><//><//>`}
     ${all.length > 0 && html`

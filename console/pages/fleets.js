@@ -1,7 +1,7 @@
 /** Fleets: the Auto Scaling groups that agents run on, and what scaling did. */
 
 import { call } from '../api.js';
-import { Empty, Facts, Failure, Head, Loading, Meter, Section, Table, Time } from '../parts.js';
+import { Empty, Facts, Head, Meter, Reading, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { href } from '../router.js';
 import { Sentence } from '../sentence.js';
@@ -21,7 +21,7 @@ export default function Page() {
     (signal) => /** @type {Promise<import('../types').FleetPage>} */ (call('GET', 'v1/fleets', { signal })), 15_000, []);
   return html`
     <${Head} title="Fleets" about="Groups of EC2 instances that agents run on, as joblane.toml declares them." />
-    ${!data && (error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`)}
+    ${!data && html`<${Reading} error=${error} retry=${refresh} />`}
     ${data && !data.entries.length && html`<${Section} title="No fleets"><${Empty}><p>joblane.toml declares no fleet, so agents run only where somebody starts them.</p>
       <p>To have instances started for you, add this and deploy again:</p>
       <pre class="sample">${'[fleets.main]\nqueues = ["default"]\ninstance_types = ["c7g.large"]\nmin_size = 0\nmax_size = 4'}</pre><//><//>`}

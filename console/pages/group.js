@@ -4,7 +4,7 @@ import { call, path } from '../api.js';
 import { setQuery } from '../fields.js';
 import { ENDED, hasEnded, nameOf } from '../job-actions.js';
 import { PAGE } from '../lists.js';
-import { Badge, Copy, Empty, Facts, Failure, Head, Id, Loading, Section, Span, Table, Time, dash } from '../parts.js';
+import { Badge, Copy, dash, Empty, Facts, Failure, Head, Id, Loading, Reading, Section, Span, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { href } from '../router.js';
 import { Sentence } from '../sentence.js';
@@ -76,7 +76,7 @@ export default function Page({ route }) {
     if (large) import('./group-map.js').then(setMap, setLost);
   }, [large]);
   if (!data) {
-    return html`<${Head} title=${`Group ${id}`} />${error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}`;
+    return html`<${Head} title=${`Group ${id}`} /><${Reading} error=${error} retry=${refresh} />`;
   }
   const { first, members, more } = data;
   const { group, kind } = first;

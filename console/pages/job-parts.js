@@ -123,6 +123,7 @@ function quoted(word) {
 export function relatedTo(job) {
   const link = (/** @type {string} */ id) => html`<a href=${href(['jobs', id])}><${Id} text=${id} /></a>`;
   return [
+    ['Schedule', job.schedule && html`<a href=${href(['schedules', job.schedule])}>${job.schedule}</a>, due <${Time} at=${job.scheduled_at} full=${true} />`],
     ['Repeats', job.resubmit_of && link(job.resubmit_of)],
     ['Repeated as', job.resubmitted_as && link(job.resubmitted_as)],
     ['Key', job.key && html`<a href=${href(['keys', job.key.type, job.key.id])}>${job.key.type} <${Id} text=${job.key.id} short=${8} /></a>${job.slot !== null && ` slot ${job.slot}`}`],

@@ -2,7 +2,7 @@
 
 import { call, path } from '../api.js';
 import { hasEnded, isGroup, nameOf } from '../job-actions.js';
-import { Badge, Copy, Facts, Failure, Head, Id, Loading, Section, Span, Time } from '../parts.js';
+import { Badge, Copy, Facts, Head, Id, Reading, Section, Span, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { href } from '../router.js';
 import { Sentence } from '../sentence.js';
@@ -32,7 +32,7 @@ function JobPage({ id }) {
   const { data, error, refresh } = usePoll(
     (signal) => /** @type {Promise<Job>} */ (call('GET', path`v1/jobs/${id}`, { signal })), every.current, [id]);
   if (!data) {
-    return html`<${Head} title=${`Job ${id}`} />${error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}`;
+    return html`<${Head} title=${`Job ${id}`} /><${Reading} error=${error} retry=${refresh} />`;
   }
   const job = data;
   const ended = hasEnded(job);

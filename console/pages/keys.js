@@ -1,10 +1,10 @@
 /** Keys: how many jobs run at once under each, who has a slot, and who waits for one. */
 
-import { ApiError, call, path } from '../api.js';
+import { call, path } from '../api.js';
 import { confirm, say } from '../dialogs.js';
 import { valueOf } from '../fields.js';
 import { useList } from '../lists.js';
-import { Badge, Empty, Facts, Failure, Head, Id, Loading, Meter, Pager, Section, Table, Time } from '../parts.js';
+import { Badge, Empty, Facts, Head, Id, Meter, Pager, Reading, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { go, href } from '../router.js';
 import { parseSegments, showSegments, written } from '../segments.js';
@@ -78,7 +78,7 @@ function Find({ scope, route }) {
 function Keys({ scope, route }) {
   const segments = route.query.get('segments');
   const { data, error, refresh } = useList(path`v1/keys/${scope}`, { segments, next: route.query.get('next') }, { most: 50 });
-  if (!data) return error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`;
+  if (!data) return html`<${Reading} error=${error} retry=${refresh} />`;
   const rows = /** @type {Key[]} */ (data.entries);
   return html`<section class="panel">
     ${!rows.length && !route.query.has('next') && html`<${Empty}>${segments
@@ -102,10 +102,8 @@ function One({ type, id }) {
     (signal) => /** @type {Promise<Detail>} */ (call('GET', path`v1/keys/${type}/${id}`, { signal })), 5000, [type, id]);
   const back = html`<a href=${href(['keys'], { type })}>Keys of ${type}</a>`;
   if (!data) {
-    const gone = error instanceof ApiError && error.status === 404;
     return html`<${Head} title="Key" about=${back} />
-      ${gone ? html`<section class="panel"><${Empty}><p>No job has this key now, and none waits for it.</p><p>${back}</p><//></section>`
-        : error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}`;
+      <${Reading} error=${error} retry=${refresh} gone=${html`<p>No job has this key now, and none waits for it.</p><p>${back}</p>`} />`;
   }
   const clear = async () => {
     const many = data.queued === 1 ? 'the job' : `all ${data.queued} jobs`;

@@ -1,7 +1,7 @@
 /** Overview: what runs, what waits, what needs a look, and whether there are agents for it. */
 
 import { call } from '../api.js';
-import { Badge, Empty, Failure, Figure, Head, Loading, Section, SlimBadge, Table, Time } from '../parts.js';
+import { Badge, Empty, Figure, Head, Loading, Reading, Section, SlimBadge, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { attention, busiest, grouped } from '../queue-figures.js';
 import { href } from '../router.js';
@@ -30,7 +30,7 @@ export default function Page({ route }) {
     ${data && html`<${Attention} known=${known} queues=${queues} />`}
     <${Figures} known=${known} queues=${queues} />
     <${Section} title="Queues" actions=${html`<a href=${href(['queues'])}>All figures</a>`}>
-      ${!data && (error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`)}
+      ${!data && html`<${Reading} error=${error} retry=${refresh} />`}
       ${data && html`<${QueueTable} queues=${queues} brief=${true} />`}
     <//>
     ${queues.length > 0 && html`<${Rates} route=${route} queues=${queues} />`}
@@ -87,7 +87,7 @@ function LatestTroubles() {
     (signal) => /** @type {Promise<import('../types').JobPage>} */ (call('GET', 'v1/jobs', { query: { state: NEEDS_A_LOOK, limit: 10 }, signal })), 10_000, []);
   const jobs = data?.entries ?? [];
   return html`<${Section} title="Needs a look" actions=${html`<a href=${href(['jobs'], { state: NEEDS_A_LOOK })}>All of them</a>`}>
-    ${!data && (error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`)}
+    ${!data && html`<${Reading} error=${error} retry=${refresh} />`}
     ${data && !jobs.length && html`<${Empty}><p>No job has failed or is blocked.</p>${canAny('jobs.submit') && html`<p>Submit one with <code>joblane run -- echo hello</code> or <a href=${href(['submit'])}>here</a>.</p>`}<//>`}
     ${jobs.length > 0 && html`<${Table} caption="Jobs that need a look" rows=${jobs} id=${(/** @type {Job} */ job) => job.id}
       to=${(/** @type {Job} */ job) => href(['jobs', job.id])}

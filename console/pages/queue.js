@@ -4,7 +4,7 @@ import { call, path } from '../api.js';
 import { confirm } from '../dialogs.js';
 import { valueOf } from '../fields.js';
 import { linksFor } from '../links.js';
-import { Failure, Figure, Head, Loading, Section, Table, Time } from '../parts.js';
+import { Figure, Head, Reading, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { activityOf, backlogS, grouped, oldest, open, perMinute, retirement, total } from '../queue-figures.js';
 import { changeSettings, Limits, mayChange } from '../queue-settings.js';
@@ -29,7 +29,7 @@ export default function Page({ route }) {
   const links = linksFor(useStore(summary)?.links ?? [], 'queue', { queue: name });
   if (!queue) {
     return html`<${Head} title=${`Queue ${name}`} />
-      ${error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}`;
+      <${Reading} error=${error} retry=${refresh} />`;
   }
   const busy = sweep.sweep?.phase === 'running';
   return html`

@@ -1,7 +1,7 @@
 /** Queues: their lengths, what they did lately, and what keeps them from their work. */
 
 import { call } from '../api.js';
-import { Empty, Failure, Head, Loading, Section, Table } from '../parts.js';
+import { Empty, Head, Reading, Section, Table } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { activityOf, grouped, oldest, open, perMinute, retirement, total, troubles } from '../queue-figures.js';
 import { href } from '../router.js';
@@ -20,7 +20,7 @@ export default function Page() {
   return html`
     <${Head} title="Queues" about="Waiting, in flight and delayed are SQS's estimates of messages, of all tenants; running are your jobs (items); rates are of the last 5 minutes." />
     <${Section} title=${data ? `${data.entries.length} ${data.entries.length === 1 ? 'queue' : 'queues'}` : 'Queues'}>
-      ${!data && (error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`)}
+      ${!data && html`<${Reading} error=${error} retry=${refresh} />`}
       ${data && !data.entries.length && html`<${Empty}><p>This tenant may use no queue.</p><p>Queues are declared in <code>joblane.toml</code>: <code>[queues.NAME]</code>.</p><//>`}
       ${data && data.entries.length > 0 && html`<${QueueTable} queues=${data.entries} />`}
     <//>`;

@@ -4,7 +4,7 @@ import { ApiError, call, path } from '../api.js';
 import { say } from '../dialogs.js';
 import { hasEnded } from '../job-actions.js';
 import { Area, Pick, Text } from '../fields.js';
-import { Copy, Failure, Head, Loading, Section } from '../parts.js';
+import { Copy, Failure, Head, Reading, Section } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { go, href } from '../router.js';
 import { can } from '../session.js';
@@ -84,7 +84,7 @@ export default function Page({ route }) {
     <${Head} title="New job" about=${job && html`As <a href=${href(['jobs', job.id])}>${job.name ?? job.id}</a>, with changes`} />
     ${!can('jobs.submit') ? html`<p>Your role may not submit jobs.</p>`
       : data ? html`<${Submit} key=${`${from} ${type}`} first=${data.first} again=${job && hasEnded(job) && job.group === null ? job : null} />`
-        : error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}`;
+        : html`<${Reading} error=${error} retry=${refresh} />`}`;
 }
 
 /**

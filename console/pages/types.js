@@ -1,8 +1,8 @@
 /** Job types: what can be submitted by name, and one type with the schemas of its parameters and results. */
 
-import { ApiError, call, path } from '../api.js';
+import { call, path } from '../api.js';
 import { confirm, perform } from '../dialogs.js';
-import { Copy, Empty, Facts, Failure, Head, Id, Loading, Section, Table, Time, dash } from '../parts.js';
+import { Copy, dash, Empty, Facts, Head, Id, Reading, Section, Table, Time } from '../parts.js';
 import { usePoll } from '../poll.js';
 import { oldest, open } from '../queue-figures.js';
 import { go, href } from '../router.js';
@@ -28,7 +28,7 @@ function List() {
   const rows = data?.entries ?? [];
   return html`
     <${Head} title="Job types" about="Python functions that are submitted by name, with parameters that are checked." />
-    ${!data && (error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`)}
+    ${!data && html`<${Reading} error=${error} retry=${refresh} />`}
     ${data && html`<section class="panel">
       <${Table} caption="Job types" rows=${rows} id=${(/** @type {Entry} */ each) => each.type} to=${(/** @type {Entry} */ each) => href(['types', each.type])}
         columns=${[
@@ -53,10 +53,8 @@ function List() {
 function One({ name }) {
   const { data, error, refresh } = usePoll((signal) => /** @type {Promise<View>} */ (call('GET', path`v1/types/${name}`, { signal })), 30_000, [name]);
   if (!data) {
-    const gone = error instanceof ApiError && error.status === 404;
     return html`<${Head} title=${name} about=${html`<a href=${href(['types'])}>Job types</a>`} />
-      ${gone ? html`<section class="panel"><${Empty}><p>There is no job type ${name}.</p><p><a href=${href(['types'])}>See all job types</a></p><//></section>`
-        : error ? html`<${Failure} error=${error} retry=${refresh} />` : html`<${Loading} />`}`;
+      <${Reading} error=${error} retry=${refresh} gone=${html`<p>There is no job type ${name}.</p><p><a href=${href(['types'])}>See all job types</a></p>`} />`;
   }
   const remove = async () => {
     const answer = await confirm({

@@ -26,6 +26,7 @@ from joblane.aws.job.payload_store import PayloadLost, PayloadStore
 from joblane.aws.job.secret_store import SecretProblem, SecretStore
 from joblane.condition.blocking import Blocking
 from joblane.condition.names import scope_name
+from joblane.formats.times import rfc3339
 from joblane.group.array import value_text
 from joblane.job.fields import GRACE_S
 from joblane.job.head import Head
@@ -249,6 +250,13 @@ def array_env(head: Head) -> dict[str, str]:
     return found
 
 
+def schedule_env(head: Head) -> dict[str, str]:
+    """What the job of a schedule is told; empty for other jobs."""
+    if head.scheduled_ms is None:
+        return {}
+    return {"JOBLANE_SCHEDULED_AT": rfc3339(head.scheduled_ms)}
+
+
 def _fill_in(template: Sequence[Constant], params: object) -> tuple[Constant, ...]:
     """The segments of a key that was admitted, so they are there; none if they are not."""
     try:
@@ -269,6 +277,7 @@ def sandbox_spec(head: Head, grace_s: float) -> Spec:
             "JOBLANE_JOB_ID": head.job_id,
             "JOBLANE_ATTEMPT": str(head.attempt),
             **array_env(head),
+            **schedule_env(head),
             **({} if head.slot_token is None else {"JOBLANE_SLOT": head.slot_token}),
         },
         limits=SandboxLimits(

@@ -7,8 +7,7 @@ import time
 from typing import Any
 
 from joblane.aws.clients import Clients
-from joblane.compose.job_services import Settings
-from joblane.compose.submission import build
+from joblane.compose.submission import Settings, build
 from joblane.http.application import Application
 
 __all__ = ["Settings", "build", "main"]

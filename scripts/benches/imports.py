@@ -97,6 +97,7 @@ FUNCTIONS = {
     "submission PATCH /v1/jobs/{job_id}": ("dynamodb",),
     "submission POST /v1/jobs/cancel": ("dynamodb",),
     "submission GET /v1/groups/{group}": ("dynamodb",),
+    "submission GET /v1/schedules": ("dynamodb", "sqs"),
     "admin GET /v1/agents": ("dynamodb", "sqs"),
     "admin GET /v1/audit": ("dynamodb",),
     "admin GET /v1/conditions": ("dynamodb",),
@@ -121,6 +122,7 @@ FUNCTIONS = {
     "notifier": ("sqs",),
     "tracer": ("sqs",),
     "exporter": ("dynamodb", "s3", "sqs"),
+    "due": ("dynamodb", "sqs"),
 }
 """Each function, of the API also a route of each of its parts, and the clients that it makes."""
 

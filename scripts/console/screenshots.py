@@ -51,6 +51,8 @@ PICTURES = (
     Picture("groups", "groups"),
     Picture("group", "groups/{partial_failure}"),
     Picture("group-array", "groups/{array}", height=1000),
+    Picture("schedules", "schedules"),
+    Picture("schedule", "schedules/nightly"),
     Picture("queues", "queues"),
     Picture("queue", "queues/default", role="platform"),
     Picture("queue-dark", "queues/default", role="platform", scheme="dark"),

@@ -66,6 +66,7 @@ def seed(cloud: Cloud, log_lines: int = LOG_LINES) -> Seeds:
     _write_jobs(stores, seeds, log_lines)
     _type(stores)
     _waiting(api, seeds)
+    _schedules(api)
     for name in HOSTS:
         cloud.wait_for_agent(name)
     _run(api, seeds)
@@ -229,6 +230,17 @@ def _waiting(api: Api, seeds: Seeds) -> None:
     paused = {"queue": "bulk", "labels": {"team": "data"}}
     seeds.jobs["pending"] = api.submit("./load", "--table", "sales", name="load-sales", **paused)
     seeds.jobs["cancelled"] = api.submit("./load", "--table", "stock", name="load-stock", **paused)
+
+
+def _schedules(api: Api) -> None:
+    """Add two schedules; one has run, the other is paused."""
+    in_berlin = {"cron": "0 2 * * *", "zone": "Europe/Berlin"}
+    nightly = {"command": ["sh", "-c", 'echo "report of $JOBLANE_SCHEDULED_AT"'], "name": "report"}
+    api("POST", "/v1/schedules", json={"name": "nightly", **in_berlin, "submission": nightly})
+    api("POST", "/v1/schedules/nightly/run", json={"reason": "the input of yesterday was late"})
+    poll = {"name": "poll", "every_s": 300, "submission": {"command": ["./poll", "--all"]}}
+    api("POST", "/v1/schedules", json=poll)
+    api("POST", "/v1/schedules/poll/pause", json={"reason": "its server moves"})
 
 
 def _run(api: Api, seeds: Seeds) -> None:

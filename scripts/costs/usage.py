@@ -16,6 +16,7 @@ from ec2_agent.presence.inbox import POLL_S
 from joblane.aws.fleet.agents import SHARDS as AGENT_SHARDS
 from joblane.aws.job.items import WAKE_SHARDS
 from joblane.aws.key.keys import WAIT_SHARDS
+from joblane.aws.schedule.items import SHARDS as SCHEDULE_SHARDS
 from joblane.deployment.names import LANES
 from joblane.job.chunk import CHUNK_BYTES, ROW_BYTES, belongs_in_s3
 from joblane.queue.settings import READ_EVERY_S
@@ -72,7 +73,9 @@ class AgentUsage:
         return SECONDS / LONG_POLL_S * self.queues * len(LANES) + SECONDS / POLL_S
 
 
-REQUEUE_READ_UNITS = (WAKE_SHARDS + WAIT_SHARDS) * 0.5 + AGENT_SHARDS * 1.0 + 2 * 0.5
+REQUEUE_READ_UNITS = (
+    (WAKE_SHARDS + WAIT_SHARDS + SCHEDULE_SHARDS) * 0.5 + AGENT_SHARDS * 1.0 + 2 * 0.5
+)
 """A minute, with nothing due: a query of a shard of the index, which is eventually consistent, one
 of a shard of the agents, strongly, what agents can give, and when messages were renewed. Settings
 are half a unit a queue more.

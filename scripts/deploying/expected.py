@@ -32,6 +32,7 @@ def list_expected(config: Config) -> dict[str, set[str]]:
     """Return the names that must be free, by type: no deployment adopts what has one of them."""
     name, own = config.name, functions(config)
     queues = {names.alternate_name(name), names.dead_letter_name(name)}
+    queues.add(names.due_name(name))
     queues |= {
         names.lane_name(name, queue, lane) for queue, lane in product(config.queues, names.LANES)
     }

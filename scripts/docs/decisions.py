@@ -24,6 +24,7 @@ ROOMS = (
     "joblane/notify",
     "joblane/fleet",
     "joblane/queue",
+    "joblane/schedule",
     "joblane/typed",
     "joblane/job",
     "joblane/target",

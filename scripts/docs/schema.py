@@ -113,8 +113,9 @@ def _describe(schema: Json, model: type[BaseModel]) -> None:
             docstrings |= attribute_docstrings(each)
     for name, field in schema.get("properties", {}).items():
         field.pop("title", None)
-        if name in docstrings:
-            field["description"] = docstrings[name]
+        said = docstrings.get(name) or docstrings.get(f"{name}_")  # `from` is `from_` in Python
+        if said is not None:
+            field["description"] = said
     schema.pop("title", None)
     if "description" in schema:
         schema["description"] = " ".join(schema["description"].split())

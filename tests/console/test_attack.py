@@ -29,6 +29,8 @@ OF_A_TENANT = (
     f"submit?type={TYPE}",
     "groups",
     "groups/{group}",
+    "schedules",
+    "schedules/attack",
     "queues/default",
     "dead",
     "conditions",

@@ -65,6 +65,30 @@ def test_submit_a_job_watch_its_output_and_cancel_it(as_role: Open, api: Api):
     assert "seen enough" == reasons(api, job_id)["cancel"]
 
 
+def test_run_pause_and_resume_a_schedule(as_role: Open, api: Api):
+    name = f"flow-{uuid4().hex[:8]}"
+    timing = {"cron": "30 2 * * *", "zone": "Europe/Berlin"}
+    api("POST", "/v1/schedules", json={"name": name, **timing, "submission": {"command": ["true"]}})
+    tab = as_role("developer", "schedules")
+    page = tab.page
+    page.get_by_role("link", name=name).click()
+    expect(tab.heading).to_have_text(name)
+    expect(page.get_by_role("table", name="Next times")).to_contain_text("02:30 +0")
+
+    page.get_by_role("button", name="Run now").click()
+    confirm(page, f"Run now: {name}?", "Run now", "seen in the flow")
+    expect(page.get_by_role("table", name="Results")).to_contain_text("started run")
+
+    page.get_by_role("button", name="Pause").click()
+    confirm(page, f"Pause: {name}?", "Pause", "the flow is over")
+    expect(page.get_by_text("the flow is over")).to_be_visible()
+    assert api("GET", f"/v1/schedules/{name}")["paused"]
+    page.get_by_role("button", name="Resume").click()
+    confirm(page, f"Resume: {name}?", "Resume", "once more")
+    expect(page.get_by_text("the flow is over")).to_have_count(0)
+    api("DELETE", f"/v1/schedules/{name}")
+
+
 def test_edit_a_job_that_waits(as_role: Open, api: Api):
     """The queue bulk is paused by the seeds."""
     job_id = api.submit("true", queue="bulk", name="late", labels={"team": "web", "a": "b"})

@@ -29,6 +29,9 @@ OF_A_TENANT = (
     "groups/{processing}",
     "groups/{array}",
     "groups/{array}?indices=0,3-5",
+    "schedules",
+    "schedules/nightly",
+    "schedules/poll",
     "queues",
     "queues/default",
     "dead",
@@ -41,7 +44,7 @@ OF_A_TENANT = (
     "settings",
 )
 OF_THE_PLATFORM = ("", "queues", "queues/bulk", "agents", "agents/web-1", "fleets", "audit")
-EMPTY = ("", "jobs", "groups", "dead", "conditions", "keys", "types", "audit")
+EMPTY = ("", "jobs", "groups", "schedules", "dead", "conditions", "keys", "types", "audit")
 
 PHONE: ViewportSize = {"width": 360, "height": 740}
 DESKTOP: ViewportSize = {"width": 1280, "height": 800}

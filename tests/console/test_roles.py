@@ -6,14 +6,15 @@ from playwright.sync_api import expect
 from scripts.console.seeds import Seeds
 from tests.console.conftest import Open, Tab
 
-OF_READERS = "Overview Jobs Groups Queues Keys Job types Settings"
+OF_READERS = "Overview Jobs Groups Schedules Queues Keys Job types Settings"
 OF_OPERATORS = (
-    "Overview Jobs Groups Queues Dead letters Conditions Keys Job types Audit trail Settings"
+    "Overview Jobs Groups Schedules Queues Dead letters Conditions Keys Job types Audit trail "
+    "Settings"
 )
 OF_THE_PLATFORM = "Overview Queues Conditions Agents Fleets Audit trail Settings"
 ACTIONS = (
     *("Cancel", "Retry", "Replay", "Dismiss", "Resubmit", "Hide", "Delete"),
-    *("Pause", "Resume", "Drain", "Submit"),
+    *("Pause", "Resume", "Run now", "Drain", "Submit"),
 )
 
 
@@ -42,7 +43,13 @@ def test_a_reader_is_offered_no_action_and_would_be_refused(as_role: Open, seeds
     assert OF_READERS == menu(tab)
     main = tab.page.get_by_role("main")
     names = seeds.names()
-    for route in ("jobs", "jobs/{active}", "jobs/{failed}", "groups/{processing}", "queues/bulk"):
+    for route in (
+        "jobs",
+        "jobs/{active}",
+        "groups/{processing}",
+        "queues/bulk",
+        "schedules/nightly",
+    ):
         tab.go(route.format(**names))
         for action in ACTIONS:
             expect(main.get_by_role("button", name=action, exact=True)).to_have_count(0)

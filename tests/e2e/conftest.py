@@ -31,6 +31,7 @@ TENANTS = (TENANT, "other", "small", "limited")
 """Those of scripts/local/joblane.toml."""
 
 FIRST = (
+    "schedules",
     "smoke",
     "groups",
     "job_files",

@@ -32,6 +32,10 @@ EXCUSED = {
         "Deadletter sqs:DeleteMessage *",
         "Deadletter sqs:GetQueueAttributes *",
         "Deadletter sqs:ReceiveMessage *",
+        "Due sqs:ChangeMessageVisibility *",
+        "Due sqs:DeleteMessage *",
+        "Due sqs:GetQueueAttributes *",
+        "Due sqs:ReceiveMessage *",
         "Exporter sqs:ChangeMessageVisibility *",
         "Exporter sqs:DeleteMessage *",
         "Exporter sqs:GetQueueAttributes *",
@@ -74,6 +78,11 @@ EXCUSED = {
     "no file here is so old that it is copied, and no submission that waits is large": (
         "Requeue s3:GetObject *payloads*",
         "Requeue s3:PutObject *",
+    ),
+    "what schedules start here has no type and no input files, and none is declared no more": (
+        "Due dynamodb:GetItem dynamodb:table/joblane-types",
+        "Due s3:GetObject *",
+        "Requeue dynamodb:DeleteItem dynamodb:table/joblane-jobs",
     ),
     "secrets and topics have no keys here": (
         "joblane-agent kms:Decrypt *",

@@ -31,6 +31,7 @@ LOG_DELIVERY = (
     "logs:UpdateLogDelivery",
 )
 ALTERNATE = "sqs:joblane-alternate"
+DUE = "sqs:joblane-due"
 PARAMETERS = "ssm:parameter/joblane/*"
 SECRETS = "secretsmanager:secret:joblane/*"
 
@@ -57,7 +58,7 @@ ALLOWED = {
     | {("dynamodb:BatchGetItem", SETTINGS)}
     | every(("dynamodb:GetItem",), (COUNTERS, TYPES))
     | {("dynamodb:PutItem", AUDIT), ("dynamodb:Query", f"{AUDIT}/index/by_job")}
-    | every(("sqs:SendMessage",), (*LANES, *INBOXES))
+    | every(("sqs:SendMessage",), (*LANES, *INBOXES, DUE))
     | every(("dynamodb:BatchWriteItem", "dynamodb:Query"), (OUTPUT,))
     | every(("s3:DeleteObject", "s3:GetObject"), (OBJECTS_OF_OUTPUT, RESULTS))
     | every(("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"), (AGENTS,))
@@ -146,7 +147,29 @@ ALLOWED = {
         ),
         (JOBS,),
     )
-    | every(("sqs:SendMessage",), (*LANES, *INBOXES, ALTERNATE)),
+    | {("dynamodb:DeleteItem", JOBS)}  # those of schedules: a condition says so
+    | every(("sqs:SendMessage",), (*LANES, *INBOXES, ALTERNATE, DUE)),
+    "Due": every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Due",))
+    | every(
+        (
+            "sqs:ChangeMessageVisibility",
+            "sqs:DeleteMessage",
+            "sqs:GetQueueAttributes",
+            "sqs:ReceiveMessage",
+        ),
+        (DUE,),
+    )
+    | every(("sqs:SendMessage",), (*LANES, *INBOXES, DUE))
+    | every(
+        ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
+        (JOBS,),
+    )
+    | {("dynamodb:Query", f"{JOBS}/index/by_tenant")}
+    | every(("dynamodb:GetItem", "dynamodb:PutItem"), (KEYS,))
+    | every(("dynamodb:GetItem",), (COUNTERS, TYPES))
+    | every(("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"), (AGENTS,))
+    | every(("s3:GetObject", "s3:PutObject"), (PAYLOADS,))
+    | {("s3:GetObject", FILES)},
     "Deadletter": every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Deadletter",))
     | every(("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"), (JOBS,))
     | every(("sqs:SendMessage",), LANES)

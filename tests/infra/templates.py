@@ -20,6 +20,7 @@ STACK_OF = {
     "Tester": "recovery",
     "Machine": "recovery",
     "Requeue": "upkeep",
+    "Due": "upkeep",
     "Deadletter": "upkeep",
     "Instanceend": "upkeep",
     "Instancewatch": "upkeep",

@@ -130,6 +130,8 @@ ALL = [
     *late("sequel-late", 60_000),
     *unread("dead-letters-unread"),
     *unread("alternate-unread"),
+    one("schedules-refused", "one due time", "ALARM", at_minutes(1, 0, others=0)),
+    one("schedules-refused", "none", "OK", NOTHING),
     one("notify-dead-letters", "one notification", "ALARM", at_minutes(1, 0, others=0)),
     one("notify-dead-letters", "none", "OK", always(0)),
     one("traces-dead-letters", "one message", "ALARM", at_minutes(1, 0, others=0)),

@@ -67,6 +67,7 @@ EXCEPTIONS = {
     "DELETE /v1/keys/{scope}/{key}/queued": (10, 20),
     "POST /v1/groups/{group}/cancel": (10, 20),
     "POST /v1/groups/{group}/retry": (10, 20),
+    "POST /v1/schedules/{schedule}/backfill": (10, 20),
     "POST /v1/jobs/cancel": (10, 20),
     "POST /v1/dlq/dismiss": (10, 20),
     "POST /v1/dlq/replay": (10, 20),
@@ -233,7 +234,7 @@ def test_functions_are_told_what_they_serve(laptop: Deployment) -> None:
     both = {"JOBLANE_ACCESS", "JOBLANE_CONCURRENCY", "JOBLANE_QUEUES", "JOBLANE_RETENTION"}
     both |= {"JOBLANE_FLEET_QUEUES", "JOBLANE_MAXIMA", "JOBLANE_RETIRED"}
     both |= {"JOBLANE_DEADLINES", "JOBLANE_WITHOUT_HOST_NETWORK"}
-    own = {"DEFAULT_QUEUE", "DEFAULT_QUEUES", "FILTERS", "LIMITS", "NOTIFY"}
+    own = {"DEFAULT_QUEUE", "DEFAULT_QUEUES", "FILTERS", "LIMITS", "NOTIFY", "TENANTS"}
     assert both | {f"JOBLANE_{name}" for name in own} == set(submission)
     operators = {"ARCHITECTURES", "LIMITS", "POLICIES", "THREADS"}
     assert both | {f"JOBLANE_{name}" for name in operators} == set(admin)

@@ -91,7 +91,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
                 "colour: unknown key; allowed here: access, alerts, concurrency, console, "
                 "default_queue, domain, events, events_members, export_jobs, fleets, functions, "
                 "limits, name, network, notify, observability, platform, queues, recovery, "
-                "removal, retention, tenants"
+                "removal, retention, schedules, tenants"
             ),
         ),
         (

@@ -67,8 +67,8 @@ def test_what_is_declared_is_counted(production: Deployment, laptop: Deployment)
     machines = [*laptop.config.platform.machines]
     machines += [name for tenant in laptop.config.tenants.values() for name in tenant.machines]
     assert (1, len(machines)) == (few.machines, many.machines)
-    # Those of dead letters and of `alternate`, and of notifications, traces and the export.
-    assert [2, 5] == [few.letter_readers, many.letter_readers]
+    # Of dead letters, `alternate` and schedules, and of notifications, traces and the export.
+    assert [3, 6] == [few.letter_readers, many.letter_readers]
     assert len(production.resources("AWS::CloudWatch::Alarm")) == few.alarms > 0
     watched = [line for line in Month(production.config, few, IDLE).lines() if line.what in WATCHED]
     assert 1 < total(watched) < 2.5, "the level basic"

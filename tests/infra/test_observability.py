@@ -25,6 +25,7 @@ from joblane.deployment.metrics import (
     OF_FLEETS,
     OF_QUEUES,
     PUBLIC_REQUESTS,
+    REFUSED_SCHEDULES,
 )
 from scripts.costs.month import Month
 from scripts.costs.page import IDLE, PAGE, total
@@ -181,7 +182,7 @@ def test_the_dashboard_is_of_the_level_full(varied: Deployment, production: Depl
     assert len({each["properties"]["title"] for each in widgets}) == len(widgets)
 
 
-WRITTEN = {*OF_QUEUES, *OF_FLEETS, FAILED_JOBS, PUBLIC_REQUESTS}
+WRITTEN = {*OF_QUEUES, *OF_FLEETS, FAILED_JOBS, PUBLIC_REQUESTS, REFUSED_SCHEDULES}
 DOCUMENTED = {
     "AWS/ApiGateway": {"Count", "4xx", "5xx", "Latency"},
     "AWS/DynamoDB": {"ConsumedWriteCapacityUnits", "WriteThrottleEvents"},

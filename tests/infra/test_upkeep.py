@@ -91,9 +91,20 @@ def test_alternate_takes_what_the_rule_of_recovery_could_not_deliver(
     assert 6 == len(sources)
 
 
+def id_of_alternate(deployment: Deployment) -> str:
+    """Logical id of the queue `alternate`."""
+    queues = deployment.resources("AWS::SQS::Queue", "upkeep")
+    (found,) = (
+        logical_id
+        for logical_id, queue in queues.items()
+        if queue["Properties"]["QueueName"] == "joblane-alternate"
+    )
+    return found
+
+
 def is_alternate(deployment: Deployment, arn: Any) -> bool:
     """Whether an ARN is that of the queue `alternate`, by reference or by name."""
-    (alternate,) = deployment.resources("AWS::SQS::Queue", "upkeep")
+    alternate = id_of_alternate(deployment)
     by_name = "Fn::Join" in arn and arn["Fn::Join"][1][-1].endswith(":joblane-alternate")
     return bool(by_name) or arn == {"Fn::GetAtt": [alternate, "Arn"]}
 
@@ -103,7 +114,7 @@ def test_requeue_runs_every_minute_and_its_failures_go_to_alternate(
 ) -> None:
     rule = rules(production)["Joblane: do what has become due"]
     (target,) = rule["Targets"]
-    (alternate,) = production.resources("AWS::SQS::Queue", "upkeep")
+    alternate = id_of_alternate(production)
     invoke = failures(production, "upkeep", "Requeue")
 
     assert ("rate(1 minute)", "ENABLED") == (rule["ScheduleExpression"], rule["State"])
@@ -120,9 +131,31 @@ def test_every_queue_of_letters_has_its_reader(laptop: Deployment) -> None:
     read = set()
     for mapping in laptop.properties("AWS::Lambda::EventSourceMapping", "upkeep"):
         assert ["ReportBatchItemFailures"] == mapping["FunctionResponseTypes"]
-        assert {"MaximumConcurrency": 2} == mapping["ScalingConfig"]
-        read.add(mapping["EventSourceArn"]["Fn::Join"][1][-1].rpartition(":")[2])
+        source = mapping["EventSourceArn"]
+        if "Fn::Join" in source:  # the queue `due` is read by a function of its own
+            assert {"MaximumConcurrency": 2} == mapping["ScalingConfig"]
+            read.add(source["Fn::Join"][1][-1].rpartition(":")[2])
     assert {"joblane-dlq", "joblane-alternate"} == read
+
+
+def test_the_queue_of_schedules_is_read_by_a_function_with_concurrency_of_its_own(
+    production: Deployment,
+) -> None:
+    (mapping,) = (
+        each
+        for each in production.properties("AWS::Lambda::EventSourceMapping", "upkeep")
+        if "Fn::GetAtt" in each["EventSourceArn"]
+    )
+    assert {"MaximumConcurrency": 20} == mapping["ScalingConfig"]
+    assert 5 == mapping["BatchSize"]
+    queues = production.resources("AWS::SQS::Queue", "upkeep")
+    queue = queues[mapping["EventSourceArn"]["Fn::GetAtt"][0]]["Properties"]
+    assert ("joblane-due", 180, 8) == (
+        queue["QueueName"],
+        queue["VisibilityTimeout"],
+        queue["RedrivePolicy"]["maxReceiveCount"],
+    )
+    assert is_alternate(production, queue["RedrivePolicy"]["deadLetterTargetArn"])
 
 
 def test_upkeep_runs_as_long_as_it_may(production: Deployment) -> None:
@@ -133,6 +166,7 @@ def test_upkeep_runs_as_long_as_it_may(production: Deployment) -> None:
         "joblane-instance_end": 29,
         "joblane-instance_watch": 29,
         "joblane-scaler": 29,
+        "joblane-due": 30,
     } == {function["FunctionName"]: function["Timeout"] for function in functions}
     for queue in production.properties("AWS::SQS::Queue"):
         assert queue["VisibilityTimeout"] >= 6 * 20
@@ -150,8 +184,13 @@ def test_upkeep_is_told_what_it_serves(production: Deployment) -> None:
 
 
 def test_alternate_is_kept_and_refuses_plain_http_and_strangers(production: Deployment) -> None:
-    queue = production.one("AWS::SQS::Queue", "upkeep")
-    policy = production.one("AWS::SQS::QueuePolicy", "upkeep")
+    alternate = id_of_alternate(production)
+    queue = production.resources("AWS::SQS::Queue", "upkeep")[alternate]["Properties"]
+    (policy,) = (
+        each
+        for each in production.properties("AWS::SQS::QueuePolicy", "upkeep")
+        if each["Queues"] == [{"Ref": alternate}]
+    )
     refused, *allowed = policy["PolicyDocument"]["Statement"]
 
     assert ("joblane-alternate", 14 * 24 * 3600) == (
@@ -186,12 +225,14 @@ def test_requests_that_use_up_the_accounts_concurrency_do_not_stop_what_must_run
 ) -> None:
     found = reserved(production)
     each = {"requeue": 2, "dead_letter": 4, "recovery": 50, "tester": 50, "sequel": 10, "scaler": 1}
+    each["due"] = 20
     assert each == found
     # Each call of recovery waits for at most one of the tester.
     assert found["tester"] >= found["recovery"]
     # No queue alone can make Lambda throttle the reader; those of several can, for a while.
     for mapping in production.properties("AWS::Lambda::EventSourceMapping", "upkeep"):
-        assert mapping["ScalingConfig"]["MaximumConcurrency"] <= found["dead_letter"]
+        reader = "due" if "Due" in mapping["FunctionName"]["Ref"] else "dead_letter"
+        assert mapping["ScalingConfig"]["MaximumConcurrency"] <= found[reader]
     # Lambda leaves the unreserved functions 100, and the key says how much an account needs.
     (said,) = re.findall(r"`reserved_concurrency`.*", CONFIGURATION.read_text(encoding="utf-8"))
     # Notifications have some of their own, if a tenant may ask for them.

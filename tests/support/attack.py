@@ -67,6 +67,9 @@ def attack(api: Api, stores: Stores) -> dict[str, str]:
     cancelled = api.submit("true", name=HTML, run_at=later)
     api("POST", f"/v1/jobs/{cancelled}/cancel", json={"reason": HTML + SCRIPT})
     api("PUT", "/v1/conditions/app:attack", json={"state": "down", "reason": HTML + SCRIPT})
+    schedule = {"every_s": 300, "submission": {"command": list(ALL), "name": HTML}}
+    api("POST", "/v1/schedules", json={"name": "attack", **schedule})
+    api("POST", "/v1/schedules/attack/pause", json={"reason": HTML + SCRIPT})
     now_ms = int(time.time() * 1000)
     who, step = Who("person", HTML, SCRIPT), Step(State.PENDING, now_ms, 0, HTML)
     failed = stores.put(

@@ -24,6 +24,7 @@ from joblane.deployment.names import (
     alternate_name,
     bucket_name,
     dead_letter_name,
+    due_name,
     exports_dead_name,
     exports_name,
     notify_name,
@@ -223,7 +224,7 @@ def queue_urls() -> list[str]:
     """All queues that the stacks make."""
     urls = [DESCRIPTOR.lane_url(queue, lane) for queue in QUEUES for lane in LANES]
     names = (
-        *(dead_letter_name, alternate_name, notify_name),
+        *(dead_letter_name, alternate_name, notify_name, due_name),
         *(traces_name, traces_dead_name, exports_name, exports_dead_name),
     )
     return [*urls, *(PREFIX + name(NAME) for name in names)]

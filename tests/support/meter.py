@@ -70,7 +70,9 @@ class Meter:
 
     def _put(self, spare: Any, params: dict[str, Any], **_: Any) -> None:
         before: dict[str, Any] = {}
-        if params["TableName"] == KEYS_TABLE:  # all others put new items
+        item_id = params["Item"].get("job_id", {}).get("S", "")
+        if params["TableName"] == KEYS_TABLE or item_id.startswith("SCHEDULE#"):
+            # all others put new items
             table, key = _place({"Put": params})
             before = spare.get_item(TableName=table, Key=key).get("Item", {})
         size = max(item_size(before), item_size(params["Item"]))

@@ -9,12 +9,13 @@ from typing import Any
 from joblane import AsyncClient, AsyncJobRef, Client
 from joblane.client.files.calls import Files
 from joblane.client.groups import Groups
+from joblane.client.schedules import Schedules
 
 Connect = Callable[..., AbstractContextManager[Any]]
 """Makes a client from the arguments of `Client`, and closes it."""
 
 
-_HANDLES = (AsyncJobRef, Files, Groups)
+_HANDLES = (AsyncJobRef, Files, Groups, Schedules)
 
 
 class Blocking:
@@ -22,7 +23,7 @@ class Blocking:
 
     def __init__(
         self,
-        inner: AsyncClient | AsyncJobRef | Files[Any] | Groups[Any, Any],
+        inner: AsyncClient | AsyncJobRef | Files[Any] | Groups[Any, Any] | Schedules[Any],
         runner: asyncio.Runner,
     ) -> None:
         self._inner = inner

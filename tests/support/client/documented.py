@@ -1,6 +1,7 @@
 """Answers of the API as its reference shows them: of each operation the first example.
 
-Lists end with their first page, and bulk operations refuse no job.
+What answers without a body does so. Lists end with their first page, and bulk operations refuse no
+job.
 """
 
 import json
@@ -11,6 +12,8 @@ from typing import Any
 
 from tests.support.client.fake_api import Fault, Request, ok
 
+NO_BODY = object()
+
 _ENDS: dict[str, Any] = {"next": None, "refused": []}
 
 
@@ -18,6 +21,8 @@ def answer_as_documented(request: Request) -> Fault | None:
     """The example of the operation; None if there is none."""
     for method, path, example in _operations():
         if method == request.method and path.fullmatch(request.path):
+            if example is NO_BODY:
+                return 204, {}, b""
             names = example.keys() & _ENDS.keys() if isinstance(example, dict) else ()
             return ok({**example, **{name: _ENDS[name] for name in names}} if names else example)
     return None
@@ -25,7 +30,7 @@ def answer_as_documented(request: Request) -> Fault | None:
 
 @cache
 def _operations() -> list[tuple[str, re.Pattern[str], Any]]:
-    """The method, the path and the example of each operation that has any, fixed paths first."""
+    """Method, path and example of each operation that has one or no body, fixed paths first."""
     text = files("joblane.contract").joinpath("openapi.json").read_text("utf-8")
     document: dict[str, Any] = json.loads(text)
     found = [
@@ -49,4 +54,6 @@ def _example(operation: Any) -> Any:
             return next(iter(content["examples"].values()))["value"]
         if status.startswith("2") and "example" in content:
             return content["example"]
+        if status == "204":
+            return NO_BODY
     return None

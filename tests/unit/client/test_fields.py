@@ -16,6 +16,7 @@ from joblane.job.edit import EDITABLE_FIELDS
 from joblane.job.exit_codes import ExitCodes
 from joblane.key.policy import Concurrency
 from joblane.notify.request import Notify
+from joblane.schedule import fields as schedule
 from tests.support.client.fake_api import FakeApi, ok
 
 PARIS = timezone(timedelta(hours=1))
@@ -31,6 +32,9 @@ PARIS = timezone(timedelta(hours=1))
         (joblane.Concurrency, Concurrency),
         (joblane.Notify, Notify),
         (joblane.Array, Array),
+        (joblane.Timing, schedule.Timing),
+        (joblane.ScheduleFields, schedule.ScheduleFields),
+        (joblane.Requeue, schedule.RequeueTemplate),
     ],
 )
 def test_the_types_have_the_fields_of_the_specification(typed: Any, model: Any):

@@ -94,6 +94,15 @@ def arrays(client: Client) -> None:
     assert_type(job.wait().exit_code, int | None)
 
 
+def schedules(client: Client) -> None:
+    params = SyncTickets(origin="a")
+    made = client.schedules.add("a", sync_tickets, params, every_s=timedelta(minutes=5))
+    made = client.schedules.add("a", ["true"], cron="@daily", name="of the job", queue="slow")
+    assert_type([each.local for each in made.next_times], list[str])
+    assert_type([each.job_id for each in client.schedules.results("a")], list[str | None])
+    client.schedules.edit("a", end=None, overlap="queue", submission={"command": ["true"]})
+
+
 async def also_right(client: AsyncClient) -> None:
     many = await client.submit(sync_tickets, array={"values": [SyncTickets(origin="acme")]})
     assert_type(many, AsyncArrayRef[SyncResult])
@@ -104,6 +113,9 @@ async def also_right(client: AsyncClient) -> None:
     assert_type((await (await client.submit(["true"])).wait()).exit_code, int | None)
     async for page in client.map(("./page", "{}"), ["a"]):
         assert_type(page.value, str)
+    assert_type((await client.schedules.run("a")).outcome, str)
+    async for schedule in client.schedules.list():
+        assert_type(schedule.next.local if schedule.next else None, str | None)
     async for agent in client.list_agents():
         print(agent.name)
 
@@ -128,6 +140,9 @@ def wrong(client: Client, words: Sequence[str]) -> None:
     client.submit("sync")  # refused
     client.submit_batch([{"comand": ["true"]}])  # refused
     client.queues().entrys  # refused
+    client.schedules.add("a", ["true"], crom="@daily")  # refused
+    client.schedules.add("a", "true", cron="@daily", overlap="never")  # refused
+    client.schedules.edit("a", submission={"comand": ["true"]})  # refused
     client.map("echo {}", [1])  # refused
     client.map(["echo", "{}"], [1], timeout="5m")  # refused
     client.map(sync_tickets, ["acme"])  # refused

@@ -28,8 +28,10 @@ from infra.errors import AssetError
 ROOT = Path(__file__).parents[3]
 CONSOLE = ROOT / "console"
 
-BUDGET_BYTES = 100_000
-"""Of the files that a browser has loaded when every page was opened once, compressed."""
+BUDGET_BYTES = 103_000
+"""Of the files that a browser has loaded when every page was opened once, compressed.
+
+A page takes 1,000 to 3,900 bytes; that of schedules, with its calendar and results, 2,800."""
 
 FIRST_REQUESTS = 20
 """Of the page, its style sheet, its icon and its modules, before a person has chosen anything."""

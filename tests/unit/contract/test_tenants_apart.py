@@ -38,7 +38,8 @@ OPEN: Final = {"default": ["other"], "bulk": ["acme"]}
 READING = [route for route in ROUTES if route.method == "GET"]
 CHANGING = sorted(
     (route for route in ROUTES if route.method != "GET"),
-    key=lambda route: route.key == "DELETE /v1/types/{type}",  # the last one: jobs have the type
+    # The last ones: jobs have the type, and others are about the schedule.
+    key=lambda route: route.key in {"DELETE /v1/types/{type}", "DELETE /v1/schedules/{schedule}"},
 )
 SELECTING = tuple(f"/v1/jobs/{verb}" for verb in ("cancel", "retry", "resubmit", "delete"))
 SELECTING_DEAD = ("/v1/dlq/replay", "/v1/dlq/dismiss")
@@ -75,6 +76,10 @@ class World:
         condition = f"app:{tenant}"
         operate = self._apis(tenant)["admin"]
         assert 200 == operate("PUT", f"/v1/conditions/{condition}", {"state": "down"})[0]
+        schedule = f"yearly-of-{tenant}"
+        job = {"command": ["true"], "queue": queue}
+        saved = {"name": schedule, "cron": "0 0 1 1 *", "submission": job}
+        assert 201 == self._apis(tenant)["submission"]("POST", "/v1/schedules", saved)[0]
         keyed = {"concurrency": {"key": ["customer", "same"], "max_queued": 2}}
         for _ in range(2):  # one of them waits for its slot
             self._submit(tenant, queue, **keyed)
@@ -85,6 +90,7 @@ class World:
             "scope": "command",
             "key": key_hash(["customer", "same"]),
             "type": "sync-tickets",
+            "schedule": schedule,
             "agent": "agent-1",
         }
 
@@ -158,6 +164,13 @@ def body_of(route: Route, names: Mapping[str, str]) -> object:
         "PATCH /v1/jobs/{job_id}": {"labels": {"customer": "other"}},
         "POST /v1/jobs/batch": {"jobs": [job, typed, {**job, "labels": {"customer": "other"}}]},
         "POST /v1/queues/explain": job,
+        "POST /v1/schedules": {"name": "new", "every_s": 60, "submission": job},
+        "POST /v1/schedules/preview": {"every_s": 60},
+        "PATCH /v1/schedules/{schedule}": {"overlap": "queue"},
+        "POST /v1/schedules/{schedule}/backfill": {
+            "from": "2025-12-31T23:59:00Z",
+            "to": "2026-01-01T00:00:00Z",
+        },
         "PUT /v1/queues/{queue}/settings": {
             "run_jobs": False,
             "threads": None,
@@ -206,7 +219,7 @@ def test_nothing_that_one_tenant_does_changes_an_answer_to_another(world: World)
             assert before == world.answers(), latest
             latest.clear()
     assert before == world.answers(), latest
-    refused = {key for key, codes in done.items() if not {200, 202, 204} & codes}
+    refused = {key for key, codes in done.items() if not {200, 201, 202, 204} & codes}
     assert NEED_MORE == refused
     assert {route.key for route in CHANGING} == set(done)
 
@@ -214,5 +227,8 @@ def test_nothing_that_one_tenant_does_changes_an_answer_to_another(world: World)
 def test_the_watched_answers_tell_of_all_that_the_tenant_has(world: World):
     """Otherwise the test above would hold for a tenant without anything."""
     told = "".join(body for _, body in world.answers().values())
-    for what in ("other-failed", "other-dead", "app:other", "default", "sync-tickets", "customer"):
+    for what in (
+        *("other-failed", "other-dead", "app:other", "default", "sync-tickets", "customer"),
+        "yearly-of-other",
+    ):
         assert what in told

@@ -12,6 +12,7 @@ from joblane.aws.clients import Clients
 from joblane.aws.fleet.agents import SHARDS as AGENT_SHARDS
 from joblane.aws.job.items import WAKE_SHARDS
 from joblane.aws.key.keys import WAIT_SHARDS
+from joblane.aws.schedule.items import SHARDS as SCHEDULE_SHARDS
 from joblane.deployment.names import inbox_name
 from joblane.formats.times import rfc3339
 from joblane.job.head import Head, make_head
@@ -139,6 +140,10 @@ def test_a_row_of_a_job_that_started_meanwhile_rests(aws: Cloud):
     assert {} == run(aws, NOW + 60)
 
 
+QUERIES = SCHEDULE_SHARDS + WAKE_SHARDS + WAIT_SHARDS + AGENT_SHARDS
+"""Questions of a minute in which nothing is due."""
+
+
 def many(aws: Cloud, count: int) -> list[str]:
     alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
     ids = [f"{JOB[:24]}{alphabet[n // 32]}{alphabet[n % 32]}" for n in range(count)]
@@ -151,8 +156,8 @@ def test_more_than_a_page_is_due_and_jobs_that_are_not_cost_nothing(aws: Cloud, 
     ids = many(aws, 2 * PAGE)
     put(aws, run_at=rfc3339(NOW_MS + 1))
     assert {"Woken": 2 * PAGE} == run(aws, clients=meter.clients_of(aws))
-    assert WAKE_SHARDS + WAIT_SHARDS + AGENT_SHARDS == meter.calls["dynamodb.Query"]
-    assert meter.calls["dynamodb.BatchGetItem"] <= WAKE_SHARDS + 4  # as below
+    assert QUERIES == meter.calls["dynamodb.Query"]
+    assert meter.calls["dynamodb.BatchGetItem"] <= WAKE_SHARDS + 5  # as below
     assert 2 * len(ids) + 2 == meter.calls["dynamodb.UpdateItem"]  # the first of those two
     assert len(ids) == meter.calls["sqs.SendMessage"]
 
@@ -161,15 +166,14 @@ def test_nothing_due_costs_a_question_a_shard_of_due_jobs_and_agents(aws: Cloud,
     run(aws)
     assert {} == run(aws, clients=meter.clients_of(aws))
     # What agents can give, as it was, when passes began; once in a process, which queues moved.
-    first_minute = {"dynamodb.BatchGetItem": 4}
-    assert {"dynamodb.Query": WAKE_SHARDS + WAIT_SHARDS + AGENT_SHARDS, **first_minute} == dict(
-        meter.calls
-    )
+    # And once in a process which schedules joblane.toml declared.
+    first_minute = {"dynamodb.BatchGetItem": 5}
+    assert {"dynamodb.Query": QUERIES, **first_minute} == dict(meter.calls)
 
 
 def test_what_there_was_no_time_for_is_done_a_minute_later(aws: Cloud):
     many(aws, 40)
-    left = iter([60.0] + [1.0] * 100)
+    left = iter([1.0] * SCHEDULE_SHARDS + [60.0] + [1.0] * 100)
     first = run(aws, left_s=lambda: next(left))
     assert WAKE_SHARDS - 1 == first["Unread"]
     assert 0 < first["Woken"] < 40

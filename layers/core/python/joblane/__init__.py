@@ -60,6 +60,14 @@ if TYPE_CHECKING:
     from joblane.client.group_results import MemberResult
     from joblane.client.groups import Groups
     from joblane.client.refs import ArrayRef, AsyncArrayRef, AsyncJobRef, JobRef
+    from joblane.client.schedules import (
+        Requeue,
+        ScheduleChanges,
+        ScheduleFields,
+        ScheduleOptions,
+        Schedules,
+        Timing,
+    )
     from joblane.client.transport import Certificate
     from joblane.handler.errors import PermanentError
     from joblane.handler.job import Context, Job
@@ -110,13 +118,19 @@ __all__ = [
     "Outputs",
     "PermanentError",
     "RequestError",
+    "Requeue",
     "Resources",
     "ResultError",
     "Retry",
+    "ScheduleChanges",
+    "ScheduleFields",
+    "ScheduleOptions",
+    "Schedules",
     "ServerError",
     "Submission",
     "SubmissionFields",
     "ThrottledError",
+    "Timing",
     "UnreachableError",
     "Uploaded",
     "WaitTimeoutError",
@@ -157,10 +171,16 @@ _MODULES = {
     "OutputFile": "client.files.models",
     "Outputs": "client.files.models",
     "PermanentError": "handler.errors",
+    "Requeue": "client.schedules",
     "Resources": "client.fields",
     "Retry": "client.fields",
+    "ScheduleChanges": "client.schedules",
+    "ScheduleFields": "client.schedules",
+    "ScheduleOptions": "client.schedules",
+    "Schedules": "client.schedules",
     "Submission": "client.fields",
     "SubmissionFields": "client.fields",
+    "Timing": "client.schedules",
     "Uploaded": "client.files.models",
     "job_type": "handler.job_type",
 }

@@ -10,7 +10,7 @@ from tests.support.client.command import Joblane
 from tests.support.client.fake_api import FakeApi
 
 ROOT = typer.main.get_command(app)
-GROUPS = ("queues", "agents", "dlq", "conditions", "types", "keys")
+GROUPS = ("queues", "schedules", "agents", "dlq", "conditions", "types", "keys")
 
 
 def commands_of(*path: str) -> dict[str, object]:
@@ -53,6 +53,8 @@ def test_no_word_of_another_tool_is_a_command_and_each_names_one() -> None:
         (("types", "show", "sync"), "types get"),
         (("conditions", "list"), "conditions ls"),
         (("keys", "delete"), "keys clear"),
+        (("schedules", "create"), "schedules add"),
+        (("schedules", "trigger", "nightly"), "schedules run"),
     ],
 )
 def test_so_are_the_words_of_groups(

@@ -14,20 +14,25 @@ from joblane.formats.ids import submitted_ms
 from joblane.state.trace import Traced
 
 Action = Literal[
+    "backfill-schedule",
     "cancel",
     "cancel-group",
     "cancel-jobs",
     "clear",
     "cordon",
+    "create-schedule",
     "declare",
     "delete",
     "delete-jobs",
+    "delete-schedule",
     "dismiss",
     "dismiss-jobs",
     "drain",
     "edit",
+    "edit-schedule",
     "hide",
     "log-level",
+    "pause-schedule",
     "push-type",
     "remove-type",
     "replay",
@@ -36,9 +41,11 @@ Action = Literal[
     "restart-failed",
     "resubmit",
     "resubmit-jobs",
+    "resume-schedule",
     "retry",
     "retry-group",
     "retry-jobs",
+    "run-schedule",
     "settings",
     "uncordon",
     "unhide",
@@ -70,7 +77,8 @@ class AuditRecord:
     who: Who | None
     """None if it is not known."""
     target: tuple[tuple[str, str], ...] = ()
-    """Parameters of the path: `job_id`, `group`, `queue`, `agent`, `condition`, `type`."""
+    """Parameters of the path: `job_id`, `group`, `queue`, `agent`, `condition`, `type`,
+    `schedule`."""
     reason: str | None = None
     asked_json: str | None = None
     """Parameters of the request besides the target; None for none, or too many."""

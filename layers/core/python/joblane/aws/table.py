@@ -151,10 +151,9 @@ class Table:
         """Make an `update_request`. Returns the new item, or nothing."""
         return self._send(self.client.update_item, request)
 
-    def as_put(self, row: Row, condition: str, /, **values: object) -> Item:
+    def as_put(self, row: Row, condition: str = "", /, **values: object) -> Item:
         """`put` as a part of a transaction."""
-        request = {**self._request(condition, values), "Item": encode(row)}
-        return {"Put": {**request, "ConditionExpression": condition, **_WITH_ITEM}}
+        return {"Put": self._conditional("", condition, values, Item=encode(row))}
 
     def as_update(self, key: Row, update: str, condition: str, /, **values: object) -> Item:
         """`update` as a part of a transaction."""

@@ -36,6 +36,7 @@ from joblane.client.groups import Groups
 from joblane.client.key_calls import KeyCalls
 from joblane.client.profiles import Endpoint, find_endpoint
 from joblane.client.refs import ArrayRef, AsyncArrayRef, AsyncJobRef, JobRef
+from joblane.client.schedules import Schedules
 from joblane.client.transport import Certificate
 from joblane.client.type_calls import TypeCalls
 from joblane.handler.job_type import JobType
@@ -116,6 +117,11 @@ class BaseClient(
     def groups(self) -> Groups[J, C]:
         """The calls that concern groups: arrays, and jobs that became one job for each agent."""
         return Groups(self._connection, self._handle, self._policy)
+
+    @property
+    def schedules(self) -> Schedules[C]:
+        """The calls that concern schedules: what starts by itself, when, and its results."""
+        return Schedules(self._connection)
 
     @property
     def files(self) -> Files[C]:

@@ -38,14 +38,12 @@ from joblane.client.fields import (
     Seconds,
     Submission,
     SubmissionFields,
-    array_fields,
     encode_edit,
     encode_fields,
     encode_filters,
-    job_fields,
     seconds,
 )
-from joblane.client.files.calls import with_uploads
+from joblane.client.files.calls import build_submission
 from joblane.client.follow import FollowPolicy, News, RepeatedCall, Runtime
 from joblane.client.log_calls import LogCalls, job_path
 from joblane.client.tracing import trace_headers
@@ -72,20 +70,9 @@ class JobCalls(LogCalls, ABC, Generic[J]):
         idempotency_key: str | None,
         fields: SubmissionFields,
     ) -> Call[J]:
-        array = fields.get("array")
-        if array is None:
-            named = job_fields(what, params)
-        elif isinstance(array, Mapping):
-            named = array_fields(what, params, array)
-        else:
-            raise InputError('array must be a mapping, such as {"size": 100}')
-        given = yield from with_uploads(encode_fields(fields))
+        body = yield from build_submission(what, params, fields)
         answer = yield from act(
-            "POST",
-            "/v1/jobs",
-            {**given, **named},
-            idempotency_key=idempotency_key,
-            headers=trace_headers(),
+            "POST", "/v1/jobs", body, idempotency_key=idempotency_key, headers=trace_headers()
         )
         handler = what if isinstance(what, JobType) else None
         return self._handle(self._note_submitted(answer), handler)

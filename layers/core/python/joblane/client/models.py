@@ -277,7 +277,11 @@ class Submitted(Answer):
     """Number of its slot of that key, which rises with each slot that is given; null while it waits
     for one."""
     submitted_by: WhoView | None
-    """Who submitted it."""
+    """Who submitted it; of a job that a schedule started, who created that."""
+    schedule: str | None
+    """Name of the schedule that started it, or its group; null for other jobs."""
+    scheduled_at: str | None
+    """The due time of that schedule that it was started for, `JOBLANE_SCHEDULED_AT`."""
     type_version: int | None
     """Version of its type that it runs with: that of its submission, or of its last retry or
     replay. null for commands and built-in types."""
@@ -468,7 +472,11 @@ class Job(Answer):
     """Number of its slot of that key, which rises with each slot that is given; null while it waits
     for one."""
     submitted_by: WhoView | None
-    """Who submitted it."""
+    """Who submitted it; of a job that a schedule started, who created that."""
+    schedule: str | None
+    """Name of the schedule that started it, or its group; null for other jobs."""
+    scheduled_at: str | None
+    """The due time of that schedule that it was started for, `JOBLANE_SCHEDULED_AT`."""
     type_version: int | None
     """Version of its type that it runs with: that of its submission, or of its last retry or
     replay. null for commands and built-in types."""
@@ -737,7 +745,11 @@ class Edited(Answer):
     """Number of its slot of that key, which rises with each slot that is given; null while it waits
     for one."""
     submitted_by: WhoView | None
-    """Who submitted it."""
+    """Who submitted it; of a job that a schedule started, who created that."""
+    schedule: str | None
+    """Name of the schedule that started it, or its group; null for other jobs."""
+    scheduled_at: str | None
+    """The due time of that schedule that it was started for, `JOBLANE_SCHEDULED_AT`."""
     type_version: int | None
     """Version of its type that it runs with: that of its submission, or of its last retry or
     replay. null for commands and built-in types."""
@@ -1050,7 +1062,11 @@ class Cancelled(Answer):
     """Number of its slot of that key, which rises with each slot that is given; null while it waits
     for one."""
     submitted_by: WhoView | None
-    """Who submitted it."""
+    """Who submitted it; of a job that a schedule started, who created that."""
+    schedule: str | None
+    """Name of the schedule that started it, or its group; null for other jobs."""
+    scheduled_at: str | None
+    """The due time of that schedule that it was started for, `JOBLANE_SCHEDULED_AT`."""
     type_version: int | None
     """Version of its type that it runs with: that of its submission, or of its last retry or
     replay. null for commands and built-in types."""
@@ -1198,7 +1214,8 @@ class AuditEntry(Answer):
     by_platform: bool
     """Whether it was done in the role platform, which belongs to no tenant."""
     target: dict[str, str]
-    """Object of the action: `job_id`, `group`, `queue`, `agent`, `condition` or `type`."""
+    """Object of the action: `job_id`, `group`, `queue`, `agent`, `condition`, `type` or
+    `schedule`."""
     reason: str | None
     """Reason that the caller gave."""
     asked: dict[str, Any] | None
@@ -1285,6 +1302,205 @@ class GroupPage(Answer):
     entries, or of any hundred members that have all ended."""
     entries: list[Member]
     """Members, in the order of their indices."""
+
+
+class NextTime(Answer):
+    """A time at which a schedule is due."""
+
+    due_at: str
+    """The time that its job gets as `JOBLANE_SCHEDULED_AT`: RFC 3339 in UTC."""
+    local: str
+    """The same in the schedule's zone, with its offset: `2026-03-29T03:00:00+02:00`."""
+    starts_at: str
+    """When it starts: `due_at` and the schedule's jitter."""
+
+
+class ResultView(Answer):
+    """What became of a due time, or of several in a row."""
+
+    due_at: str
+    """The due time, or the first of several. Of a run that somebody asked for, when that was."""
+    to_at: str | None
+    """The last of several due times; null for one."""
+    times: int | None
+    """How many due times: 1, or more with `to_at`. null for more than 10,000."""
+    outcome: str
+    """What became of them."""
+    cause: str
+    """What it comes from."""
+    job_id: str | None
+    """Id of the job or group that was started; null if none was."""
+    at: str
+    """When it was decided."""
+    text: str
+    """Why, in a sentence."""
+
+
+class RequeueTemplateView(Answer):
+    """What a schedule does instead of a submission: it sends messages of open jobs again."""
+
+    queue: str
+    """The queue whose jobs get new messages; `_all` is not allowed here."""
+    type: str | None
+    """Only jobs of this type; `command` jobs and all types without it."""
+    priority: str | None
+    """The lane that those which wait are moved to; without it they stay in theirs."""
+
+
+class ScheduleView(Answer):
+    """A schedule."""
+
+    name: str
+    """Its name."""
+    tenant: str
+    """Its tenant, with whose rights and limits it starts what is due."""
+    what: str
+    """What it starts, in a few words: `type sync-tickets`, or the beginning of its command."""
+    cron: str | None
+    """Its expression; null with `every_s`."""
+    every_s: int | None
+    """Its period in seconds; null with `cron`."""
+    zone: str
+    """The time zone of `cron`."""
+    jitter_s: int
+    """Seconds of jitter at most."""
+    start: str | None
+    """No due time is earlier."""
+    end: str | None
+    """No due time is later."""
+    overlap: str
+    """What happens while what was started before has not ended."""
+    catch_up_s: int
+    """Age of a missed due time that still starts, in seconds."""
+    pause_on_failure: bool
+    """Whether it pauses when what it started has failed."""
+    paused: bool
+    """Whether it is paused."""
+    declared: bool
+    """Whether joblane.toml declares it: the API pauses, resumes and runs it, and changes nothing
+    else."""
+    version: int
+    """Number of its changes, from 1; the ETag."""
+    next: NextTime | None
+    """When it is due next; null if it is paused, or never due again."""
+    last: ResultView | None
+    """The latest result; null before the first."""
+    why: str | None
+    """Why it does not start anything when it is due, or will not be due again, in a sentence: it is
+    paused, over, its queue is gone, what it started is still running. null if it starts."""
+    submission: dict[str, Any] | None
+    """What it submits, with the fields that were given; null with `requeue`."""
+    requeue: RequeueTemplateView | None
+    """Which messages it sends again; null with `submission`."""
+    running: str | None
+    """Id of the job or group that it started last, which may have ended; null for none."""
+    next_times: list[NextTime]
+    """The next five times at which it is due, also while it is paused."""
+    results: list[ResultView]
+    """The latest ten results, the newest first."""
+    warnings: list[str]
+    """What is surprising: what the expression does when clocks are changed, and input files that
+    expire before they are used."""
+    created_at: str
+    """When it was created."""
+    created_by: WhoView | None
+    """Who created it; null if joblane.toml declares it."""
+    changed_at: str
+    """When it was created or last changed, paused or resumed."""
+
+
+class ScheduleSummary(Answer):
+    """A schedule without its template."""
+
+    name: str
+    """Its name."""
+    tenant: str
+    """Its tenant, with whose rights and limits it starts what is due."""
+    what: str
+    """What it starts, in a few words: `type sync-tickets`, or the beginning of its command."""
+    cron: str | None
+    """Its expression; null with `every_s`."""
+    every_s: int | None
+    """Its period in seconds; null with `cron`."""
+    zone: str
+    """The time zone of `cron`."""
+    jitter_s: int
+    """Seconds of jitter at most."""
+    start: str | None
+    """No due time is earlier."""
+    end: str | None
+    """No due time is later."""
+    overlap: str
+    """What happens while what was started before has not ended."""
+    catch_up_s: int
+    """Age of a missed due time that still starts, in seconds."""
+    pause_on_failure: bool
+    """Whether it pauses when what it started has failed."""
+    paused: bool
+    """Whether it is paused."""
+    declared: bool
+    """Whether joblane.toml declares it: the API pauses, resumes and runs it, and changes nothing
+    else."""
+    version: int
+    """Number of its changes, from 1; the ETag."""
+    next: NextTime | None
+    """When it is due next; null if it is paused, or never due again."""
+    last: ResultView | None
+    """The latest result; null before the first."""
+    why: str | None
+    """Why it does not start anything when it is due, or will not be due again, in a sentence: it is
+    paused, over, its queue is gone, what it started is still running. null if it starts."""
+
+
+class SchedulePage(Answer):
+    """A page of a tenant's schedules, by name."""
+
+    limit: int
+    """Maximum number of entries of this page."""
+    next: str | None
+    """Cursor of the next page; null at the end. A page may be shorter than `limit` and have one."""
+    entries: list[ScheduleSummary]
+    """The entries of this page."""
+
+
+class Preview(Answer):
+    """When a schedule would be due."""
+
+    zone: str
+    """The time zone of `cron`."""
+    next_times: list[NextTime]
+    """The next times; fewer than asked for if it is over before."""
+    warnings: list[str]
+    """What is surprising about it: what a wildcard does when clocks are changed."""
+
+
+class Backfilled(Answer):
+    """What a backfill did."""
+
+    started: int
+    """Due times for which a job or group was submitted."""
+    already: int
+    """Due times that have a job or group of this schedule; it is left as it is."""
+    refused: int
+    """Due times for which the submission was not accepted."""
+    left: int
+    """Due times that were not reached for lack of time: send the request again. With `check` all of
+    them."""
+    text: str
+    """The same as a sentence; of what was refused, why."""
+    jobs: list[str]
+    """Ids of all that were started."""
+
+
+class ResultPage(Answer):
+    """A page of a schedule's results, the newest first."""
+
+    limit: int
+    """Maximum number of entries of this page."""
+    next: str | None
+    """Cursor of the next page; null at the end. A page may be shorter than `limit` and have one."""
+    entries: list[ResultView]
+    """The entries of this page."""
 
 
 class DeadReplayed(Answer):

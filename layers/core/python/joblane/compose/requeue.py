@@ -27,6 +27,9 @@ from joblane.aws.queue.lanes import Lanes
 from joblane.aws.queue.moves import QueueMoveStore
 from joblane.aws.queue.renewal import RenewalStore
 from joblane.aws.queue.settings import SettingsStore
+from joblane.aws.schedule.due_queue import DueQueue
+from joblane.aws.schedule.schedules import ScheduleStore
+from joblane.deployment.names import due_name
 from joblane.queue.retired import moving_queues
 from joblane.service.files.keep import FileKeeper
 from joblane.service.job.operations import Operations
@@ -36,6 +39,7 @@ from joblane.service.key.release import KeyRelease
 from joblane.service.key.watch import KeyWatch
 from joblane.service.queue.forget import MoveForgetter
 from joblane.service.queue.running_shares import RunningShares
+from joblane.service.schedule.due_sweep import DueSweep
 from joblane.state.retention import Retention
 
 if TYPE_CHECKING:
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from joblane.service.group.watch import GroupWatch
     from joblane.service.key.admission import KeyAdmission
     from joblane.service.queue.mover import QueueMover
+    from joblane.service.schedule.declared import DeclaredSchedules
     from joblane.service.target.assigned import AssignedJobs
     from joblane.service.target.due import DueTargets
     from joblane.service.target.targets import Targets
@@ -75,6 +80,8 @@ class Settings(Environment):
     """JSON: the policies of joblane.toml. Read when a job with a key is due."""
     retention: Json[Retention]
     bucket: str
+    schedules: str = "{}"
+    """JSON: the schedules that joblane.toml declares."""
     metrics: Json[bool] = False
     """Whether the deployment has custom metrics."""
 
@@ -187,6 +194,15 @@ def build(
         clock,
         logger,
     )
+    schedules = ScheduleStore(dynamodb, settings.jobs_table)
+    due = DueQueue(clients.make("sqs"), settings.queue_url_prefix + due_name(settings.deployment))
+    sweep = DueSweep(schedules, due, pool=pool)
+    declared = cache(lambda: _make_declared(settings, schedules, due, logger, dynamodb))
+
+    def start_schedules(now_ms: int, left_s: Callable[[], float]) -> int:
+        declared().sync(now_ms)
+        return sweep.run(now_ms, left_s)
+
     moves = QueueMoveStore(dynamodb, settings.settings_table)
     moving = moving_queues(settings.retired)
     forgetter = MoveForgetter(moves, [queue for queue in settings.queues if queue not in moving])
@@ -203,6 +219,7 @@ def build(
         keyed,
         due_targets,
         group_watch,
+        start_schedules,
         KeyWatch(keyed_jobs, releases, logger).look,
         move_jobs,
         shares.refresh,
@@ -211,6 +228,20 @@ def build(
         logger,
         pool=pool,
     )
+
+
+def _make_declared(
+    settings: Settings,
+    schedules: ScheduleStore,
+    due: DueQueue,
+    log: Logger,
+    dynamodb: "DynamoDBClient",
+) -> "DeclaredSchedules":
+    from joblane.aws.schedule.declared import DeclarationStore
+    from joblane.service.schedule.declared import DeclaredSchedules
+
+    declarations = DeclarationStore(dynamodb, settings.settings_table)
+    return DeclaredSchedules(schedules, declarations, due, settings.schedules, log)
 
 
 def _make_types(dynamodb: "DynamoDBClient", table: str) -> "TypeKeys":

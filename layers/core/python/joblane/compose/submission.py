@@ -5,22 +5,38 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from joblane.aws.clients import Clients
-from joblane.compose.job_services import JobServices, Settings
+from joblane.compose.api_function import ApiFunction, ApiSettings
+from joblane.compose.submitting import Submitting, SubmittingSettings
 from joblane.http.application import Application
 
 if TYPE_CHECKING:
+    from joblane.aws.files.output_store import OutputFileStore
+    from joblane.aws.job.output_store import OutputStore
+    from joblane.aws.job.result_store import ResultStore
+    from joblane.service.group.groups import Groups
+    from joblane.service.job.delete import JobDeleter
     from joblane.service.job.delete_selected import SelectedDeletion
-    from joblane.service.job.edit import Edits
+    from joblane.service.job.operations import Operations
+    from joblane.service.job.present_code import PresentCode
     from joblane.service.job.resubmit import Resubmitter
     from joblane.service.job.selected_jobs import SelectedJobs
+    from joblane.service.schedule.backfill import Backfill
+    from joblane.service.schedule.schedules import Schedules
+
+
+class Settings(SubmittingSettings, ApiSettings):
+    """The function's environment."""
+
+    output_table: str
 
 
 @dataclass
-class SubmissionFunction(JobServices):
-    """The parts of this function, and what only one of them uses."""
+class SubmissionFunction(Submitting[Settings], ApiFunction[Settings]):
+    """The parts of this function, and what only they use."""
 
     def add_parts(self) -> Application:
         """Add all parts; each is loaded by the first request for it."""
@@ -34,6 +50,7 @@ class SubmissionFunction(JobServices):
             self.add_selected, "POST /v1/jobs/cancel", "POST /v1/jobs/delete", "POST /v1/jobs/retry"
         )
         add(self.add_groups, "/v1/groups")
+        add(self.add_schedules, "/v1/schedules")
         add(self.add_log, f"GET {job}/logs")
         add(self.add_trail, f"GET {job}/audit")
         return self.app
@@ -91,6 +108,15 @@ class SubmissionFunction(JobServices):
 
         group_routes(self.app, lambda: self.groups, self.limits)
 
+    def add_schedules(self) -> None:
+        """Bind the routes of schedules."""
+        from joblane.http.schedule_routes import schedule_routes
+        from joblane.service.schedule.results import Results
+
+        schedule_routes(
+            self.app, self.schedules, Results(self.schedules.store), lambda: self.backfill
+        )
+
     def add_log(self) -> None:
         """Bind the route of a job's output."""
         from joblane.http.log_routes import log_route
@@ -109,12 +135,113 @@ class SubmissionFunction(JobServices):
 
         job_trail_route(self.app, self.trail)
 
-    def make_edits(self) -> "Edits":
-        """Make what edits jobs."""
-        from joblane.service.job.edit import Edits
+    @cached_property
+    def results(self) -> "ResultStore":
+        """Results that are stored in S3."""
+        from joblane.aws.job.result_store import ResultStore
 
-        rules = self.router.rules
-        return Edits(self.jobs, rules, self.operations, lambda: self.targets, self.make_typed)
+        return ResultStore(self.make_s3, self.settings.bucket)
+
+    @cached_property
+    def output(self) -> "OutputStore":
+        """What jobs write."""
+        from joblane.aws.job.output_store import OutputStore
+
+        settings = self.settings
+        return OutputStore(
+            self.dynamodb,
+            settings.output_table,
+            self.make_s3,
+            settings.bucket,
+            days=settings.retention.logs_days,
+            clock=self.clock,
+        )
+
+    @cached_property
+    def deleter(self) -> "JobDeleter":
+        """Deletes jobs with all that is stored of them."""
+        from joblane.aws.job.idempotency import IdempotencyStore
+        from joblane.service.job.delete import JobDeleter
+
+        keys = IdempotencyStore(self.dynamodb, self.settings.jobs_table)
+        return JobDeleter(
+            self.jobs,
+            self.payloads,
+            self.results,
+            self.output,
+            lambda: self.output_files,
+            keys,
+            self.trail,
+            self.clock,
+        )
+
+    @cached_property
+    def operations(self) -> "Operations":
+        """What a job's owner does with it."""
+        from joblane.service.job.operations import Operations
+
+        retention = self.settings.retention
+        return Operations(
+            self.jobs,
+            self.lanes,
+            retention,
+            self.keyed,
+            lambda: self.groups.restart,
+            lambda: self.present,
+        )
+
+    @cached_property
+    def output_files(self) -> "OutputFileStore":
+        """Output files; few jobs have any."""
+        from joblane.aws.files.output_store import OutputFileStore
+
+        return OutputFileStore(self.make_s3, self.settings.bucket)
+
+    @cached_property
+    def present(self) -> "PresentCode":
+        """Gives typed jobs that start again the present version of their type; few do."""
+        from joblane.service.job.present_code import PresentCode
+
+        return PresentCode(lambda: self.admission, self.payloads, self.rules)
+
+    @cached_property
+    def groups(self) -> "Groups":
+        """Reads and changes groups; most requests concern none."""
+        from joblane.service.group.delete import GroupDeleter
+        from joblane.service.group.groups import Groups
+        from joblane.service.group.restart import GroupRestart
+        from joblane.service.group.view import GroupReader
+
+        settlement, operations = self.group_settlement, self.operations
+        found, retention = settlement.groups, self.settings.retention
+        return Groups(
+            GroupReader(found, self.app.jobs.find, self.app.now_ms),
+            self.group_cancel,
+            GroupRestart(found, settlement, operations.send, retention, operations.present),
+            GroupDeleter(found, self.deleter, pool=self.pool),
+        )
+
+    @cached_property
+    def schedules(self) -> "Schedules":
+        """What people do with schedules."""
+        from joblane.formats.ids import new_id
+        from joblane.service.schedule.schedules import Schedules
+
+        return Schedules(
+            self.schedule_store,
+            self.due_queue,
+            lambda: self.starts,
+            self.app.now_ms,
+            lambda now_ms: new_id(now_ms, self.random_bits(80)),
+            self.settings.retention.files_days,
+        )
+
+    @cached_property
+    def backfill(self) -> "Backfill":
+        """Starts what schedules have not started."""
+        from joblane.service.schedule.backfill import Backfill
+
+        return Backfill(self.schedules, self.jobs, self.starts, self.clock)
 
     def make_selected(self) -> "SelectedJobs":
         """Make what changes many jobs."""

@@ -10,6 +10,7 @@ from joblane.config.access import MAX_MACHINES, Domain, Issuer, format_assumed
 from joblane.config.fleet import ExistingNetwork, Fleet
 from joblane.config.observability import Alerts, Observability
 from joblane.config.queue import Queue
+from joblane.config.schedule import Schedule
 from joblane.config.strict import Strict
 from joblane.config.tenant import Platform, Tenant
 from joblane.contract.access import Role
@@ -35,9 +36,9 @@ class Functions(Strict):
     """Python version of the functions. On arm64, `python3.11` cannot validate params of job types:
     AWS runs it on Amazon Linux 2, whose C library is too old (decision 1311)."""
     reserved_concurrency: bool = True
-    """Reserve concurrency for what must run: 117 for requeue, dead letters, recovery and its tests,
-    jobs with a key and the size of fleets, and 5 for notifications if a tenant has them, or a feed
-    of events. `false` in an account whose quota is below 217 (222), as in new ones: their
+    """Reserve concurrency for what must run: 137 for requeue, schedules, dead letters, recovery and
+    its tests, jobs with a key and the size of fleets, and 5 for notifications if a tenant has them,
+    or a feed of events. `false` in an account whose quota is below 237 (242), as in new ones: their
     deployment would fail."""
 
 
@@ -96,6 +97,8 @@ class Config(Strict):
     """A VPC for the fleets; without it the stacks create one, which all fleets share."""
     concurrency: dict[Name, Annotated[KeyTemplate, BeforeValidator(_lists)]] = {}
     """Policies that jobs name in `concurrency`: how many with the same key run at once."""
+    schedules: dict[Name, Schedule] = {}
+    """What is started at times: a job, an array or a broadcast, or a requeue."""
     recovery: Recovery = Recovery()
     alerts: Alerts = Alerts()
     observability: Observability = Observability()
@@ -345,6 +348,22 @@ class Config(Strict):
             for queue in group.queues:
                 if queue not in self.queues:
                     raise ValueError(f"fleets.{fleet}.queues names {queue!r}, which [queues] lacks")
+        return self
+
+    @model_validator(mode="after")
+    def _schedules_have_their_tenant(self) -> Self:
+        for name, schedule in self.schedules.items():
+            key, tenant = f"schedules.{name}", schedule.tenant
+            if tenant not in self.tenants:
+                raise ValueError(f"{key}.tenant names {tenant!r}, which [tenants] lacks")
+            usable = self.queues_of(tenant)
+            for what in ("submission", "requeue"):
+                queue = (getattr(schedule, what) or {}).get("queue")
+                if queue is not None and queue not in usable:
+                    raise ValueError(
+                        f"{key}.{what}.queue names {queue!r}; the tenant {tenant} may use "
+                        f"{', '.join(usable) or 'none'}"
+                    )
         return self
 
     @model_validator(mode="after")

@@ -70,7 +70,8 @@ class AuditEntry(View):
     by_platform: bool
     """Whether it was done in the role platform, which belongs to no tenant."""
     target: dict[str, str]
-    """Object of the action: `job_id`, `group`, `queue`, `agent`, `condition` or `type`."""
+    """Object of the action: `job_id`, `group`, `queue`, `agent`, `condition`, `type` or
+    `schedule`."""
     reason: str | None
     """Reason that the caller gave."""
     asked: dict[str, Any] | None

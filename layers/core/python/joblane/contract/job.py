@@ -154,7 +154,11 @@ class JobProgress(View):
     """Number of its slot of that key, which rises with each slot that is given; null while it waits
     for one."""
     submitted_by: WhoView | None
-    """Who submitted it."""
+    """Who submitted it; of a job that a schedule started, who created that."""
+    schedule: str | None
+    """Name of the schedule that started it, or its group; null for other jobs."""
+    scheduled_at: str | None
+    """The due time of that schedule that it was started for, `JOBLANE_SCHEDULED_AT`."""
     type_version: int | None
     """Version of its type that it runs with: that of its submission, or of its last retry or
     replay. null for commands and built-in types."""
@@ -244,6 +248,8 @@ def job_view(head: Head, *, whole: bool = False) -> Job:
         key=None if head.key is None else KeyOfJob(type=head.key.scope, id=head.key.hash),
         slot=head.slot,
         submitted_by=who_view(head.submitted_by),
+        schedule=head.schedule,
+        scheduled_at=None if head.scheduled_ms is None else rfc3339(head.scheduled_ms),
         type_version=head.type_version,
         hidden=head.hidden,
         resubmit_of=head.resubmit_of,

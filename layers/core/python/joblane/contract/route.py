@@ -19,7 +19,7 @@ MAX_ACTION_BYTES: Final = 4096
 """Largest body of an action: a reason, some settings."""
 
 
-_OF_SUBMISSION: Final = ("/v1/jobs", "/v1/groups", "/v1/queues/explain")
+_OF_SUBMISSION: Final = ("/v1/jobs", "/v1/groups", "/v1/schedules", "/v1/queues/explain")
 
 _OF_STATUS: Final = frozenset(
     {
@@ -134,8 +134,8 @@ class Route:
     def function(self) -> FunctionName:
         """The function behind it.
 
-        `status` has what is read often and changes nothing, `submission` the jobs, and `admin` all
-        other paths.
+        `status` has what is read often and changes nothing, `submission` the jobs and
+        their schedules, and `admin` all other paths.
         """
         if self.path in _OF_STATUS:
             return "status"

@@ -26,6 +26,7 @@ from joblane.contract.route_tables.operations import OPERATION_ROUTES
 from joblane.contract.route_tables.outputs import OUTPUT_ROUTES
 from joblane.contract.route_tables.queues import QUEUE_ROUTES
 from joblane.contract.route_tables.resubmissions import RESUBMISSION_ROUTES
+from joblane.contract.route_tables.schedules import SCHEDULE_ROUTES
 from joblane.contract.route_tables.selected_jobs import SELECTED_JOBS_ROUTES
 from joblane.contract.route_tables.status import STATUS_ROUTES
 from joblane.contract.route_tables.submissions import SUBMISSION_ROUTES
@@ -44,6 +45,7 @@ ROUTES: Final = (
     *EDIT_ROUTES,
     *JOB_TRAIL_ROUTES,
     *GROUP_ROUTES,
+    *SCHEDULE_ROUTES,
     *TRAIL_ROUTES,
     *DEAD_LETTER_ROUTES,
     *BULK_ROUTES,

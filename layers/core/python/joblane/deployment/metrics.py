@@ -23,6 +23,10 @@ OF_RENEWAL = ("Renewed", "FilesKept", "FilesMissing", "WithoutQueue", "GivenUp")
 """Metrics by Deployment, from the function requeue at the end of each pass of renewal, with
 RenewalSeconds."""
 
+REFUSED_SCHEDULES = "SchedulesRefused"
+"""Metric by Deployment, from the function due at the levels basic and full: due times of schedules
+whose submission was not accepted. Written only when there is one."""
+
 PUBLIC_REQUESTS = "PublicRequests"
 """Metric by Deployment, from the API's access log: requests of routes that need no token."""
 

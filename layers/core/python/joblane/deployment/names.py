@@ -3,6 +3,7 @@
 Not in `joblane.config`: every cold start of a function needs them, and its models take time.
 """
 
+import re
 from typing import Annotated, Final, Literal, cast
 
 from pydantic import StringConstraints
@@ -24,6 +25,11 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 """A deployment, queue, tenant or fleet: it becomes part of resource names, so it is short."""
 
 
+def is_name(text: str) -> bool:
+    """Whether a text is a `Name`."""
+    return re.fullmatch(r"[a-z][a-z0-9-]{0,30}", text) is not None
+
+
 PLATFORM: Final = "platform"
 """The role of the deployment, and the name that stands for a tenant where its holders act: in a
 `Principal`, in queue settings and in the audit trail. No tenant has this name."""
@@ -38,6 +44,10 @@ AGENTS_SUMMARY: Final = "#agents"
 RENEWAL: Final = "#renewal"
 """Key of how far the pass has come that sends messages of waiting jobs again, in the table
 `settings`; no queue has this name."""
+
+DECLARED_SCHEDULES: Final = "#schedules"
+"""Key of which schedules joblane.toml declared at last, in the table `settings`; no queue has this
+name."""
 
 DIGEST: Final = "#digest"
 """Key of which daily digest was sent, in the table `settings`; no queue has this name."""
@@ -145,6 +155,11 @@ def recovery_rule_name(deployment: str) -> str:
 def alternate_name(deployment: str) -> str:
     """Name of the SQS queue for events that nothing could route."""
     return f"{deployment}-alternate"
+
+
+def due_name(deployment: str) -> str:
+    """Name of the SQS queue of schedules that are due within minutes."""
+    return f"{deployment}-due"
 
 
 def notify_name(deployment: str) -> str:

@@ -160,6 +160,10 @@ class Head:
     events: EventScope | None = None
     """Which events its tenant's feed on the event bus has: those of the job, or of a group and its
     members; None for none."""
+    schedule: str | None = None
+    """Name of the schedule that started it, or its group; None for most jobs."""
+    scheduled_ms: int | None = None
+    """The due time that it was started for."""
     edit: int = 0
     """How often its submission was changed, by edits and by restarts with another version of its
     type; a message of an earlier edit does not start it. Members of a group have that of the group

@@ -48,6 +48,8 @@ def member_job(parent: Head, index: int, agent: str | None, now_ms: int, *, inli
         # Only for its events: the group's row has it for everybody else.
         request_id=parent.request_id if is_told else None,
         events="jobs" if parent.events == "members" else None,
+        schedule=parent.schedule,
+        scheduled_ms=parent.scheduled_ms,
         edit=parent.edit,
     )
     return replace(job, timeline=(Step(State.PENDING, now_ms, 0, waits(job)),))

@@ -12,3 +12,7 @@ class Clock:
     def __call__(self) -> float:
         """The time."""
         return self.now
+
+    def pass_s(self, seconds: float) -> None:
+        """Let seconds pass."""
+        self.now += seconds

@@ -12,6 +12,7 @@ from joblane.deployment.names import (
     LANES,
     alternate_name,
     dead_letter_name,
+    due_name,
     lane_name,
     notify_name,
     table_name,
@@ -56,7 +57,7 @@ class Cloud:
         tables, s3 = Tables(), S3(clock)
         executions: dict[str, str] = {}
         sqs = Queues(random.Random(1), clock, late_s=0, in_order=True)
-        for name in (dead_letter_name, alternate_name, notify_name):
+        for name in (dead_letter_name, alternate_name, notify_name, due_name):
             sqs.make(PREFIX + name(NAME))
         for queue in queues:
             for lane in LANES:
@@ -98,6 +99,19 @@ class Cloud:
             for row in self.rows(table):
                 if shard in row and at in row:
                     yield int(row[at]["N"]) / 1000
+
+    def take_due(self) -> list[dict[str, Any]]:
+        """Receive what is visible in the queue `due`, as Lambda hands it to its function."""
+        url = PREFIX + due_name(NAME)
+        entries = [self.queues.entries[url].pop(key) for key in self.queues.visible(url)]
+        return [
+            {
+                "messageId": str(number),
+                "body": entry.body,
+                "attributes": {"ApproximateReceiveCount": "1"},
+            }
+            for number, entry in enumerate(entries)
+        ]
 
     def put_object(self, key: str, content: bytes) -> None:
         """Store an object in the deployment's bucket."""

@@ -32,7 +32,7 @@ from joblane.testing.connections import (
     MemoryConnection,
 )
 from joblane.testing.environment import PLATFORM_CLIENT, Declared, environment
-from joblane.testing.functions import Functions, quiet
+from joblane.testing.functions import LEFT_S, Functions, quiet
 from joblane.testing.jobs import Expected, Running, Stored, Submitted, missed
 from joblane.testing.recovery import Executions
 from joblane.testing.stores import stores_of
@@ -109,7 +109,9 @@ class FakeDeployment:
         cloud = self._cloud = Cloud.make(declared.queues, self._clock)
         names = environment(declared, retention)
         with quiet():
-            self._functions = Functions.make(names, cloud, self._clock, rng, self._down)
+            self._functions = Functions.make(
+                names, cloud, self._clock, rng, self._down, self._clock.pass_s
+            )
         self._executions = Executions(cloud, self._functions.recovery, self._clock)
         self._api = Api(self._functions.api)
         self._stores = stores_of(names, cloud, declared.limits, retention, rng, self._functions)
@@ -286,7 +288,9 @@ class FakeDeployment:
             records = [record for record in self._cloud.stream.take() if follows(record)]
             if records:
                 self._functions.sequel.handle(records)
-            did = self._executions.run() or bool(records)
+            due = self._cloud.take_due()
+            self._functions.due.handle(due, lambda: LEFT_S)
+            did = self._executions.run() or bool(records or due)
         for worker in self._workers:
             did |= worker.work()
         if did:

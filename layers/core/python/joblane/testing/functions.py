@@ -9,12 +9,13 @@ from typing import Any
 
 from aws_lambda_powertools.logging import Logger
 
-from joblane.compose import admin, job_services, recovery, requeue, sequel, status, submission
+from joblane.compose import admin, due, recovery, requeue, sequel, status, submission
 from joblane.contract.route import FunctionName
 from joblane.http.application import Application
 from joblane.service.condition.recover import Recovery
 from joblane.service.job.requeue import Requeue
 from joblane.service.job.sequel import Sequel
+from joblane.service.schedule.due_reader import DueReader
 from joblane.testing.cloud import Cloud
 from joblane.testing.inline import Inline
 from joblane.testing.recovery import TESTED, ListedTester
@@ -31,6 +32,7 @@ class Functions:
     requeue: Requeue
     sequel: Sequel
     recovery: Recovery
+    due: DueReader
 
     @classmethod
     def make(
@@ -40,8 +42,9 @@ class Functions:
         clock: Callable[[], float],
         rng: random.Random,
         down: Collection[str],
+        sleep: Callable[[float], None],
     ) -> "Functions":
-        """Compose them; `down` are the conditions that do not hold."""
+        """Compose them; `down` are the conditions that do not hold, `sleep` lets time pass."""
         clients, bits = cloud.clients, rng.getrandbits
 
         def read(settings: Any) -> Any:
@@ -49,7 +52,7 @@ class Functions:
 
         api: dict[FunctionName, Application] = {
             "submission": submission.build(
-                read(job_services.Settings), clients, clock, Inline, bits, monotonic=clock
+                read(submission.Settings), clients, clock, Inline, bits, monotonic=clock
             ),
             "admin": admin.build(read(admin.Settings), clients, clock, Inline),
             "status": status.build(read(status.Settings), clients, clock, Inline),
@@ -60,6 +63,7 @@ class Functions:
             requeue.build(read(requeue.Settings), clients, clock, Inline, bits),
             sequel.build(read(sequel.Settings), clients, clock, Inline),
             recovery.build(read(recovery.Settings), clients, clock, testers),
+            due.build(read(due.Settings), clients, clock, Inline, sleep=sleep),
         )
 
     def every_minute(self) -> None:

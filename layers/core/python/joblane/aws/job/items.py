@@ -105,12 +105,20 @@ def to_row(head: Head, spec: str | None = None) -> Row:
         "spec_of": head.spec_of,
         "files_mb": head.files_mb or None,
         "bundle_mb": head.bundle_mb or None,
+        **_schedule_values(head),
         "reply_timeout": str(reply_timeout_s) if member and reply_timeout_s is not None else None,
         **trace_values(head.caller_trace),
         **_told_values(head),
         **({"spec": spec, **_given(head)} if spec is not None else _beside_data(head)),
     }
     return key(head.job_id) | {name: value for name, value in known.items() if value is not None}
+
+
+def _schedule_values(head: Head) -> Row:
+    """The schedule that started a job, and for which due time."""
+    if head.schedule is None:
+        return {}
+    return {"schedule": head.schedule, "scheduled_at": head.scheduled_ms}
 
 
 def _given(head: Head) -> Row:
@@ -158,8 +166,8 @@ def is_inline(head: Head) -> bool:
     if head.payload is not None:
         return False
     spec, own = encode_spec(head.spec), {"lane": head.lane_path, **_told_values(head)}
-    beside = {**own, **_given(head), **trace_values(head.caller_trace)}
-    size = len(spec.encode()) + sum(len(name) + len(text) for name, text in beside.items())
+    beside = {**own, **_given(head), **trace_values(head.caller_trace), **_schedule_values(head)}
+    size = len(spec.encode()) + sum(len(name) + len(str(text)) for name, text in beside.items())
     return size <= INLINE_SPEC_BYTES - (TARGET_BYTES if head.spec.target is not None else 0)
 
 
@@ -271,6 +279,8 @@ def from_row(row: Row, data: Row) -> Head:
         bundle_mb=row.get("bundle_mb", 0),
         request_id=row.get("request"),
         events=read_events(row),
+        schedule=row.get("schedule"),
+        scheduled_ms=row.get("scheduled_at"),
         edit=edit_of(row),
     )
 

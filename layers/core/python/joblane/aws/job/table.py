@@ -100,6 +100,11 @@ class JobTable(Store):
         }
         return [heads[job_id] for job_id in job_ids if job_id in heads]
 
+    def states_of(self, job_ids: Sequence[str]) -> dict[str, State]:
+        """Read the states of many jobs, strongly consistent; absent ones have none."""
+        rows = self._table.get_many([key(job_id) for job_id in job_ids], consistent=True)
+        return {row["job_id"]: State(row["state"]) for row in rows}
+
     def page(self, tenant: str, *, limit: int, before: str | None) -> tuple[list[Head], str | None]:
         """Read a tenant's jobs, newest first: at most `limit`, with ids below `before`.
 

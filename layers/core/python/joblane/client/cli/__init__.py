@@ -13,7 +13,7 @@ exit_codes.py       exit codes
 signals.py          SIGTERM and SIGHUP
 job/                run, submit, ls, get, logs, wait, why, cancel, retry, download and the like
 files/              files, outputs
-queue/, typed/      queues; types
+queue/, schedule/, typed/   queues; schedules; types
 top/                top: the live view, and what needs attention
 group/              what the commands do with groups
 text/               bytes to stdout, notes to stderr; tables and formats

@@ -33,6 +33,7 @@ COMMANDS: Final = {
 
 GROUPS: Final = {
     "queues": "queue.queues",
+    "schedules": "schedule.schedules",
     "agents": "agents",
     "dlq": "job.dead_letters",
     "conditions": "conditions",

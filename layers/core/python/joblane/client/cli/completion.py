@@ -58,6 +58,11 @@ def types(ctx: typer.Context, incomplete: str) -> Found:
     return _ask(ctx, incomplete, lambda api: ((t.type, "") for t in api.types().entries))
 
 
+def schedules(ctx: typer.Context, incomplete: str) -> Found:
+    """Schedules."""
+    return _ask(ctx, incomplete, lambda api: ((s.name, "") for s in api.schedules.page().entries))
+
+
 def labels(ctx: typer.Context, incomplete: str) -> Found:
     """Labels of the newest jobs."""
 

@@ -43,6 +43,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("ui", "web", "open"), "joblane console"),
     **dict.fromkeys(("auth", "signin", "configure", "init"), "joblane --url URL login"),
     **dict.fromkeys(("explain", "reason"), "joblane why ID"),
+    **dict.fromkeys(("cron", "crontab", "schedule"), "joblane schedules ls"),
     "version": "joblane --version",
     "help": "joblane --help",
     "ping": "joblane health",
@@ -57,7 +58,10 @@ VERBS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("start", "unpause", "enable"), ("resume", "uncordon")),
     **dict.fromkeys(("rm", "remove", "delete"), ("rm", "dismiss", "clear")),
     **dict.fromkeys(("retry", "restart", "rerun"), ("replay",)),
-    **dict.fromkeys(("update", "edit", "configure"), ("set",)),
+    **dict.fromkeys(("update", "edit", "configure", "set"), ("set", "edit")),
+    **dict.fromkeys(("create", "new"), ("add",)),
+    **dict.fromkeys(("trigger", "fire"), ("run",)),
+    **dict.fromkeys(("history", "log", "runs"), ("results",)),
 }
 """Commands of a group, such as `queues`, by words that people type; the first that there is."""
 

@@ -1,7 +1,7 @@
 """What several commands have: arguments, options, a kind of group, the client."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -155,16 +155,23 @@ class ShowByDefault(Verbs):
         return super().parse_args(ctx, args)
 
 
-def with_fields(options: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a command with a parameter for each field of a dataclass and its own keywords.
+def with_fields(
+    *options: type, without: Container[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command with a parameter for each field of some dataclasses and its own keywords.
 
     typer reads the signature of a function; this one is computed, so that options are written once.
+    The fields `without` are no parameters, and have their defaults.
     """
+    taken = [[field for field in fields(each) if field.name not in without] for each in options]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         def call(ctx: typer.Context, **values: Any) -> None:
-            given = options(**{field.name: values.pop(field.name) for field in fields(options)})
-            command(ctx, given, **values)
+            given = (
+                made(**{field.name: values.pop(field.name) for field in named})
+                for made, named in zip(options, taken, strict=True)
+            )
+            command(ctx, *given, **values)
 
         kind = inspect.Parameter.KEYWORD_ONLY
         parameters = [
@@ -176,7 +183,8 @@ def with_fields(options: type) -> Callable[[Callable[..., None]], Callable[..., 
                     annotation=field.type,
                     default=inspect.Parameter.empty if field.default is MISSING else field.default,
                 )
-                for field in fields(options)
+                for named in taken
+                for field in named
             ),
             *(own for own in inspect.signature(command).parameters.values() if own.kind is kind),
         ]

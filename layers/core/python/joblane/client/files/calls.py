@@ -9,6 +9,7 @@ from typing import Any
 
 from joblane.client.calls import ApiCall, C, Call, Caller, Send, Work
 from joblane.client.errors import DownloadError, InputError
+from joblane.client.fields import array_fields, encode_fields, job_fields
 from joblane.client.files.models import (
     Input,
     InputFile,
@@ -132,6 +133,23 @@ class FileCalls:
         if failed:
             raise DownloadError(written)
         return written
+
+
+def build_submission(
+    what: object, params: object, fields: Mapping[str, Any]
+) -> Call[dict[str, Any]]:
+    """Return a submission as the API takes it, after its files were uploaded.
+
+    `what` is a command, a handler, or the name of a type. Raises `InputError` and `FileError`.
+    """
+    array = fields.get("array")
+    if array is None:
+        named = job_fields(what, params)
+    elif isinstance(array, Mapping):
+        named = array_fields(what, params, array)
+    else:
+        raise InputError('array must be a mapping, such as {"size": 100}')
+    return {**(yield from with_uploads(encode_fields(fields))), **named}
 
 
 def with_uploads(fields: Mapping[str, Any]) -> Call[dict[str, Any]]:

@@ -11,10 +11,12 @@ as it is now, so running twice at once, or being killed at any point, does no ha
     send  -------------------------------------------->     message
     rearm  ------------------>   pending
 
-Before that, limits of queues and tenants are shared out again where agents have come or gone, and
-keys are looked at that jobs have waited for long (`joblane.service.key.watch`). After it, if there
-is time, messages are renewed that SQS would delete (`joblane.service.job.renewal`), and then jobs
-of retired queues are moved (`joblane.service.queue.mover`): they run where they are, too.
+First of all, messages are sent for schedules that are due within moments
+(`joblane.service.schedule.due_sweep`). Then limits of queues and tenants are shared out again where
+agents have come or gone, and keys are looked at that jobs have waited for long
+(`joblane.service.key.watch`). After the jobs, if there is time, messages are renewed that SQS would
+delete (`joblane.service.job.renewal`), and then jobs of retired queues are moved
+(`joblane.service.queue.mover`): they run where they are, too.
 """
 
 from collections import Counter
@@ -54,6 +56,9 @@ RESERVE_S = 5.0
 GROUP_S = 10.0
 """Seconds of one run that a group may take."""
 
+SCHEDULES_S = 20.0
+"""Seconds of one run that schedules may take; they come first, since they are due on a second."""
+
 KEYS_S = 10.0
 """Seconds of one run that keys may take."""
 
@@ -80,6 +85,7 @@ COUNTED = (
     "QueueGone",
     "Moved",
     "Kept",
+    "Schedules",
 )
 """Names of the counts that a run returns.
 
@@ -93,6 +99,7 @@ tenants.
 `Lost`: jobs that were over and had not left their keys.
 `QueueGone`: jobs that may start and have no lane: joblane.toml has their queue no more.
 `Moved`: jobs of retired queues that wait in another one now; `Kept`: those that it does not take.
+`Schedules`: messages that were sent for schedules.
 The others are those of renewal.
 """
 
@@ -108,6 +115,8 @@ class Requeue:
     keyed: "Callable[[], KeyAdmission]"
     targets: "Callable[[], DueTargets]"
     groups: "Callable[[], GroupWatch]"
+    start_schedules: Callable[[int, Callable[[], float]], int]
+    """Sends messages for schedules that are due, as `look_at_keys`; returns how many."""
     look_at_keys: Callable[[int, Callable[[], float]], int]
     """Looks at keys at a Unix time in ms for as many seconds as the second one returns; returns how
     many jobs were over and had not left them."""
@@ -131,6 +140,7 @@ class Requeue:
         cannot be read.
         """
         done: Counter[str] = Counter()
+        self._start_schedules(left_s, done)
         try:
             if shared := self.share(int(self.clock() * 1000)):
                 done["Shared"] = shared
@@ -152,6 +162,18 @@ class Requeue:
             done += self.renew(lambda: min(left_s() - RESERVE_S, end_s - self.clock()))
         except Unavailable:
             self.log.exception("messages could not be renewed; next try in a minute")
+            done["Failed"] += 1
+
+    def _start_schedules(self, left_s: Callable[[], float], done: Counter[str]) -> None:
+        now_s = self.clock()
+        try:
+            sent = self.start_schedules(
+                int(now_s * 1000),
+                lambda: min(left_s() - RESERVE_S, now_s + SCHEDULES_S - self.clock()),
+            )
+            done.update({"Schedules": sent} if sent else {})
+        except Unavailable:
+            self.log.exception("schedules could not be read; next try in a minute")
             done["Failed"] += 1
 
     def _look_at_keys(self, left_s: Callable[[], float], done: Counter[str]) -> None:

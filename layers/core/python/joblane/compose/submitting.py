@@ -1,43 +1,40 @@
-"""What the function `submission` is made of: its settings, stores and services.
+"""What the functions that submit jobs have in common: `submission`, and `due` for schedules."""
 
-Each is made when a part of the routes first asks for it (`joblane.compose.submission`).
-"""
-
-import random
 import secrets
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import Json
 
-from joblane.compose.api_function import ApiFunction, ApiSettings
+from joblane.compose.function_parts import FunctionParts, PartsSettings
 from joblane.queue.maxima import Maxima
 
 if TYPE_CHECKING:
-    from joblane.aws.files.output_store import OutputFileStore
-    from joblane.aws.job.output_store import OutputStore
-    from joblane.aws.job.result_store import ResultStore
     from joblane.aws.queue.settings import SettingsStore
+    from joblane.aws.schedule.due_queue import DueQueue
+    from joblane.aws.schedule.schedules import ScheduleStore
     from joblane.notify.rules import NotifyRules
     from joblane.service.files.input_check import InputCheck
     from joblane.service.fleet.serving_check import ServingCheck
-    from joblane.service.group.groups import Groups
+    from joblane.service.group.cancel import GroupCancel
+    from joblane.service.group.settlement import GroupSettlement
     from joblane.service.job.admit import Admission
-    from joblane.service.job.delete import JobDeleter
+    from joblane.service.job.bulk import BulkOperations
+    from joblane.service.job.edit import Edits
     from joblane.service.job.operations import Operations
-    from joblane.service.job.present_code import PresentCode
     from joblane.service.job.submit import Submitter
     from joblane.service.queue.router import QueueRouter
+    from joblane.service.schedule.starts import Starts
     from joblane.service.target.targets import Targets
     from joblane.service.typed.admission import TypedAdmission
 
 
-class Settings(ApiSettings):
-    """The function's environment."""
+class SubmittingSettings(PartsSettings):
+    """What the environment of each of these functions has."""
 
-    output_table: str
+    tenants: Json[tuple[str, ...]]
     maxima: Json[dict[str, tuple[Maxima, ...]]]
     """The most that a job of each queue may ask for, by fleet."""
     fleet_queues: Json[dict[str, tuple[str, ...]]]
@@ -53,12 +50,46 @@ class Settings(ApiSettings):
     """JSON of `NotifyRules`, read when needed; `{}` if no tenant may ask for any."""
 
 
+Settings = TypeVar("Settings", bound=SubmittingSettings)
+
+
 @dataclass
-class JobServices(ApiFunction[Settings]):
-    """The services of this function, each made at its first use."""
+class Submitting(FunctionParts[Settings]):
+    """What submits jobs; each is made when it is first asked for."""
 
     _: KW_ONLY
     random_bits: Callable[[int], int] = secrets.randbits
+
+    @cached_property
+    def operations(self) -> "Operations":
+        """Cancels and edits jobs."""
+        from joblane.service.job.operations import Operations
+
+        return Operations(self.jobs, self.lanes, self.settings.retention, self.keyed)
+
+    @cached_property
+    def group_settlement(self) -> "GroupSettlement":
+        """Ends groups whose members have ended."""
+        import random
+
+        from joblane.aws.job.groups import GroupStore
+        from joblane.service.group.members import Members
+        from joblane.service.group.settlement import GroupSettlement
+
+        groups = GroupStore(self.dynamodb, self.settings.jobs_table)
+        retention, log = self.settings.retention, self.logger
+        place = Members(groups, self.lanes, retention, pool=self.pool).place
+        send = self.operations.send
+        return GroupSettlement(groups, place, send, retention, random.Random(), log, self.clock)
+
+    @cached_property
+    def group_cancel(self) -> "GroupCancel":
+        """Cancels groups."""
+        from joblane.service.group.cancel import GroupCancel
+
+        settlement = self.group_settlement
+        place = settlement.place
+        return GroupCancel(settlement.groups, self.operations, place, settlement, pool=self.pool)
 
     @cached_property
     def submitter(self) -> "Submitter":
@@ -76,7 +107,7 @@ class JobServices(ApiFunction[Settings]):
             limits=self.limits,
             serving=self.serving,
             targets=lambda: self.targets,
-            now_ms=self.app.now_ms,
+            now_ms=self.now_ms,
             pool=self.pool,
             random_bits=self.random_bits,
         )
@@ -110,7 +141,7 @@ class JobServices(ApiFunction[Settings]):
         )
         default = DefaultQueues(settings.default_queue, settings.default_queues)
         filters = tuple(QueueFilter(*each) for each in settings.filters)
-        return QueueRouter(rules, default, filters, self.app.logger)
+        return QueueRouter(rules, default, filters, self.logger)
 
     @cached_property
     def queue_settings(self) -> "SettingsStore":
@@ -127,65 +158,10 @@ class JobServices(ApiFunction[Settings]):
         return ServingCheck(
             self.queue_settings,
             self.agents,
-            self.app.now_ms,
-            self.app.logger,
+            self.now_ms,
+            self.logger,
             fleets=self.settings.fleet_queues,
             pool=self.pool,
-        )
-
-    @cached_property
-    def results(self) -> "ResultStore":
-        """Results that are stored in S3."""
-        from joblane.aws.job.result_store import ResultStore
-
-        return ResultStore(self.make_s3, self.settings.bucket)
-
-    @cached_property
-    def output(self) -> "OutputStore":
-        """What jobs write."""
-        from joblane.aws.job.output_store import OutputStore
-
-        settings = self.settings
-        return OutputStore(
-            self.dynamodb,
-            settings.output_table,
-            self.make_s3,
-            settings.bucket,
-            days=settings.retention.logs_days,
-            clock=self.clock,
-        )
-
-    @cached_property
-    def deleter(self) -> "JobDeleter":
-        """Deletes jobs with all that is stored of them."""
-        from joblane.aws.job.idempotency import IdempotencyStore
-        from joblane.service.job.delete import JobDeleter
-
-        keys = IdempotencyStore(self.dynamodb, self.settings.jobs_table)
-        return JobDeleter(
-            self.jobs,
-            self.payloads,
-            self.results,
-            self.output,
-            lambda: self.output_files,
-            keys,
-            self.trail,
-            self.clock,
-        )
-
-    @cached_property
-    def operations(self) -> "Operations":
-        """What a job's owner does with it."""
-        from joblane.service.job.operations import Operations
-
-        retention = self.settings.retention
-        return Operations(
-            self.jobs,
-            self.lanes,
-            retention,
-            self.keyed,
-            lambda: self.groups.restart,
-            lambda: self.present,
         )
 
     def make_typed(self) -> "TypedAdmission":
@@ -210,20 +186,6 @@ class JobServices(ApiFunction[Settings]):
         return InputCheck(files, settings.limits, settings.retention.files_days, pool=self.pool)
 
     @cached_property
-    def output_files(self) -> "OutputFileStore":
-        """Output files; few jobs have any."""
-        from joblane.aws.files.output_store import OutputFileStore
-
-        return OutputFileStore(self.make_s3, self.settings.bucket)
-
-    @cached_property
-    def present(self) -> "PresentCode":
-        """Gives typed jobs that start again the present version of their type; few do."""
-        from joblane.service.job.present_code import PresentCode
-
-        return PresentCode(lambda: self.admission, self.payloads, self.rules)
-
-    @cached_property
     def targets(self) -> "Targets":
         """Finds the agents of targets; few jobs have one."""
         from joblane.aws.job.groups import GroupStore
@@ -234,32 +196,45 @@ class JobServices(ApiFunction[Settings]):
         retention = self.settings.retention
         groups = GroupStore(self.dynamodb, self.settings.jobs_table)
         members = Members(groups, self.lanes, retention, pool=self.pool)
-        expansion = Expansion(groups, members, retention, self.app.now_ms)
+        expansion = Expansion(groups, members, retention, self.now_ms)
         return Targets(self.agents, expansion, self.random_bits, pool=self.pool)
 
-    @cached_property
-    def groups(self) -> "Groups":
-        """Reads and changes groups; most requests concern none."""
-        from joblane.aws.job.groups import GroupStore
-        from joblane.service.group.cancel import GroupCancel
-        from joblane.service.group.delete import GroupDeleter
-        from joblane.service.group.groups import Groups
-        from joblane.service.group.members import Members
-        from joblane.service.group.restart import GroupRestart
-        from joblane.service.group.settlement import GroupSettlement
-        from joblane.service.group.view import GroupReader
+    def make_edits(self) -> "Edits":
+        """Make what edits jobs."""
+        from joblane.service.job.edit import Edits
 
-        app, operations, pool = self.app, self.operations, self.pool
-        found, retention = (
-            GroupStore(self.dynamodb, self.settings.jobs_table),
-            self.settings.retention,
-        )
-        place = Members(found, self.lanes, retention, pool=pool).place
-        send, rng = operations.send, random.Random()
-        settlement = GroupSettlement(found, place, send, retention, rng, app.logger, app.clock)
-        return Groups(
-            GroupReader(found, app.jobs.find, app.now_ms),
-            GroupCancel(found, operations, place, settlement, pool=pool),
-            GroupRestart(found, settlement, send, retention, operations.present),
-            GroupDeleter(found, self.deleter, pool=pool),
+        rules = self.router.rules
+        return Edits(self.jobs, rules, self.operations, lambda: self.targets, self.make_typed)
+
+    @cached_property
+    def schedule_store(self) -> "ScheduleStore":
+        """Schedules, in the jobs table."""
+        from joblane.aws.schedule.schedules import ScheduleStore
+
+        return ScheduleStore(self.dynamodb, self.settings.jobs_table)
+
+    @cached_property
+    def due_queue(self) -> "DueQueue":
+        """The queue of schedules that are due within minutes."""
+        from joblane.aws.schedule.due_queue import DueQueue
+        from joblane.deployment.names import due_name
+
+        url = self.settings.queue_url_prefix + due_name(self.settings.deployment)
+        return DueQueue(self.clients.make("sqs"), url)
+
+    @cached_property
+    def starts(self) -> "Starts":
+        """Starts what schedules start."""
+        from joblane.service.schedule.starts import Starts
+
+        tenants = frozenset(self.settings.tenants)
+        return Starts(self.submitter, tenants, lambda: self.bulk, self.make_edits)
+
+    @cached_property
+    def bulk(self) -> "BulkOperations":
+        """Requeues jobs; few schedules do."""
+        from joblane.service.job.bulk import BulkOperations
+
+        return BulkOperations(
+            self.jobs, self.lanes, self.operations, self.limits, self.settings.queues, self.types
         )

@@ -1,0 +1,1 @@
+"""Adapters for schedules: their rows, and the messages that say that one is due."""
