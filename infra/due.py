@@ -49,7 +49,7 @@ def add_due(stack: FunctionStack, alternate: sqs.Queue) -> None:
             table_grant("Query", resources.index("jobs", "by_tenant")),
             table_grant("GetItem PutItem", resources.table("keys")),
             table_grant("GetItem", resources.table("counters"), resources.table("types")),
-            table_grant("BatchGetItem GetItem Query", resources.table("agents")),
+            table_grant("BatchGetItem Query", resources.table("agents")),
             sending(resources),
             PolicyGrant(("s3:GetObject", "s3:PutObject"), (resources.payloads(),), OBJECTS),
             # Whether input files are there, with their sizes.

@@ -24,7 +24,7 @@ from infra.declared import (
 from infra.due import add_due
 from infra.function import Function, FunctionStack, concurrency
 from infra.lanes import new_queue
-from infra.policies import PolicyGrant, acknowledge, sending, table_grant
+from infra.policies import PolicyGrant, sending, table_grant
 from infra.reserved import LETTERS_RESERVED, REQUEUE_RESERVED, SCALER_RESERVED
 from infra.resources import LANES, OBJECTS
 from joblane.config import Config
@@ -84,9 +84,6 @@ class UpkeepStack(FunctionStack):
                 # This rule is in another stack, whose permission the queue's policy must name.
                 conditions={"ArnEquals": {"aws:SourceArn": self.resources.recovery_rule()}},
             )
-        )
-        acknowledge(
-            alternate, "AwsSolutions-SQS3", "It is itself the destination of undeliverable events."
         )
         return alternate
 

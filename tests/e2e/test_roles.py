@@ -221,6 +221,7 @@ def test_every_kind_of_parameter_is_known_to_belong_to_a_tenant_or_to_none():
         "group": "tests/unit/group/test_routes.py",
         "key": "tests/unit/key/test_routes.py",
         "path": "the test above: it is below a job_id",
+        "schedule": "tests/unit/schedule/test_routes.py",
         "scope": "tests/unit/key/test_routes.py",
         "type": "tests/unit/typed/test_api.py",
     }

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import boto3
@@ -78,8 +79,14 @@ def lines(cloud: Cloud) -> Iterator[tuple[str, str]]:
 def in_files(run_dir: Path) -> set[Path]:
     """Files of this run with a value: the agent's log and state, the functions' code, outputs."""
     values = [value.encode() for value in VALUES]
-    contents = ((path, path.read_bytes()) for path in run_dir.rglob("*") if path.is_file())
-    return {path for path, content in contents if any(value in content for value in values)}
+    found = set()
+    for folder, _, names in os.walk(run_dir):  # the directory of a job goes once it has ended
+        for path in (Path(folder, name) for name in names):
+            with suppress(FileNotFoundError):
+                content = path.read_bytes() if path.is_file() else b""
+                if any(value in content for value in values):
+                    found.add(path)
+    return found
 
 
 def processes() -> Iterator[tuple[str, str]]:

@@ -167,7 +167,7 @@ ALLOWED = {
     | {("dynamodb:Query", f"{JOBS}/index/by_tenant")}
     | every(("dynamodb:GetItem", "dynamodb:PutItem"), (KEYS,))
     | every(("dynamodb:GetItem",), (COUNTERS, TYPES))
-    | every(("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"), (AGENTS,))
+    | every(("dynamodb:BatchGetItem", "dynamodb:Query"), (AGENTS,))
     | every(("s3:GetObject", "s3:PutObject"), (PAYLOADS,))
     | {("s3:GetObject", FILES)},
     "Deadletter": every(("logs:CreateLogStream", "logs:PutLogEvents"), ("logs of Deadletter",))

@@ -122,8 +122,10 @@ def environment(folder: Path, package: str, *wheels: Wheel, extra: str | None = 
     return folder / "bin"
 
 
-OF_EXTRAS = tuple(f"joblane/{floor}/" for floor in ("aws", "compose", "http", "service", "testing"))
-"""Import what `joblane[testing]` or the agent brings."""
+OF_EXTRAS = tuple(
+    f"joblane/{room}/" for room in ("aws", "compose", "http", "schedule", "service", "testing")
+)
+"""Import what `joblane[testing]` or the agent brings: of schedules, cronsim."""
 
 
 def find_undeclared(
@@ -189,7 +191,9 @@ def test_the_client_says_how_to_install_the_agent(client: Wheel, bin_: Path, tmp
         "botocore<2,>=1.43; extra == 'iam'",
         "aws-lambda-powertools<4,>=3.37; extra == 'testing'",
         "botocore<2,>=1.43; extra == 'testing'",
+        "cronsim==2.8; extra == 'testing'",
         "jsonschema-rs<1,>=0.60; extra == 'testing'",
+        "tzdata>=2026.1; extra == 'testing'",
     ] == extra
 
 

@@ -263,6 +263,9 @@ def test_a_requeue_needs_the_role_operator(aws: Cloud, api: Api, clock: Clock) -
     developer = Api(built, claims=claims)
     status, problem = developer("POST", "/v1/schedules", requeue)
     assert (403, "a schedule that requeues needs the role operator") == (status, problem["detail"])
+    unknown = {**requeue, "requeue": {"queue": "default", "type": "gone"}}
+    status, problem = api("POST", "/v1/schedules", unknown)
+    assert (400, "requeue") == (status, problem["errors"][0]["field"])
     _, job = api("POST", "/v1/jobs", {"command": ["true"]})
     assert 201 == api("POST", "/v1/schedules", requeue)[0]
     status, done = api("POST", "/v1/schedules/sundays/run")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from joblane.audit.who import Who
 from joblane.contract.principal import Principal
-from joblane.contract.problems import Invalid, Problem, wrong
+from joblane.contract.problems import Invalid, NotFound, Problem, wrong
 from joblane.formats.text import some
 from joblane.job.head import Head
 from joblane.schedule.fields import RequeueTemplate, Template
@@ -14,7 +14,7 @@ from joblane.schedule.record import Schedule
 from joblane.service.job.submit import Submitter
 
 if TYPE_CHECKING:  # few schedules requeue
-    from joblane.service.job.bulk import BulkOperations
+    from joblane.service.job.bulk import BulkOperations, Selection
     from joblane.service.job.edit import Edits
 
 PAGE: Final = 100
@@ -77,7 +77,7 @@ class Starts:
         """Check what a schedule starts as if it were due now. Raises Problem."""
         now_ms = self.submitter.now_ms()
         if (requeue := template.requeue) is not None:
-            self.bulk().selection(schedule.tenant, requeue.queue, requeue.type)
+            _select(self.bulk(), schedule.tenant, requeue)
             return
         by, job_id = self.owner(schedule), schedule.job_of(now_ms)
         head = self.make_head(by, schedule, template, job_id, now_ms)
@@ -106,7 +106,7 @@ class Starts:
     ) -> Started:
         """Send messages of open jobs again, page by page; with a priority, move those that wait."""
         bulk = self.bulk()
-        selection = bulk.selection(by.tenant, wanted.queue, wanted.type)
+        selection = _select(bulk, by.tenant, wanted)
         done, before = 0, None
         refused: Mapping[str, str] = {}
         moved = 0
@@ -152,3 +152,11 @@ class Starts:
                 continue  # it runs, has ended, or is of a group
             moved += 1
         return moved
+
+
+def _select(bulk: "BulkOperations", tenant: str, wanted: RequeueTemplate) -> "Selection":
+    """The jobs that a requeue is about. Raises Invalid for a queue or type that there is not."""
+    try:
+        return bulk.selection(tenant, wanted.queue, wanted.type)
+    except NotFound as problem:
+        raise wrong("requeue", f"names what there is not: {problem.detail}") from None
