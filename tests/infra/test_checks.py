@@ -13,7 +13,7 @@ from aws_cdk import aws_sqs as sqs
 from cdk_nag import AwsSolutionsChecks
 from constructs import IConstruct
 
-from infra import agent_role, api, fleet, function, identity, policies, recovery, upkeep
+from infra import agent_role, api, fleet, function, identity, policies, recovery
 from infra.config import load_config
 from infra.data import NOT_BACKED_UP, TABLES
 from infra.lanes import stack_of
@@ -80,7 +80,7 @@ def _bare(tmp_path_factory: pytest.TempPathFactory) -> Bare:
     folder = tmp_path_factory.mktemp("bare")
     off = dynamodb.PointInTimeRecoverySpecification(point_in_time_recovery_enabled=False)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (agent_role, api, fleet, function, identity, policies, recovery, upkeep):
+        for module in (agent_role, api, fleet, function, identity, policies, recovery):
             patch.setattr(module, "acknowledge", note)
         patch.setattr(dynamodb, "PointInTimeRecoverySpecification", lambda **_settings: off)
         with pytest.raises(RuntimeError, match="ValidationFailed"):
