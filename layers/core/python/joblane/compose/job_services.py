@@ -77,7 +77,6 @@ class JobServices(ApiFunction[Settings]):
             serving=self.serving,
             targets=lambda: self.targets,
             now_ms=self.app.now_ms,
-            pool=self.pool,
             random_bits=self.random_bits,
         )
 
