@@ -18,7 +18,7 @@ from joblane.aws.job.groups import GroupStore
 from joblane.aws.queue.lanes import Lanes
 from joblane.deployment.names import inbox_name
 from joblane.group.array import Indices
-from joblane.group.record import Group, MemberOf, Stop, begin_page, note_placed, roll, stop_group
+from joblane.group.record import Group, MemberOf, begin_page, cancel_group, note_placed, roll
 from joblane.group.states import state_of
 from joblane.job.head import Head, make_head
 from joblane.job.moves import AttemptFacts
@@ -156,8 +156,7 @@ class GroupWorld:
     def stop(self, why: str) -> None:
         """Somebody cancels what has not begun."""
         head = self.head
-        after = stop_group(self.group, Stop(State.CANCELLED, why))
-        self.rows.write_group(head, replace(head, group=after))
+        self.rows.write_group(head, replace(head, group=cancel_group(self.group, why)))
 
     def lane_jobs(self) -> list[str]:
         """Jobs of the messages in the lane of an array."""

@@ -292,10 +292,41 @@ def test_the_watch_cancels_what_the_requests_of_a_cancel_did_not_come_to():
     _, first = at.api("POST", f"{at.path}/cancel")
     assert (100, True) == (first["cancelled"], first["next"] is not None)
     sent(at)
-    look(at, 301)
+    look(at, 9)
+    assert {"cancelled": 100, "active": 1, "pending": 149} == show(at)["counts"]
+    look(at, 10)
     assert {"cancelled": 249, "active": 1} == show(at)["counts"]
     assert at.member(120).cancel_requested is not None
     assert [] == sent(at)
+
+
+def test_the_watch_looks_soon_at_a_cancelled_array_that_others_go_on_placing():
+    at = Broadcast(1, array={"size": 250})
+    left = at.group().next(placed=200, goes_on=True)
+    at.store.write_group(at.head, replace(at.head, group=left))
+    at.api("POST", f"{at.path}/cancel")
+    at.deliver()  # `sequel` places the last page
+    assert 250 == at.group().placed
+    look(at, 10)
+    assert {"cancelled": 250} == show(at)["counts"]
+
+
+def test_the_watch_finishes_the_cancel_of_an_array_that_failures_have_stopped():
+    at = Broadcast(1, array={"size": 350}, max_concurrency=160, max_failures=9)
+    for index in range(10):  # a chunk
+        at.end(index, State.FAILED)
+    at.deliver()
+    assert {"failed": 10, "pending": 150, "skipped": 190} == show(at)["counts"]
+    _, first = at.api("POST", f"{at.path}/cancel")
+    assert (90, True) == (first["cancelled"], first["next"] is not None)
+    look(at, 10)
+    assert {"failed": 10, "cancelled": 340} == show(at)["counts"]
+    at.deliver()
+    assert [10] == [answer["retried"] for answer in at.sweep("retry")]
+    for index in range(10):
+        at.end(index)
+    at.deliver()
+    assert {"completed": 10, "cancelled": 340} == show(at)["counts"]
 
 
 @pytest.mark.parametrize("limit", [{}, {"max_concurrency": 2}, {"max_concurrency": 40}])

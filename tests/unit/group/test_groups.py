@@ -14,11 +14,11 @@ from joblane.group.record import (
     MemberOf,
     Stop,
     begin_page,
+    cancel_group,
     note_placed,
     page_done,
     retry_members,
     roll,
-    stop_group,
 )
 from joblane.group.states import GROUP_STATES, SETTLES, STATES, SeenMemberStates, sentence, state_of
 from joblane.state.lifecycle import ENDED, State
@@ -174,12 +174,21 @@ def test_a_retry_reopens_the_page_of_its_members():
 
 
 def test_who_cancels_a_group_stops_what_has_not_begun():
-    stop = Stop(State.CANCELLED, "cancelled by ann")
-    group = stop_group(Group(250, JOB, begun=100, placed=100), stop)
-    assert group == begin_page(group) == stop_group(group, Stop(State.SKIPPED, "late"))
+    group = cancel_group(Group(250, JOB, begun=100, placed=100), "cancelled by ann")
+    assert Stop(State.CANCELLED, "cancelled by ann") == group.stop
+    assert group == begin_page(group) == cancel_group(group, "cancelled by bob")
     group = page_done(group, 0, {State.COMPLETED: 100})
     assert State.PARTIAL_FAILURE is group.state
     assert {State.COMPLETED: 100, State.CANCELLED: 150} == group.ended
+
+
+def test_a_cancel_takes_the_place_of_a_stop_after_failures():
+    group = cancel_group(roll_on(State.DEAD, at_once=2), "cancelled by ann")
+    assert group.cancels
+    assert 2 == group.begun
+    group = page_done(group, 0, {State.DEAD: 1, State.CANCELLED: 1})
+    assert {State.DEAD: 1, State.CANCELLED: 3} == group.ended
+    assert group == cancel_group(group, "cancelled by bob"), "it has ended"
 
 
 def test_a_page_of_which_a_part_has_begun_is_not_done():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from joblane.contract.problems import TryAgain
 from joblane.errors import Changed
-from joblane.group.record import Stop, chunk_of, stop_group
+from joblane.group.record import cancel_group, chunk_of
 from joblane.group.states import GROUP_STATES
 from joblane.job.moves import NotAllowed
 from joblane.state.lifecycle import ENDED, State
@@ -88,7 +88,7 @@ class Drill:
     def stop(self) -> None:
         """Somebody cancels what has not begun."""
         head, group = self.at.head, self.at.group
-        after = stop_group(group, Stop(State.CANCELLED, "cancelled"))
+        after = cancel_group(group, "cancelled")
         if after != group and self.rng.random() < 0.1:
             self.at.rows.write_group(head, replace(head, group=after))
 

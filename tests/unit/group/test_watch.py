@@ -11,7 +11,7 @@ from functions.submission.handler import Settings, build
 from joblane.aws.clients import Clients
 from joblane.aws.job.groups import GroupStore, with_group
 from joblane.formats.times import rfc3339
-from joblane.group.record import PAGE, Group, Stop, begin_page, stop_group
+from joblane.group.record import PAGE, Group, begin_page, cancel_group
 from joblane.job.head import Head
 from joblane.job.moves import AttemptFacts
 from joblane.service.job.requeue import Requeue
@@ -205,8 +205,8 @@ def test_members_placed_while_their_group_was_cancelled_are_cancelled(aws: Cloud
     group = replace(group_of(aws, job_id), begun=1, placed=1)
     store.write_group(head, with_group(head, group.next()))
     head = aws.job(job_id)
-    stop = Stop(State.CANCELLED, "cancelled by ann")
-    store.write_group(head, with_group(head, stop_group(group_of(aws, job_id), stop)))
+    group = cancel_group(group_of(aws, job_id), "cancelled by ann")
+    store.write_group(head, with_group(head, group))
     assert {"Rearmed": 1} == run(aws, NOW + 60)
     first, second = members(aws, job_id)
     assert (State.CANCELLED, "cancelled by ann") == (first.state, first.reason)

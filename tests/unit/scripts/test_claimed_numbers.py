@@ -58,8 +58,8 @@ from joblane.service.notify.webhook import TIMEOUT_S as WEBHOOK_S
 from joblane.state.lease import HEARTBEAT_S, LEASE_S, UNLISTED_MS
 from joblane.state.result import INLINE_RESULT_BYTES, MAX_RESULT_BYTES
 from joblane.state.timeline import TIMELINE_LINES
+from joblane.why.deadline import LATE_MS
 from joblane.why.explain import explain
-from joblane.why.pending import LATE_MS
 from joblane.why.situation import Situation
 from scripts.docs.reference import PAGES
 from tests.support.jobs import JOB, submission

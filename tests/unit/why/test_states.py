@@ -232,6 +232,9 @@ def test_a_lost_agent_is_named_before_the_run(agent: Heartbeat | None, words: st
     assert first(once).text.endswith(f"{then}the job ends failed")
 
 
+CANCELLED = Group(3, OTHER, begun=3, placed=3, done={0: {State.CANCELLED: 3}})
+
+
 @pytest.mark.parametrize(
     ("changes", "words", "command"),
     [
@@ -259,6 +262,11 @@ def test_a_lost_agent_is_named_before_the_run(agent: Heartbeat | None, words: st
             {"state": State.PARTIAL_FAILURE, "group": Group(2, OTHER)},
             "retry the members that failed",
             "get --failed",
+        ),
+        (
+            {"state": State.PARTIAL_FAILURE, "group": CANCELLED},
+            "partial_failure at ",
+            "audit",
         ),
     ],
 )
@@ -316,7 +324,12 @@ PASSED = rfc3339(NOW - 1_000)
         (job(State.STALE, deadline=PASSED), "took the slot; its deadline has passed", []),
         (
             replace(DEAD, member_of=MemberOf(OTHER, 0)),
-            "is a member of a group, and is retried with it",
+            "correct the cause, then retry it, or its group with all that failed",
+            ["logs", "retry", "retry", "get"],
+        ),
+        (
+            replace(job(State.DEAD, deadline=PASSED), member_of=MemberOf(OTHER, 0)),
+            "it is a member of a group, and cannot be retried",
             ["logs", "get"],
         ),
     ],

@@ -301,6 +301,14 @@ def test_a_sweep_goes_on_to_the_last_page(api: FakeApi, joblane: Joblane, verb: 
     assert "200" == api.requests[-1].query["next"]
 
 
+def test_a_cancel_of_a_limited_group_says_what_becomes_of_those_that_had_not_begun(
+    api: FakeApi, joblane: Joblane
+) -> None:
+    FakeGroup(api, ["web-1", "web-2"]).job.data["max_concurrency"] = 2
+    said = joblane("cancel", GROUP).stdout.decode()
+    assert "cancelled 2 of 2 jobs examined; those that had not begun never do\n" == said
+
+
 def test_a_group_is_deleted_by_as_many_requests_as_it_takes(api: FakeApi, joblane: Joblane) -> None:
     group = FakeGroup(api, ["web-1"])
     answers = iter([problem(503, "Service Unavailable", detail="send it again")] * 2)

@@ -50,6 +50,8 @@ class JobJson(TypedDict, total=False):
     """Id of the group that it is a member of."""
     members: int | None
     """Number of members, of a group."""
+    max_concurrency: int | None
+    """How many members of a group run at once."""
     created_at: str
     started_at: str | None
     ended_at: str | None

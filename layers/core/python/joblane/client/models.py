@@ -385,8 +385,8 @@ class Submitted(Answer):
     """With a target: seconds that an agent has to start the job (60 by default); otherwise the job
     fails."""
     max_concurrency: int | None
-    """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
-    of an array with more than 1,000 jobs these many."""
+    """Of a group: maximum number of its jobs that run at once. An array with more than 1,000 jobs
+    gets 1,000; without it all start at once."""
     max_failures: int | None
     """Of a group with `max_concurrency`: no further jobs begin after more failures than this. Those
     that have begun, up to `max_concurrency` of them, still run."""
@@ -580,8 +580,8 @@ class Job(Answer):
     """With a target: seconds that an agent has to start the job (60 by default); otherwise the job
     fails."""
     max_concurrency: int | None
-    """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
-    of an array with more than 1,000 jobs these many."""
+    """Of a group: maximum number of its jobs that run at once. An array with more than 1,000 jobs
+    gets 1,000; without it all start at once."""
     max_failures: int | None
     """Of a group with `max_concurrency`: no further jobs begin after more failures than this. Those
     that have begun, up to `max_concurrency` of them, still run."""
@@ -853,8 +853,8 @@ class Edited(Answer):
     """With a target: seconds that an agent has to start the job (60 by default); otherwise the job
     fails."""
     max_concurrency: int | None
-    """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
-    of an array with more than 1,000 jobs these many."""
+    """Of a group: maximum number of its jobs that run at once. An array with more than 1,000 jobs
+    gets 1,000; without it all start at once."""
     max_failures: int | None
     """Of a group with `max_concurrency`: no further jobs begin after more failures than this. Those
     that have begun, up to `max_concurrency` of them, still run."""
@@ -1170,8 +1170,8 @@ class Cancelled(Answer):
     """With a target: seconds that an agent has to start the job (60 by default); otherwise the job
     fails."""
     max_concurrency: int | None
-    """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
-    of an array with more than 1,000 jobs these many."""
+    """Of a group: maximum number of its jobs that run at once. An array with more than 1,000 jobs
+    gets 1,000; without it all start at once."""
     max_failures: int | None
     """Of a group with `max_concurrency`: no further jobs begin after more failures than this. Those
     that have begun, up to `max_concurrency` of them, still run."""

@@ -58,8 +58,10 @@ class SubmissionFunction(Submitting[Settings], ApiFunction[Settings]):
     def add_submissions(self) -> None:
         """Bind the routes that submit jobs."""
         from joblane.http.submission_routes import submission_routes
+        from joblane.service.job.submit_batch import BatchSubmitter
 
-        submission_routes(self.app, self.submitter)
+        batches = BatchSubmitter(self.submitter, pool=self.pool)
+        submission_routes(self.app, self.submitter, batches)
 
     def add_jobs(self) -> None:
         """Bind the routes that read jobs."""

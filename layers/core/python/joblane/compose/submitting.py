@@ -108,7 +108,6 @@ class Submitting(FunctionParts[Settings]):
             serving=self.serving,
             targets=lambda: self.targets,
             now_ms=self.now_ms,
-            pool=self.pool,
             random_bits=self.random_bits,
         )
 

@@ -292,10 +292,14 @@ def roll(
     return Rolled(group if not changed else group.next(**values), begin, restart)
 
 
-def stop_group(group: Group, stop: Stop) -> Group:
-    """Begin no further members; those that run are not affected."""
-    stopped = group.stop is not None and not group.stop.retried
-    return group if stopped or group.settled else group.next(stop=stop, again=())
+def cancel_group(group: Group, why: str) -> Group:
+    """Begin no further members, and cancel those that have not ended; as it is if it has ended.
+
+    Also after `max_failures` has stopped it: what has not begun is cancelled then, not skipped.
+    """
+    if group.cancels or group.settled:
+        return group
+    return group.next(stop=Stop(State.CANCELLED, why), again=())
 
 
 def retry_members(group: Group, indices: Iterable[int], *, rolling: bool) -> Group:

@@ -15,13 +15,14 @@ from joblane.http.conflicts import conflicts
 from joblane.http.statuses import status_of
 from joblane.job.spec import MAX_BODY_BYTES, Batch, Submission
 from joblane.service.job.submit import Submitter
+from joblane.service.job.submit_batch import BatchSubmitter
 from joblane.service.key.admission import SubmissionOutcome
 
 REPLAYED = {"Idempotency-Replayed": "true"}
 """With the answer to a request that had been done before."""
 
 
-def submission_routes(app: Application, submitter: Submitter) -> None:
+def submission_routes(app: Application, submitter: Submitter, batches: BatchSubmitter) -> None:
     """Bind the routes that submit jobs."""
     app.add(SUBMISSION_ROUTES)
 
@@ -38,7 +39,7 @@ def submission_routes(app: Application, submitter: Submitter) -> None:
     def batch() -> Response[str]:
         entries = app.read(Batch, MAX_BODY_BYTES)
         key = app.idempotency_key()
-        answers, repeated = submitter.submit_batch(app.principal(), entries, key, app.trace())
+        answers, repeated = batches.submit(app.principal(), entries, key, app.trace())
         headers = REPLAYED if repeated else {}
         return success({"entries": [_entry(answer) for answer in answers]}, headers=headers)
 

@@ -258,8 +258,8 @@ class JobFields(BaseModel):
     """With a target: seconds that an agent has to start the job (60 by default); otherwise the job
     fails."""
     max_concurrency: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """Of a group: maximum number of its jobs that run at once; without it, all start at once, and
-    of an array with more than 1,000 jobs these many."""
+    """Of a group: maximum number of its jobs that run at once. An array with more than 1,000 jobs
+    gets 1,000; without it all start at once."""
     max_failures: Annotated[int, Field(ge=0, le=1000)] | None = None
     """Of a group with `max_concurrency`: no further jobs begin after more failures than this. Those
     that have begun, up to `max_concurrency` of them, still run."""

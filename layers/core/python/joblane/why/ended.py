@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from joblane.formats.times import rfc3339
+from joblane.group.record import Group
+from joblane.group.states import failures
 from joblane.job.head import Head
 from joblane.job.offers import Offer, offers
 from joblane.job.spec import Submission
@@ -140,13 +142,9 @@ def _next(s: Situation) -> tuple[str, tuple[str, ...]]:
     if "resubmit" in possible and (refused := _not_admitted(s)) is not None:
         possible, otherwise = possible - {"resubmit"}, refused
     if head.member_of is not None:
-        then = ""
-        if state in RETRIABLE:
-            how = "is retried with it" if "retry" in possible else "cannot be retried"
-            then = f"it is a member of a group, and {how}"
-        return then, (f"joblane logs {head.job_id}", f"joblane get {head.member_of.group_id}")
-    if head.group is not None and state is State.FAILED:
-        state = State.PARTIAL_FAILURE
+        return _next_of_member(head, head.member_of.group_id, retries="retry" in possible)
+    if head.group is not None and state in {State.FAILED, State.PARTIAL_FAILURE}:
+        state = _state_of_failure(head.group)
     found = next(each for each in _NEXT[state] if each.needs is None or each.needs in possible)
     commands = found.commands
     if head.group is not None and state is State.COMPLETED:
@@ -155,6 +153,27 @@ def _next(s: Situation) -> tuple[str, tuple[str, ...]]:
     if head.type_version is not None:
         text = _of_type(text, head, restarts=found.needs in {"retry", "replay"})
     return text, tuple(command.format(id=head.job_id) for command in commands)
+
+
+def _next_of_member(head: Head, group_id: str, *, retries: bool) -> tuple[str, tuple[str, ...]]:
+    logs, group = f"joblane logs {head.job_id}", f"joblane get {group_id}"
+    if head.state not in RETRIABLE:
+        return "", (logs, group)
+    if not retries:
+        return "it is a member of a group, and cannot be retried", (logs, group)
+    return (
+        "correct the cause, then retry it, or its group with all that failed",
+        (logs, f"joblane retry {head.job_id}", f"joblane retry {group_id}", group),
+    )
+
+
+def _state_of_failure(group: Group) -> State:
+    """The state whose entry in `_NEXT` a group has that did not complete.
+
+    If its members were cancelled and none has failed, no retry takes any.
+    """
+    is_cancelled = State.CANCELLED in group.ended and not failures(group.ended)
+    return State.CANCELLED if is_cancelled else State.PARTIAL_FAILURE
 
 
 def _of_type(text: str, head: Head, *, restarts: bool) -> str:

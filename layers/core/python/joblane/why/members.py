@@ -9,7 +9,7 @@ from joblane.group.record import Group, chunk_of
 from joblane.job.head import Head
 from joblane.job.offers import offers
 from joblane.state.lifecycle import State
-from joblane.why.pending import explain_deadline
+from joblane.why.deadline import explain_deadline
 from joblane.why.reason import Fact, Reason
 from joblane.why.situation import Situation
 from joblane.why.words import at

@@ -8,7 +8,7 @@ from joblane.job.assigned import last_seen
 from joblane.job.fields import GRACE_S
 from joblane.state.lifecycle import State
 from joblane.why.agents import is_silent
-from joblane.why.pending import explain_expiry
+from joblane.why.deadline import explain_expiry
 from joblane.why.reason import Reason
 from joblane.why.situation import Situation
 from joblane.why.words import at

@@ -8,10 +8,12 @@ from joblane.formats.times import rfc3339
 from joblane.job.blocked import waiting_job
 from joblane.state.lifecycle import State
 from joblane.state.timeline import waits_since
-from joblane.why.pending import SOON_S, explain_deadline, explain_passed_deadline, last_attempt
+from joblane.why.deadline import explain_deadline, explain_passed_deadline
+from joblane.why.pending import last_attempt
 from joblane.why.queue import explain_gone, explain_retired
 from joblane.why.reason import Reason
 from joblane.why.situation import Key, Situation
+from joblane.why.start import SOON_S
 from joblane.why.words import at, clock
 
 SHOWN = 5

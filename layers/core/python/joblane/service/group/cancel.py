@@ -13,18 +13,22 @@ finds the row:
                                                             message: its agent finds it cancelled
 
 or the other way round: then the member is found pending, and cancelled as any job.
+
+A client may end between two pages. Requeue cancels what it has left: the write that stops the
+group makes it due soon (`joblane.service.group.watch`).
 """
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from joblane.aws.job.groups import GroupStore
 from joblane.contract.problems import TryAgain
-from joblane.group.record import Group, Stop, stop_group
+from joblane.group.record import Group, cancel_group
 from joblane.job.head import Head
 from joblane.job.moves import NotAllowed
 from joblane.service.decide_again import decide_again
+from joblane.service.group.expansion import SOON_MS
 from joblane.service.group.progress import advance
 from joblane.service.group.settlement import GroupSettlement, Place
 from joblane.service.job.operations import Gone, Operations
@@ -90,10 +94,12 @@ class GroupCancel:
                     f"a group that is {seen.state} cannot be cancelled, only one that is "
                     f"{State.PROCESSING}; it has ended"
                 )
-            group = stop_group(seen.group, Stop(State.CANCELLED, why))
+            group = cancel_group(seen.group, why)
             if group is seen.group:
                 return group
             after = advance(seen, group, now_ms, self.settlement.retention)
+            if not after.ended:
+                after = replace(after, wake_at_ms=now_ms + SOON_MS)
             self.groups.write_group(seen, after)
             return group
 

@@ -148,8 +148,8 @@ def _is_due(head: Head, now_ms: int) -> bool:
 
 
 def _wake_ms(head: Head, group: Group, now_ms: int) -> int:
-    """When requeue is to look at a group that is being placed."""
-    if not is_unfinished(head, group):
+    """When requeue is to look at a group that is being placed, or cancelled."""
+    if not is_unfinished(head, group) and not group.cancels:
         return next_reply_ms(head, now_ms)
     if head.wake_at_ms is None or head.wake_at_ms <= now_ms:
         return now_ms + SOON_MS

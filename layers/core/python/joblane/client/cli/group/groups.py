@@ -203,11 +203,13 @@ def run_pages(
     as_json: bool,
     one_of_several: str | None = None,
     fields: Mapping[str, Any] | None = None,
+    also: str = "",
 ) -> None:
     """Run all pages and print the sums; exits with 64 if a job was refused.
 
     `one_of_several` is the id of a group that has one line of many. `fields` are there in the JSON
-    also if there is no page. If a page fails, says what was done until then.
+    also if there is no page, and `also` ends the text. If a page fails, says what was done until
+    then.
     """
     sums: dict[str, Any] = {"examined": 0, name: 0, "refused": [], **(fields or {})}
     line = StatusLine()
@@ -225,7 +227,7 @@ def run_pages(
     finally:
         line.clear()
     whose = {} if one_of_several is None else {"id": one_of_several}
-    said = ": ".join([*whose.values(), _describe(sums, name)])
+    said = ": ".join([*whose.values(), _describe(sums, name)]) + also
     terminal.show({**whose, **sums}, lambda: said, as_json=as_json, several=bool(whose))
     if not as_json:
         for told in _refusals(sums["refused"]):

@@ -72,10 +72,12 @@ def cancel(
     several = len(named) > 1
 
     def cancel_one(job_id: str) -> None:
-        if client.get(job_id).is_group:
+        if (job := client.get(job_id)).is_group:
             pages = client.groups.cancel(job_id, reason=reason)
             one = job_id if several else None
-            groups.run_pages(pages, "cancelled", as_json=json, one_of_several=one)
+            limited = json_of(job).get("max_concurrency") is not None
+            also = "; those that had not begun never do" if limited else ""
+            groups.run_pages(pages, "cancelled", as_json=json, one_of_several=one, also=also)
             return
         job = client.cancel(job_id, reason=reason)
         print_job(job, job.note or "", as_json=json, several=several)
