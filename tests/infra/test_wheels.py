@@ -122,7 +122,15 @@ def environment(folder: Path, package: str, *wheels: Wheel, extra: str | None = 
     return folder / "bin"
 
 
-OF_EXTRAS = tuple(f"joblane/{floor}/" for floor in ("aws", "compose", "http", "service", "testing"))
+OF_EXTRAS = tuple(
+    f"joblane/{part}"
+    for part in (
+        *("aws/", "compose/", "http/", "service/", "testing/"),
+        # What computes due times; the fields of schedules are for everybody.
+        *("schedule/clock_changes", "schedule/cron", "schedule/decide", "schedule/record"),
+        "schedule/times",
+    )
+)
 """Import what `joblane[testing]` or the agent brings."""
 
 
@@ -189,7 +197,9 @@ def test_the_client_says_how_to_install_the_agent(client: Wheel, bin_: Path, tmp
         "botocore<2,>=1.43; extra == 'iam'",
         "aws-lambda-powertools<4,>=3.37; extra == 'testing'",
         "botocore<2,>=1.43; extra == 'testing'",
+        "cronsim==2.8; extra == 'testing'",
         "jsonschema-rs<1,>=0.60; extra == 'testing'",
+        "tzdata>=2026.1; extra == 'testing'",
     ] == extra
 
 
