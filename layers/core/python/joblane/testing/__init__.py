@@ -15,7 +15,7 @@ try:
     from joblane.testing.deployment import FakeDeployment, StillRunningError
     from joblane.testing.jobs import Running, Submitted
 except ModuleNotFoundError as error:
-    if error.name in ("aws_lambda_powertools", "botocore", "jsonschema_rs"):
+    if error.name in ("aws_lambda_powertools", "botocore", "cronsim", "jsonschema_rs"):
         raise ModuleNotFoundError(
             f"joblane.testing needs {error.name}: install the wheel with its extra, "
             "joblane-VERSION-py3-none-any.whl[testing]",
