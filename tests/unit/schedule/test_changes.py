@@ -29,3 +29,15 @@ def test_a_due_time_that_waits_for_its_jitter_is_kept_by_an_edit() -> None:
     assert row.due_ms is not None
     changed = edit(row, ScheduleFields(cron="0 5 * * *"), "true", row.due_ms + MINUTE_MS)
     assert row.due_ms == changed.due_ms
+
+
+def test_an_edit_that_takes_jitter_away_still_starts_on_its_second() -> None:
+    world = World(schedule(every_s=600))
+    row = world.row
+    assert row is not None
+    assert row.due_ms is not None
+    shaken = replace(row, fields=ScheduleFields(every_s=600, jitter_s=3600), name="later")
+    assert shaken.jitter_ms
+    world.row, world.messages = shaken, []
+    world.firing._write(shaken, edit(shaken, row.fields, "true", START_MS), START_MS)
+    assert [row.due_ms // 1000] == [at // 1000 for at, *_ in world.messages]
