@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from joblane.schedule.fields import ScheduleFields
-from joblane.schedule.record import edit
+from joblane.schedule.record import edit, resume
+from joblane.state.lifecycle import State
 from tests.unit.schedule.world import START_MS, World, schedule
 
 MINUTE_MS = 60_000
@@ -41,3 +42,23 @@ def test_an_edit_that_takes_jitter_away_still_starts_on_its_second() -> None:
     world.row, world.messages = shaken, []
     world.firing._write(shaken, edit(shaken, row.fields, "true", START_MS), START_MS)
     assert [row.due_ms // 1000] == [at // 1000 for at, *_ in world.messages]
+
+
+def test_what_waits_does_not_start_after_a_failure_that_pauses() -> None:
+    world = World(
+        schedule(every_s=60, overlap="queue", pause_on_failure=True), runs_ms=lambda _rng: 90_000
+    )
+    failed = {True: State.DEAD, False: State.ACTIVE}
+    world.states_of = lambda ids: {  # type: ignore[method-assign]
+        each: failed[world.jobs[each][1] <= world.now] for each in ids if each in world.jobs
+    }
+    world.run(START_MS + 10 * MINUTE_MS)
+    assert world.row is not None
+    assert 1 == len(world.jobs)
+    assert ["started", "paused"] == [each.outcome for each in world.all_results]
+    assert world.row.paused is not None
+    assert "is dead (pause_on_failure)" in world.row.paused.why
+    assert world.row.queued_ms is None
+    resumed = resume(world.row, world.now)
+    assert resumed.due_ms is not None
+    assert resumed.due_ms > world.now
