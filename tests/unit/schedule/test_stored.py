@@ -1,0 +1,35 @@
+"""Rows of schedules that are deleted, made again, or cannot be read."""
+
+import pytest
+
+from functions.submission import handler as submission
+from joblane.aws.clients import Clients
+from joblane.aws.schedule.schedules import ScheduleChanged, ScheduleStore
+from joblane.testing.clock import Clock
+from tests.support.aws import DESCRIPTOR, Cloud, configure
+from tests.support.meter import Meter
+from tests.support.requests import Api
+from tests.unit.schedule.test_cost import NAME, NOON, SAVED, save, stored
+
+
+def test_a_late_deletion_leaves_the_next_schedule_of_the_name(aws: Cloud) -> None:
+    late = save(aws)
+    store = ScheduleStore(aws.clients.make("dynamodb"), DESCRIPTOR.jobs_table)
+    store.delete(late)
+    api = Api(submission.build(configure(submission.Settings), aws.clients, Clock(NOON + 1)))
+    assert 201 == api("POST", "/v1/schedules", SAVED)[0]
+    with pytest.raises(ScheduleChanged):
+        store.delete(late)
+    assert stored(aws).created_ms > late.created_ms
+
+
+def test_a_schedule_and_what_it_starts_are_deleted_at_once(
+    aws: Cloud, metered: Clients, meter: Meter
+) -> None:
+    schedule = save(aws)
+    store = ScheduleStore(metered.make("dynamodb"), DESCRIPTOR.jobs_table)
+    store.delete(schedule)
+    assert {"dynamodb.TransactWriteItems": 1} == meter.calls
+    assert store.template("acme", NAME) is None
+    with pytest.raises(ScheduleChanged):
+        store.delete(schedule)
