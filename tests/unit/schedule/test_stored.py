@@ -1,15 +1,19 @@
 """Rows of schedules that are deleted, made again, or cannot be read."""
 
+import json
+
 import pytest
 
 from functions.submission import handler as submission
 from joblane.aws.clients import Clients
+from joblane.aws.schedule.items import ROW, key
 from joblane.aws.schedule.schedules import ScheduleChanged, ScheduleStore
+from joblane.aws.table import Table
 from joblane.testing.clock import Clock
 from tests.support.aws import DESCRIPTOR, Cloud, configure
 from tests.support.meter import Meter
 from tests.support.requests import Api
-from tests.unit.schedule.test_cost import NAME, NOON, SAVED, save, stored
+from tests.unit.schedule.test_cost import NAME, NOON, SAVED, function, save, stored
 
 
 def test_a_late_deletion_leaves_the_next_schedule_of_the_name(aws: Cloud) -> None:
@@ -33,3 +37,19 @@ def test_a_schedule_and_what_it_starts_are_deleted_at_once(
     assert store.template("acme", NAME) is None
     with pytest.raises(ScheduleChanged):
         store.delete(schedule)
+
+
+def test_a_row_that_cannot_be_handled_leaves_the_others_of_its_batch(aws: Cloud) -> None:
+    schedule = save(aws)
+    table = Table(aws.clients.make("dynamodb"), DESCRIPTOR.jobs_table)
+    row = table.get(key("acme", NAME, ROW))
+    assert row is not None
+    table.put({**row, **key("acme", "broken"), "fields": "{"})
+    body = [json.dumps(["acme", name, schedule.due_ms]) for name in ("broken", NAME)]
+    records = [
+        {"messageId": str(n), "body": text, "attributes": {"ApproximateReceiveCount": "1"}}
+        for n, text in enumerate(body)
+    ]
+    reader = function(aws.clients, Clock((schedule.starts_ms or 0) / 1000))
+    assert ["0"] == reader.handle(records, lambda: 10.0)
+    assert ["started"] == [each.outcome for each in stored(aws).results]
