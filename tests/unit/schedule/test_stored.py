@@ -53,3 +53,14 @@ def test_a_row_that_cannot_be_handled_leaves_the_others_of_its_batch(aws: Cloud)
     reader = function(aws.clients, Clock((schedule.starts_ms or 0) / 1000))
     assert ["0"] == reader.handle(records, lambda: 10.0)
     assert ["started"] == [each.outcome for each in stored(aws).results]
+
+
+def test_a_zone_that_the_database_has_no_more_is_read_where_no_time_is_computed(
+    aws: Cloud,
+) -> None:
+    save(aws)
+    table = Table(aws.clients.make("dynamodb"), DESCRIPTOR.jobs_table)
+    row = table.get(key("acme", NAME, ROW))
+    assert row is not None
+    table.put({**row, "fields": row["fields"].replace("America/Argentina", "America/Atlantis")})
+    assert "America/Atlantis/Buenos_Aires" == stored(aws).fields.zone
