@@ -1,9 +1,11 @@
 """People change schedules at the moment at which these are due: no due time is lost."""
 
 from dataclasses import replace
+from typing import Any
 
 from joblane.schedule.fields import ScheduleFields
 from joblane.schedule.record import edit, resume
+from joblane.service.schedule.starts import Started
 from joblane.state.lifecycle import State
 from tests.unit.schedule.world import START_MS, World, schedule
 
@@ -42,6 +44,26 @@ def test_an_edit_that_takes_jitter_away_still_starts_on_its_second() -> None:
     world.row, world.messages = shaken, []
     world.firing._write(shaken, edit(shaken, row.fields, "true", START_MS), START_MS)
     assert [row.due_ms // 1000] == [at // 1000 for at, *_ in world.messages]
+
+
+def test_a_start_has_its_result_although_an_edit_by_a_late_clock_went_by_it() -> None:
+    world = World(schedule(cron="* * * * *"))
+    row = world.row
+    assert row is not None
+    assert row.due_ms is not None
+    start = world.start
+
+    def start_and_edit(*given: Any) -> Started:
+        done = start(*given)
+        if world.row == row:
+            late_ms = (row.due_ms or 0) - MINUTE_MS
+            world.set(edit(row, ScheduleFields(cron="0 5 * * *"), "true", late_ms))
+        return done
+
+    world.start = start_and_edit  # type: ignore[method-assign]
+    world.run(row.due_ms + MINUTE_MS)
+    assert [(row.due_ms, "started")] == [(each.due_ms, each.outcome) for each in world.all_results]
+    assert row.job_of(row.due_ms) == (world.row and world.row.running)
 
 
 def test_what_waits_does_not_start_after_a_failure_that_pauses() -> None:
