@@ -13,6 +13,7 @@ from infra.declared import schedules
 from joblane.aws.schedule.schedules import ScheduleStore
 from joblane.config import Config
 from joblane.schedule.record import Schedule
+from joblane.service.schedule import declared
 from joblane.testing.clock import Clock
 from tests.support.aws import DESCRIPTOR, FUNCTION_ENVIRONMENT, Cloud, configure
 from tests.support.requests import Api
@@ -132,3 +133,39 @@ def test_one_that_the_api_made_before_is_left(aws: Cloud) -> None:
     found = stored(aws)
     assert found is not None
     assert (False, "mine") == (found.declared, found.what)
+
+
+def test_one_that_the_api_made_before_is_declared_within_a_minute_of_its_deletion(
+    aws: Cloud,
+) -> None:
+    clock = Clock(NOON)
+    api = Api(submission.build(configure(submission.Settings), aws.clients, clock))
+    saved = {"name": "nightly", "every_s": 60, "submission": {"command": ["mine"]}}
+    assert 201 == api("POST", "/v1/schedules", saved)[0]
+    every_minute(aws, config(), clock)
+    assert 204 == api.raw("DELETE", "/v1/schedules/nightly")["statusCode"]
+    every_minute(aws, config(), clock)
+    found = stored(aws)
+    assert found is not None
+    assert (True, "make backup") == (found.declared, found.what)
+
+
+def test_one_that_a_deployment_wrote_in_part_is_removed_by_the_next(
+    aws: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The function dies after it has written a schedule, and the next toml has that no more."""
+
+    class Died(BaseException):
+        pass
+
+    def dies(*_: object) -> None:
+        raise Died
+
+    clock = Clock(NOON)
+    with monkeypatch.context() as patch:
+        patch.setattr(declared, "send_next", dies)
+        with pytest.raises(Died):
+            every_minute(aws, config(), clock)
+    assert stored(aws) is not None
+    every_minute(aws, config().model_copy(update={"schedules": {}}), clock)
+    assert stored(aws) is None

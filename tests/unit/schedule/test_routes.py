@@ -10,6 +10,7 @@ from joblane.aws.schedule.due_queue import DueMessage
 from joblane.aws.schedule.schedules import ScheduleStore
 from joblane.deployment.names import due_name
 from joblane.formats.times import rfc3339, unix_ms
+from joblane.schedule.fields import Template
 from joblane.testing.clock import Clock
 from tests.support.aws import DESCRIPTOR, NAME, PREFIX, Cloud, configure
 from tests.support.requests import ALL, Api
@@ -160,6 +161,24 @@ def test_an_edit_changes_what_is_named_and_keeps_the_rest(api: Api) -> None:
     assert 400 == api("PATCH", "/v1/schedules/nightly", {"reason": "none"})[0]
     assert 400 == api("PATCH", "/v1/schedules/nightly", {"every_s": None})[0]
     assert 404 == api("PATCH", "/v1/schedules/other", {"every_s": 60})[0]
+
+
+def test_an_edit_keeps_what_another_one_changes_meanwhile(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api("POST", "/v1/schedules", NIGHTLY)
+    read = ScheduleStore.template
+
+    def read_and_lose(self: ScheduleStore, tenant: str, name: str) -> Template | None:
+        found = read(self, tenant, name)
+        monkeypatch.setattr(ScheduleStore, "template", read)
+        api("PATCH", "/v1/schedules/nightly", {"submission": {"command": ["new"]}})
+        return found
+
+    monkeypatch.setattr(ScheduleStore, "template", read_and_lose)
+    _, after = api("PATCH", "/v1/schedules/nightly", {"cron": "0 3 * * *"})
+    assert ("new", {"command": ["new"]}) == (after["what"], after["submission"])
+    assert after == api("GET", "/v1/schedules/nightly")[1]
 
 
 def test_a_schedule_is_paused_and_resumed(api: Api, clock: Clock) -> None:

@@ -161,6 +161,10 @@ class Table:
         conditional = {"UpdateExpression": update, "ConditionExpression": condition}
         return {"Update": {**request, **conditional, **_WITH_ITEM}}
 
+    def as_delete(self, key: Row, condition: str = "", /, **values: object) -> Item:
+        """`delete` as a part of a transaction."""
+        return {"Delete": self._conditional("", condition, values, Key=encode(key))}
+
     def transact(self, writes: Sequence[Item]) -> None:
         """Make writes of this table and others, all or none; costs twice their write units.
 

@@ -57,11 +57,11 @@ def _bind_changes(app: Application, schedules: "Schedules") -> None:
     def edit(schedule: str) -> Response[str]:
         by = app.principal()
         patch = app.read(ScheduleEdit, MAX_SCHEDULE_BYTES)
-        found, template = schedules.find(by.tenant, schedule)
+        found, _ = schedules.find(by.tenant, schedule)
         exact = _matches(app, found.version)
         if not patch.model_fields_set - {"reason"}:
             raise Invalid("give at least one field to change")
-        return _answer(schedules.edit(by, found, template, patch, exact=exact))
+        return _answer(schedules.edit(by, found, patch, exact=exact))
 
     @app.route("DELETE /v1/schedules/{schedule}")
     def delete(schedule: str) -> Response[str]:

@@ -120,17 +120,17 @@ def new_schedule(schedule: Schedule, now_ms: int) -> Schedule:
 def edit(schedule: Schedule, fields: ScheduleFields, what: str, now_ms: int) -> Schedule:
     """Change what a schedule is.
 
-    A due time that has come keeps being due, whatever the new timing says: it is decided by the
-    function that its message has reached, perhaps at this moment. While the schedule is paused, it
+    A due time that has come keeps being due, whatever the new timing says, also while it waits for
+    its jitter: it is decided by the function that its message has reached, perhaps at this moment,
+    or reaches. While the schedule is paused, it
     gets its result now, by the timing of its time.
     """
     if schedule.paused is not None:
         schedule = settle_pause(schedule, now_ms)
-    starts_ms = schedule.starts_ms
-    has_come = starts_ms is not None and starts_ms <= now_ms
-    due_ms = schedule.due_ms if has_come else next_due(fields, now_ms)
-    if fields.timing == schedule.fields.timing:
-        due_ms = schedule.due_ms
+    due_ms = schedule.due_ms
+    has_come = due_ms is not None and due_ms <= now_ms
+    if not has_come and fields.timing != schedule.fields.timing:
+        due_ms = next_due(fields, now_ms)
     return schedule.next(
         fields=fields,
         what=what,

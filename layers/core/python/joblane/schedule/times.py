@@ -60,7 +60,10 @@ class Passed(NamedTuple):
 
 
 def passed(timing: Timing, due_ms: int, now_ms: int) -> Passed:
-    """What has come by `now_ms`, from the due time `due_ms` on, which has."""
+    """What has come by `now_ms`, from the due time `due_ms` on, which has.
+
+    `due_ms` counts even if the timing, which was edited since, does not have it.
+    """
     latest_ms, before_ms = due_ms, None
     for window_ms in _WINDOWS_MS:
         if now_ms - window_ms <= due_ms:
@@ -70,7 +73,7 @@ def passed(timing: Timing, due_ms: int, now_ms: int) -> Passed:
             before_ms, latest_ms = last
             break
     if before_ms is None:
-        *_, before_ms, latest_ms = (None, *_last_two(timing, due_ms - 1, now_ms))
+        *_, before_ms, latest_ms = (None, due_ms, *_last_two(timing, due_ms, now_ms))
     return Passed(latest_ms, before_ms, _count(timing, due_ms, latest_ms))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from joblane.aws.schedule.items import (
     KEPT,
@@ -28,6 +29,9 @@ from joblane.schedule.record import Schedule
 from joblane.schedule.results import Result
 
 __all__ = ["SHARDS", "ScheduleExists", "ScheduleStore"]
+
+UNCHANGED: Final = "step = :seen AND created = :created"
+"""Condition of a write: the row is as it was read, and of the same schedule."""
 
 
 class ScheduleExists(Changed):
@@ -124,15 +128,15 @@ class ScheduleStore(Store):
         Returns what was written. Raises ScheduleChanged if the row is another one by then.
         """
         after = self._move_results(after, now_ms)
-        row, unchanged = to_row(after, now_ms), "step = :seen AND created = :created"
+        row = to_row(after, now_ms)
         same = {"seen": seen.step, "created": seen.created_ms}
         try:
             if template is None:
-                self._table.put(row, unchanged, **same)
+                self._table.put(row, UNCHANGED, **same)
             else:
                 self._table.transact(
                     [
-                        self._table.as_put(row, unchanged, **same),
+                        self._table.as_put(row, UNCHANGED, **same),
                         self._table.as_put(to_template(after, template)),
                     ]
                 )
@@ -153,14 +157,25 @@ class ScheduleStore(Store):
         return [] if row is None else decode_results(row["results"])
 
     def delete(self, schedule: Schedule) -> None:
-        """Delete a schedule: its row first, so that nothing of it is due any more.
+        """Delete a schedule and what it starts, at once: the name may be used again meanwhile.
+
+            one request           row, template                       another
+            deletes both   -----> none
+                                  another row and template    <-----  saves the name again
+                                  refused: it is not created  <-----  deletes both, late
+                                  when the one that it read was
 
         Items with older results expire; a schedule of the same name that comes later does not read
         them. Raises ScheduleChanged if the row is another one.
         """
         tenant, name = schedule.tenant, schedule.name
+        same = {"seen": schedule.step, "created": schedule.created_ms}
         try:
-            self._table.delete(key(tenant, name), "step = :seen", seen=schedule.step)
-        except ConditionFailed as refusal:
+            self._table.transact(
+                [
+                    self._table.as_delete(key(tenant, name), UNCHANGED, **same),
+                    self._table.as_delete(key(tenant, name, TEMPLATE)),
+                ]
+            )
+        except TransactionRefused as refusal:
             raise ScheduleChanged from refusal
-        self._table.delete(key(tenant, name, TEMPLATE))

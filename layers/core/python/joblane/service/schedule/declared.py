@@ -2,7 +2,17 @@
 
 It knows by a digest in the table `settings` that there is nothing to do, and asks once in the life
 of a function. A crash in between, and two functions at once, leave what the next one finishes: each
-schedule is compared with what is there, and the digest is written last.
+schedule is compared with what is there, and the digest is written last. The names are written
+first, without a digest, so that what a crash leaves is known when the next joblane.toml has it no
+more:
+
+    requeue                        settings             the next deployment's
+    names: a         ------------> a, no digest
+    saves a, dies                                <----- reads: a, which it does not declare
+                                                        deletes a
+                                   none          <----- names: none, and its digest
+
+While the API has a schedule of a declared name, this is looked at again each minute.
 """
 
 import hashlib
@@ -62,30 +72,37 @@ class DeclaredSchedules:
                 self._state.done = True
                 return
             wanted = TypeAdapter(dict[Name, DeclaredSchedule]).validate_json(self.declared)
+            names = tuple(f"{each.tenant}/{name}" for name, each in wanted.items())
+            known = () if before is None else before.names
+            both = Declaration("", tuple(dict.fromkeys((*known, *names))))
+            if both != before:
+                self.declarations.put(both)
             try:
-                self._write_all(wanted, () if before is None else before.names, now_ms)
+                if not self._write_all(wanted, known, now_ms):
+                    return
             except Changed as change:
                 self.log.warning(
                     "declared schedules are written again in a minute", why=str(change)
                 )
                 return
-            names = tuple(f"{each.tenant}/{name}" for name, each in wanted.items())
             self.declarations.put(Declaration(digest, names))
         self._state.done = True
 
     def _write_all(
         self, wanted: dict[str, DeclaredSchedule], before: tuple[str, ...], now_ms: int
-    ) -> None:
+    ) -> bool:
+        """Write what differs, and delete what is declared no more. Returns whether all is so."""
         kept = {f"{each.tenant}/{name}" for name, each in wanted.items()}
         for gone in (each for each in before if each not in kept):
             tenant, _, name = gone.partition("/")
             found = self.schedules.get(tenant, name)
             if found is not None and found.declared:
                 self.schedules.delete(found)
-        for name, each in wanted.items():
-            self._write(name, each, now_ms)
+        written = [self._write(name, each, now_ms) for name, each in wanted.items()]
+        return all(written)
 
-    def _write(self, name: str, wanted: DeclaredSchedule, now_ms: int) -> None:
+    def _write(self, name: str, wanted: DeclaredSchedule, now_ms: int) -> bool:
+        """Write one; False if the API has made one of its name, which is left."""
         found = self.schedules.get(wanted.tenant, name)
         what = shorten(wanted.template.what(), WHAT_CHARS)
         if found is None:
@@ -95,17 +112,18 @@ class DeclaredSchedules:
             new = new_schedule(new, now_ms)
             self.schedules.put_new(new, wanted.template, now_ms)
             send_next(self.queue, None, new, now_ms)
-            return
+            return True
         if not found.declared:
             self.log.error(
                 "a schedule that joblane.toml declares was made by the API before, and is left so; "
-                "delete it, and deploy again",
+                "delete it, and the declared one is written within a minute",
                 tenant=wanted.tenant,
                 schedule=name,
             )
-            return
+            return False
         template = self.schedules.template(wanted.tenant, name)
         if (found.fields, template) != (wanted.fields, wanted.template):
             after = edit(found, wanted.fields, what, now_ms)
             self.schedules.write(found, after, now_ms, wanted.template)
             send_next(self.queue, found, after, now_ms)
+        return True

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from joblane.aws.schedule.due_queue import DueMessage, DueQueue
-from joblane.contract.problems import TryAgain
-from joblane.errors import Unavailable
 from joblane.service.log import Log
 from joblane.service.schedule.firing import Firing
 
@@ -24,14 +22,15 @@ class DueReader:
     ) -> list[str]:
         """Handle the records of a batch. Returns ids of the messages that are to come again.
 
-        One that came too early is hidden until its time; one whose schedule could not be read comes
-        again after the visibility timeout, and after some failures goes to `alternate`.
+        One that came too early is hidden until its time; one whose schedule could not be handled
+        comes again after the visibility timeout, and after some failures goes to `alternate`.
         """
         failed = []
         for record in records:
             try:
                 again = self._handle(record, left_s)
-            except (Unavailable, TryAgain):
+            except Exception:
+                # Whatever it was, the others of the batch are due as well, and must not wait.
                 self.log.exception("a schedule could not be handled", body=record["body"])
                 again = True
             if again:

@@ -70,6 +70,7 @@ class Firing:
         schedule changes on every try; the message comes again.
         """
         raced, schedule = again, None
+        begun: list[int] = []
         for _ in range(STEPS):
             if schedule is None:
                 schedule = self.schedules.get(message.tenant, message.name)
@@ -77,7 +78,7 @@ class Firing:
                 return None  # deleted
             now_ms = self.now_ms()
             try:
-                if raced and (mended := self._mend(schedule, now_ms)) is not None:
+                if raced and (mended := self._mend(schedule, begun, now_ms)) is not None:
                     schedule = mended
                     continue
                 decision = decide(schedule, self._look(schedule, now_ms), now_ms)
@@ -92,6 +93,7 @@ class Firing:
                         own = message.due_ms in (schedule.due_ms, schedule.queued_ms)
                         return until_ms - now_ms if own else None
                     case _:
+                        begun += [decision.due_ms] if isinstance(decision, Start) else []
                         schedule = self._do(schedule, decision, now_ms, left_s)
                 raced = False
             except Changed:
@@ -171,16 +173,27 @@ class Firing:
         self.metrics.emit({"Deployment": self.deployment}, {REFUSED_SCHEDULES: 1})
         return self._write(schedule, refused(schedule, due_ms, now_ms, problem.detail), now_ms)
 
-    def _mend(self, schedule: Schedule, now_ms: int) -> Schedule | None:
+    def _mend(self, schedule: Schedule, begun: list[int], now_ms: int) -> Schedule | None:
         """Correct the latest result whose job is there after all. Returns the row, None if all are.
 
         `joblane.schedule.decide.started` draws how that happens; a crash may come before its last
-        line, and then the message comes again.
+        line, and then the message comes again. `begun` are due times that this call has started:
+
+            this function                   row, jobs               an edit, by a late clock
+            reads: due 02:00                               <-----   reads: due 02:00, it is 01:59
+            puts the job of 02:00   --->    due 05:00      <-----   row: due 05:00
+            row: 02:00 started      --->    refused
+            reads: no result of 02:00
+            row: 02:00 started      --->    due 05:00
         """
         others = [
             each.due_ms
             for each in schedule.results
             if each.cause == "due" and each.outcome != "started"
+        ]
+        open_ = (schedule.due_ms, schedule.queued_ms)
+        others += [
+            due_ms for due_ms in begun if due_ms not in open_ and schedule.result_of(due_ms) is None
         ]
         ids = {schedule.job_of(due_ms): due_ms for due_ms in others}
         there = self.jobs.states_of([*ids]) if ids else {}

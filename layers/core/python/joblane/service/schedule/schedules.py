@@ -153,7 +153,6 @@ class Schedules:
         self,
         by: Principal,
         schedule: Schedule,
-        template: Template,
         patch: ScheduleEdit,
         *,
         exact: bool,
@@ -164,24 +163,23 @@ class Schedules:
         """
         _require_own(schedule)
         given = patch.model_dump(include=patch.model_fields_set - {"reason"})
-        changed_template = _patch_template(template, patch)
+        version, created_ms = schedule.version, schedule.created_ms
 
-        def once() -> Schedule:
-            nonlocal schedule
-            found = self.store.get(schedule.tenant, schedule.name)
-            if found is None or found.created_ms != schedule.created_ms:
+        def once() -> tuple[Schedule, Template]:
+            found, known = self.find(schedule.tenant, schedule.name)
+            if found.created_ms != created_ms:
                 raise NotFound("there is no such schedule")
-            if exact and found.version != schedule.version:
+            if exact and found.version != version:
                 raise VersionChanged(CHANGED)
-            schedule, now_ms = found, self.now_ms()
+            now_ms, changed_template = self.now_ms(), _patch_template(known, patch)
             fields = _patch_fields(found.fields, given)
             what = shorten(changed_template.what(), WHAT_CHARS)
             after = edit(found, fields, what, now_ms)
             self._check(by, after, changed_template)
-            new = changed_template if changed_template != template else None
-            return self._write(found, after, now_ms, new)
+            new = changed_template if changed_template != known else None
+            return self._write(found, after, now_ms, new), changed_template
 
-        return self._show(decide_again(once), changed_template)
+        return self._show(*decide_again(once))
 
     def _write(
         self, seen: Schedule, after: Schedule, now_ms: int, template: Template | None = None
