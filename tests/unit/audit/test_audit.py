@@ -34,6 +34,16 @@ BODIES = {
     },
     "PUT /v1/conditions/{condition}": {"state": "down"},
     "PUT /v1/types/{type}": described(),
+    "POST /v1/schedules": {
+        "name": "a",
+        "every_s": 60,
+        "submission": {"command": ["a"], "queue": "nowhere"},
+    },
+    "PATCH /v1/schedules/{schedule}": {"every_s": 60},
+    "POST /v1/schedules/{schedule}/backfill": {
+        "from": "2026-01-01T00:00:00Z",
+        "to": "2026-01-02T00:00:00Z",
+    },
 }
 """What those need that do not come without a body."""
 
@@ -88,7 +98,7 @@ def a_job(api: Api) -> str:
 def test_every_route_that_changes_something_names_its_action():
     silent = {route.key for route in ROUTES if route.method != "GET" and route.action is None}
     reading = {route.key for route in ROUTES if route.reads}
-    assert {"POST /v1/queues/explain"} == reading
+    assert {"POST /v1/queues/explain", "POST /v1/schedules/preview"} == reading
     assert SUBMISSIONS | reading == silent
     assert not [route.key for route in AUDITED if route.method == "GET"]
     assert sorted(get_args(Action)) == sorted(str(route.action) for route in AUDITED)
@@ -108,6 +118,7 @@ def test_every_action_is_in_the_trail_before_anything_is_looked_at(make: Make, r
         "queue": "nowhere",
         "agent": "nobody",
         "condition": "http:up",
+        "schedule": "nothing",
     } | KEY
     names["type"] = "sleep"
     path = route.path.format(**names)
@@ -200,6 +211,7 @@ def test_a_change_refused_for_the_role_is_in_the_trail_of_the_callers_tenant(
         "queue": "default",
         "agent": "nobody",
         "condition": "app:up",
+        "schedule": "nothing",
     } | KEY
     names["type"] = "a"
     api = make(route.function, "client-people", {"cognito:groups": "[acme:reader]"})
