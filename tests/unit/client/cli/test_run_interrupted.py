@@ -33,7 +33,11 @@ def test_other_signals_say_the_same_and_ask_nobody(
     """On a terminal too: it may be gone, or a program has sent the signal."""
     api.on_submit = lambda job: job.say("hello\n")
     ours, theirs = pty.openpty()
-    process = spawn("run", "--", "cmd", stdin=theirs, stdout=theirs, stderr=theirs)
+
+    def heed() -> None:  # these tests may be run by nohup
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+    process = spawn("run", "--", "cmd", stdin=theirs, stdout=theirs, stderr=theirs, preexec_fn=heed)
     os.close(theirs)
     until(ours, b"hello")
     process.send_signal(number)
