@@ -1,10 +1,11 @@
 """People change schedules at the moment at which these are due: no due time is lost."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from joblane.schedule.fields import ScheduleFields
 from joblane.schedule.record import edit, resume
+from joblane.service.schedule.messages import send_next
 from joblane.service.schedule.starts import Started
 from joblane.state.lifecycle import State
 from tests.unit.schedule.world import START_MS, World, schedule
@@ -41,8 +42,9 @@ def test_an_edit_that_takes_jitter_away_still_starts_on_its_second() -> None:
     assert row.due_ms is not None
     shaken = replace(row, fields=ScheduleFields(every_s=600, jitter_s=3600), name="later")
     assert shaken.jitter_ms
-    world.row, world.messages = shaken, []
-    world.firing._write(shaken, edit(shaken, row.fields, "true", START_MS), START_MS)
+    world.messages.clear()
+    after = edit(shaken, row.fields, "true", START_MS)
+    send_next(cast("Any", world), shaken, after, START_MS)
     assert [row.due_ms // 1000] == [at // 1000 for at, *_ in world.messages]
 
 
