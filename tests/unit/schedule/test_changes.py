@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from joblane.schedule.fields import ScheduleFields
-from joblane.schedule.record import edit, resume
+from joblane.schedule.record import edit, pause, resume
 from joblane.service.schedule.messages import send_next
 from joblane.service.schedule.starts import Started
 from joblane.state.lifecycle import State
@@ -86,3 +86,37 @@ def test_what_waits_does_not_start_after_a_failure_that_pauses() -> None:
     resumed = resume(world.row, world.now)
     assert resumed.due_ms is not None
     assert resumed.due_ms > world.now
+
+
+def queued(ends_min: int) -> World:
+    """A due time that waits for a job, which ends so many minutes after it."""
+    world = World(
+        schedule(every_s=3600, overlap="queue"), runs_ms=lambda _rng: (60 + ends_min) * MINUTE_MS
+    )
+    row = world.row
+    assert row is not None
+    assert row.due_ms is not None
+    world.run(row.due_ms + 61 * MINUTE_MS)
+    assert world.row is not None
+    assert row.due_ms + 60 * MINUTE_MS == world.row.queued_ms
+    return world
+
+
+def test_what_waits_starts_although_its_message_is_lost() -> None:
+    world = queued(ends_min=3)
+    world.messages.clear()
+    world.run(world.now + 7 * MINUTE_MS)
+    assert 2 == len(world.jobs)
+
+
+def test_what_waits_when_somebody_pauses_has_its_result_and_does_not_start() -> None:
+    world = queued(ends_min=3)
+    before = world.row
+    assert before is not None
+    world.set(pause(before, "paused by ada", world.now))
+    world.run(world.now + 30 * MINUTE_MS)
+    assert 1 == len(world.jobs)
+    last = world.all_results[-1]
+    assert ("paused", before.queued_ms) == (last.outcome, last.due_ms)
+    assert world.row is not None
+    assert world.row.queued_ms is None
