@@ -62,7 +62,7 @@ def test_a_start_has_its_result_although_an_edit_by_a_late_clock_went_by_it() ->
             world.set(edit(row, ScheduleFields(cron="0 5 * * *"), "true", late_ms))
         return done
 
-    world.start = start_and_edit  # type: ignore[method-assign]
+    world.start = cast("Any", start_and_edit)  # type: ignore[method-assign]
     world.run(row.due_ms + MINUTE_MS)
     assert [(row.due_ms, "started")] == [(each.due_ms, each.outcome) for each in world.all_results]
     assert row.job_of(row.due_ms) == (world.row and world.row.running)
