@@ -1,10 +1,11 @@
 """People change schedules at the moment at which these are due: no due time is lost."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from joblane.schedule.fields import ScheduleFields
-from joblane.schedule.record import edit, resume
+from joblane.schedule.record import edit, pause, resume
+from joblane.service.schedule.messages import send_next
 from joblane.service.schedule.starts import Started
 from joblane.state.lifecycle import State
 from tests.unit.schedule.world import START_MS, World, schedule
@@ -41,8 +42,9 @@ def test_an_edit_that_takes_jitter_away_still_starts_on_its_second() -> None:
     assert row.due_ms is not None
     shaken = replace(row, fields=ScheduleFields(every_s=600, jitter_s=3600), name="later")
     assert shaken.jitter_ms
-    world.row, world.messages = shaken, []
-    world.firing._write(shaken, edit(shaken, row.fields, "true", START_MS), START_MS)
+    world.messages.clear()
+    after = edit(shaken, row.fields, "true", START_MS)
+    send_next(cast("Any", world), shaken, after, START_MS)
     assert [row.due_ms // 1000] == [at // 1000 for at, *_ in world.messages]
 
 
@@ -60,7 +62,7 @@ def test_a_start_has_its_result_although_an_edit_by_a_late_clock_went_by_it() ->
             world.set(edit(row, ScheduleFields(cron="0 5 * * *"), "true", late_ms))
         return done
 
-    world.start = start_and_edit  # type: ignore[method-assign]
+    world.start = cast("Any", start_and_edit)  # type: ignore[method-assign]
     world.run(row.due_ms + MINUTE_MS)
     assert [(row.due_ms, "started")] == [(each.due_ms, each.outcome) for each in world.all_results]
     assert row.job_of(row.due_ms) == (world.row and world.row.running)
@@ -84,3 +86,37 @@ def test_what_waits_does_not_start_after_a_failure_that_pauses() -> None:
     resumed = resume(world.row, world.now)
     assert resumed.due_ms is not None
     assert resumed.due_ms > world.now
+
+
+def queued(ends_min: int) -> World:
+    """A due time that waits for a job, which ends so many minutes after it."""
+    world = World(
+        schedule(every_s=3600, overlap="queue"), runs_ms=lambda _rng: (60 + ends_min) * MINUTE_MS
+    )
+    row = world.row
+    assert row is not None
+    assert row.due_ms is not None
+    world.run(row.due_ms + 61 * MINUTE_MS)
+    assert world.row is not None
+    assert row.due_ms + 60 * MINUTE_MS == world.row.queued_ms
+    return world
+
+
+def test_what_waits_starts_although_its_message_is_lost() -> None:
+    world = queued(ends_min=3)
+    world.messages.clear()
+    world.run(world.now + 7 * MINUTE_MS)
+    assert 2 == len(world.jobs)
+
+
+def test_what_waits_when_somebody_pauses_has_its_result_and_does_not_start() -> None:
+    world = queued(ends_min=3)
+    before = world.row
+    assert before is not None
+    world.set(pause(before, "paused by ada", world.now))
+    world.run(world.now + 30 * MINUTE_MS)
+    assert 1 == len(world.jobs)
+    last = world.all_results[-1]
+    assert ("paused", before.queued_ms) == (last.outcome, last.due_ms)
+    assert world.row is not None
+    assert world.row.queued_ms is None

@@ -196,12 +196,12 @@ def build(
     )
     schedules = ScheduleStore(dynamodb, settings.jobs_table)
     due = DueQueue(clients.make("sqs"), settings.queue_url_prefix + due_name(settings.deployment))
-    sweep = DueSweep(schedules, due, pool=pool)
+    sweep = DueSweep(schedules, due, lambda: int(clock() * 1000), pool=pool)
     declared = cache(lambda: _make_declared(settings, schedules, due, logger, dynamodb))
 
     def start_schedules(now_ms: int, left_s: Callable[[], float]) -> int:
         declared().sync(now_ms)
-        return sweep.run(now_ms, left_s)
+        return sweep.run(left_s)
 
     moves = QueueMoveStore(dynamodb, settings.settings_table)
     moving = moving_queues(settings.retired)

@@ -22,7 +22,7 @@ class DueReader:
     ) -> list[str]:
         """Handle the records of a batch. Returns ids of the messages that are to come again.
 
-        One that came too early is hidden until its time; one whose schedule could not be handled
+        One that came too early is sent again for its time; one whose schedule could not be handled
         comes again after the visibility timeout, and after some failures goes to `alternate`.
         """
         failed = []

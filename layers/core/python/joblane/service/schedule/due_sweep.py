@@ -25,22 +25,24 @@ class DueSweep:
 
     schedules: ScheduleStore
     queue: DueQueue
+    now_ms: Callable[[], int]
     _: KW_ONLY
     pool: Callable[[int], Executor] = ThreadPoolExecutor
     """Makes an executor of that many workers."""
 
-    def run(self, now_ms: int, left_s: Callable[[], float]) -> int:
+    def run(self, left_s: Callable[[], float]) -> int:
         """Send for all that are due, shards side by side; `left_s` returns the seconds left.
 
         Returns how many were sent. Raises Unavailable.
         """
         with self.pool(SHARDS) as pool:
-            return sum(pool.map(lambda number: self._shard(number, now_ms, left_s), range(SHARDS)))
+            return sum(pool.map(lambda number: self._shard(number, left_s), range(SHARDS)))
 
-    def _shard(self, number: int, now_ms: int, left_s: Callable[[], float]) -> int:
-        sent, after = 0, None
+    def _shard(self, number: int, left_s: Callable[[], float]) -> int:
+        sent, after, until_ms = 0, None, self.now_ms()
         while left_s() > 0:
-            found, after = self.schedules.due_page(number, now_ms, limit=PAGE, after=after)
+            found, after = self.schedules.due_page(number, until_ms, limit=PAGE, after=after)
+            now_ms = self.now_ms()  # delays count from here: ten thousand take many seconds
             sent += len(found) - self.queue.send(message_of(each, now_ms) for each in found)
             if after is None:
                 break

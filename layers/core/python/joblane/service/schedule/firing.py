@@ -120,10 +120,10 @@ class Firing:
         """Carry a decision out. Returns the schedule as it is then."""
         match decision:
             case Write(after):
-                return self._write(schedule, after, now_ms)
+                return self._write(schedule, after)
             case Cancel(running, after):
                 self.cancels().cancel(running, f"replaced by schedule {schedule.name}", now_ms)
-                return self._write(schedule, after, now_ms)
+                return self._write(schedule, after)
             case Start(due_ms):
                 return self._start(schedule, due_ms, now_ms, left_s)
 
@@ -147,7 +147,7 @@ class Firing:
             job_id=done.job_id,
             late_ms=now_ms - due_ms - schedule.jitter_ms,
         )
-        return self._write(schedule, self._as_started(schedule, due_ms, done), now_ms)
+        return self._write(schedule, self._as_started(schedule, due_ms, done))
 
     def _as_started(self, schedule: Schedule, due_ms: int, done: Started) -> Schedule:
         at_ms = self.now_ms()
@@ -171,7 +171,7 @@ class Firing:
             detail=problem.detail,
         )
         self.metrics.emit({"Deployment": self.deployment}, {REFUSED_SCHEDULES: 1})
-        return self._write(schedule, refused(schedule, due_ms, now_ms, problem.detail), now_ms)
+        return self._write(schedule, refused(schedule, due_ms, now_ms, problem.detail))
 
     def _mend(self, schedule: Schedule, begun: list[int], now_ms: int) -> Schedule | None:
         """Correct the latest result whose job is there after all. Returns the row, None if all are.
@@ -198,12 +198,13 @@ class Firing:
         ids = {schedule.job_of(due_ms): due_ms for due_ms in others}
         there = self.jobs.states_of([*ids]) if ids else {}
         for job_id in there:
-            return self._write(schedule, started(schedule, ids[job_id], now_ms), now_ms)
+            return self._write(schedule, started(schedule, ids[job_id], now_ms))
         return None
 
-    def _write(self, seen: Schedule, after: Schedule, now_ms: int) -> Schedule:
+    def _write(self, seen: Schedule, after: Schedule) -> Schedule:
         """Send the message of the next due time, then write the row. Returns it."""
         if after == seen:
             raise Changed("the schedule was decided by another function")
+        now_ms = self.now_ms()  # a start may have taken long, and the delay counts from here
         send_next(self.queue, seen, after, now_ms)
         return self.schedules.write(seen, after, now_ms)
