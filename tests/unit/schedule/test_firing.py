@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from joblane.aws.schedule.items import from_row, to_row
 from joblane.schedule.record import pause, resume
 from joblane.schedule.times import next_due
 from joblane.state.lifecycle import State
@@ -136,6 +137,12 @@ def test_pause_on_failure_pauses_and_says_why() -> None:
         world.row.paused.why
     )
     assert "paused" == world.row.results[-1].outcome
+    failed = world.row.running
+    # The failure that it was resumed after pauses it no more; one of the next job does.
+    world.set(from_row(to_row(resume(from_row(to_row(world.row, 0)), world.now), world.now)))
+    world.run(START_MS + 9 * 60_000)
+    assert world.row.paused is not None
+    assert failed != world.row.paused.failed
 
 
 def test_pausing_and_resuming_gives_one_result_to_all_times_in_between() -> None:

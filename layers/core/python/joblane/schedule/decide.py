@@ -152,9 +152,11 @@ def _decide_due(schedule: Schedule, due_ms: int, seen: Seen, now_ms: int) -> Dec
     if late_ms > max(schedule.fields.catch_up_s * 1000, GRACE_MS):
         text = f"{span(late_ms / 1000)} late; catch_up_s is {schedule.fields.catch_up_s}"
         return Write(_pass(schedule, due_ms, Result(due_ms, "missed", now_ms, text)))
-    if schedule.fields.pause_on_failure and seen.running in FAILED:
+    excused = schedule.running == schedule.excused
+    if schedule.fields.pause_on_failure and seen.running in FAILED and not excused:
         why = f"{schedule.running}, which it started before, is {seen.running} (pause_on_failure)"
-        return Write(_pass(schedule, due_ms, Result(due_ms, "paused", now_ms, why), why))
+        pause = Pause(now_ms, why, schedule.running)
+        return Write(_pass(schedule, due_ms, Result(due_ms, "paused", now_ms, why), pause))
     if schedule.queued_ms is None and seen.lets_start(schedule):
         return Start(due_ms)
     return _overlap(schedule, due_ms, now_ms)
@@ -184,9 +186,9 @@ def _queue(schedule: Schedule, due_ms: int, *results: Result) -> Schedule:
     return schedule.with_result(*results, queued_ms=due_ms, due_ms=following)
 
 
-def _pass(schedule: Schedule, due_ms: int, result: Result, pause: str | None = None) -> Schedule:
+def _pass(schedule: Schedule, due_ms: int, result: Result, pause: Pause | None = None) -> Schedule:
     """The schedule with the result of its due time, due at the next one."""
-    changes = {} if pause is None else {"paused": Pause(result.at_ms, pause)}
+    changes = {} if pause is None else {"paused": pause}
     return schedule.with_result(result, due_ms=next_due(schedule.fields, due_ms), **changes)
 
 
