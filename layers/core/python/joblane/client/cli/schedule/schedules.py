@@ -131,7 +131,7 @@ def ls(
     after: Next = None,
     json: Json = False,
 ) -> None:
-    """List schedules: when each is due next, its last result, and why it starts nothing."""
+    """List schedules: when each is due next, its last result, and why it is not due."""
     page = connect(ctx).schedules.page(limit=limit, cursor=after).model_dump()
     show_page(page, text.row, "schedules", "no schedules", as_json=json)
 
