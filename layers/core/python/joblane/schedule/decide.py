@@ -112,7 +112,7 @@ def decide(schedule: Schedule, seen: Seen, now_ms: int) -> Decision:
         if schedule.job_of(queued_ms) in seen.jobs:
             return Write(started(schedule, queued_ms, now_ms))
         if seen.lets_start(schedule):
-            return Start(queued_ms)
+            return _start_queued(schedule, queued_ms, seen, now_ms)
     due_ms, starts_ms = schedule.due_ms, schedule.starts_ms
     if due_ms is None or starts_ms is None or starts_ms > now_ms:
         return _wait(schedule, now_ms)
@@ -121,6 +121,24 @@ def decide(schedule: Schedule, seen: Seen, now_ms: int) -> Decision:
     if schedule.paused is not None:
         return Nothing()
     return _decide_due(schedule, due_ms, seen, now_ms)
+
+
+def _start_queued(schedule: Schedule, queued_ms: int, seen: Seen, now_ms: int) -> Decision:
+    """Decide over a due time that has waited for the end of what ran."""
+    pause = _pause_after_failure(schedule, seen, now_ms)
+    if pause is None or schedule.fields.overlap == "replace":  # what it cancels has not failed
+        return Start(queued_ms)
+    result = Result(queued_ms, "paused", now_ms, pause.why)
+    return Write(schedule.with_result(result, queued_ms=None, paused=pause))
+
+
+def _pause_after_failure(schedule: Schedule, seen: Seen, now_ms: int) -> Pause | None:
+    """Why it pauses by `pause_on_failure`; None if it does not, or goes on after a resume."""
+    is_excused = schedule.running == schedule.excused
+    if not schedule.fields.pause_on_failure or seen.running not in FAILED or is_excused:
+        return None
+    why = f"{schedule.running}, which it started before, is {seen.running} (pause_on_failure)"
+    return Pause(now_ms, why, schedule.running)
 
 
 def _wait(schedule: Schedule, now_ms: int) -> Decision:
@@ -152,11 +170,9 @@ def _decide_due(schedule: Schedule, due_ms: int, seen: Seen, now_ms: int) -> Dec
     if late_ms > max(schedule.fields.catch_up_s * 1000, GRACE_MS):
         text = f"{span(late_ms / 1000)} late; catch_up_s is {schedule.fields.catch_up_s}"
         return Write(_pass(schedule, due_ms, Result(due_ms, "missed", now_ms, text)))
-    excused = schedule.running == schedule.excused
-    if schedule.fields.pause_on_failure and seen.running in FAILED and not excused:
-        why = f"{schedule.running}, which it started before, is {seen.running} (pause_on_failure)"
-        pause = Pause(now_ms, why, schedule.running)
-        return Write(_pass(schedule, due_ms, Result(due_ms, "paused", now_ms, why), pause))
+    if (pause := _pause_after_failure(schedule, seen, now_ms)) is not None:
+        result = Result(due_ms, "paused", now_ms, pause.why)
+        return Write(_pass(schedule, due_ms, result, pause))
     if schedule.queued_ms is None and seen.lets_start(schedule):
         return Start(due_ms)
     return _overlap(schedule, due_ms, now_ms)
