@@ -45,7 +45,10 @@ def add_due(stack: FunctionStack, alternate: sqs.Queue) -> None:
         grants=[
             delivering(resources.due()),
             PolicyGrant(("sqs:SendMessage",), (resources.due(),)),
-            table_grant("BatchGetItem GetItem PutItem UpdateItem", resources.table("jobs")),
+            # In batches: the roster of a broadcast, the values of an array.
+            table_grant(
+                "BatchGetItem BatchWriteItem GetItem PutItem UpdateItem", resources.table("jobs")
+            ),
             table_grant("Query", resources.index("jobs", "by_tenant")),
             table_grant("GetItem PutItem", resources.table("keys")),
             table_grant("GetItem", resources.table("counters"), resources.table("types")),

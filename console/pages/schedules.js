@@ -46,7 +46,7 @@ function List({ route }) {
       ${rows.length > 0 && html`<${Table} caption="Schedules" rows=${rows} id=${(/** @type {Summary} */ each) => each.name} to=${(/** @type {Summary} */ each) => href(['schedules', each.name])}
         columns=${[
           { name: 'Schedule', className: 'short', cell: (/** @type {Summary} */ each) => each.name },
-          { name: 'Starts', cell: (/** @type {Summary} */ each) => html`<code class="clamp">${each.what}</code>` },
+          { name: 'What', cell: (/** @type {Summary} */ each) => html`<code class="clamp">${each.what}</code>` },
           { name: 'When', cell: whenShown },
           { name: 'Next', cell: (/** @type {Summary} */ each) => (each.next ? html`<${Time} at=${each.next.starts_at} /><div class="about"><time datetime=${each.next.due_at}>${localTime(each.next.local)}</time></div>` : each.paused ? html`<${Badge} state="paused" />` : dash()) },
           { name: 'Last', cell: (/** @type {Summary} */ each) => (each.last ? html`<${Badge} state=${each.last.outcome} /> <${Time} at=${each.last.at} />` : dash()) },
@@ -94,7 +94,7 @@ function One({ name, route }) {
         ['Not after', data.end && html`<${Time} at=${data.end} full />`],
         ['Jitter', data.jitter_s ? `up to ${duration(data.jitter_s)}` : null],
         ['If the one before still runs', OVERLAP[data.overlap]],
-        ['Catches up with', `the latest ${duration(data.catch_up_s)}`],
+        ['After an outage', `the latest missed time starts, up to ${duration(Math.max(data.catch_up_s, 120))} late`],
         ['After a failure', data.pause_on_failure ? 'it pauses' : 'it goes on'],
         ['Started last', running && html`<a href=${href(['jobs', running])}><${Id} text=${running} /></a>`],
         ['Declared', data.declared ? 'in joblane.toml' : null],

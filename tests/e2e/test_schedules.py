@@ -23,7 +23,9 @@ STARTS: dict[str, dict[str, Any]] = {
     "prints": {"command": PRINTS},
     "keyed": {"command": ["true"], "concurrency": {"key": ["schedules"]}},
     "array": {"command": PRINTS, "array": {"size": 2}},
+    "values": {"command": PRINTS, "array": {"values": [1, 2]}},
     "targeted": {"command": ["true"], "target": "host:local"},
+    "broadcast": {"command": ["true"], "target": "_all"},
     "large": {"command": ["wc", "-c"], "stdin": "x" * 262_144},
 }
 

@@ -161,7 +161,13 @@ ALLOWED = {
     )
     | every(("sqs:SendMessage",), (*LANES, *INBOXES, DUE))
     | every(
-        ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
+        (
+            "dynamodb:BatchGetItem",
+            "dynamodb:BatchWriteItem",
+            "dynamodb:GetItem",
+            "dynamodb:PutItem",
+            "dynamodb:UpdateItem",
+        ),
         (JOBS,),
     )
     | {("dynamodb:Query", f"{JOBS}/index/by_tenant")}

@@ -62,6 +62,8 @@ def test_a_schedule_is_due_at_the_times_of_the_table(case: dict[str, Any]) -> No
         ("0 0 * * 8", "day of the week: must be 0 to 7"),
         ("*/0 * * * *", "minute: "),
         ("5-1 * * * *", "minute: "),
+        ("*/90 * * * *", "minute: a step must be 59 at most; longer periods are every_s"),
+        ("0 0-23/24 * * *", "hour: a step must be 23 at most"),
     ],
 )
 def test_an_expression_that_is_refused_says_what_is_allowed(cron: str, says: str) -> None:
@@ -193,6 +195,15 @@ def test_a_period_counts_from_its_start_and_ends_with_its_end() -> None:
     assert datetime(2026, 5, 1, 13, tzinfo=UTC).timestamp() * 1000 == next_due(
         hourly, unix_ms("2026-05-01T12:00:00Z")
     )
+
+
+def test_nothing_is_due_after_years_of_four_digits() -> None:
+    late = "9999-12-30T23:59:00Z"
+    for timing in (Timing(every_s=60, start=late), Timing(cron="* * * * *", start=late)):
+        found = next_times(timing, ms("2026-01-01T00:00:00Z"), 5)
+        assert ["9999-12-30T23:59:00Z", "9999-12-31T00:00:00Z"] == [
+            local_time(due_ms, "UTC").replace("+00:00", "Z") for due_ms in found
+        ]
 
 
 def test_the_jitter_of_a_schedule_is_stable_and_spread() -> None:

@@ -5,6 +5,8 @@ from itertools import pairwise
 
 import pytest
 
+from joblane.aws.schedule.items import from_row, to_row
+from joblane.schedule.decide import Seen, Start, Write, decide
 from joblane.schedule.record import pause, resume
 from joblane.schedule.times import next_due
 from joblane.state.lifecycle import State
@@ -136,6 +138,31 @@ def test_pause_on_failure_pauses_and_says_why() -> None:
         world.row.paused.why
     )
     assert "paused" == world.row.results[-1].outcome
+    failed = world.row.running
+    # The failure that it was resumed after pauses it no more; one of the next job does.
+    world.set(from_row(to_row(resume(from_row(to_row(world.row, 0)), world.now), world.now)))
+    world.run(START_MS + 9 * 60_000)
+    assert world.row.paused is not None
+    assert failed != world.row.paused.failed
+
+
+@pytest.mark.parametrize(("overlap", "pauses"), [("queue", True), ("replace", False)])
+def test_a_due_time_that_waited_does_not_start_after_a_failure(
+    overlap: str, *, pauses: bool
+) -> None:
+    row = schedule(every_s=60, pause_on_failure=True, overlap=overlap)
+    row = replace(row, queued_ms=row.due_ms, due_ms=START_MS + 600_000, running="J")
+    decision = decide(row, Seen((), State.FAILED), START_MS + 90_000)
+    if not pauses:  # the schedule itself has ended it
+        assert Start(row.queued_ms or 0) == decision
+        return
+    assert isinstance(decision, Write)
+    after = decision.schedule
+    assert (None, "paused", "J") == (
+        after.queued_ms,
+        after.results[-1].outcome,
+        after.paused and after.paused.failed,
+    )
 
 
 def test_pausing_and_resuming_gives_one_result_to_all_times_in_between() -> None:

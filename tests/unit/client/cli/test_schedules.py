@@ -124,6 +124,7 @@ def test_standard_input_is_read_only_if_asked_for(
         (("nightly", "--cron", "@daily"), "give a program after --, or --type"),
         (("nightly", "--cron", "@daily", "--requeue", "q", "--", "a"), "--requeue and a command"),
         (("nightly", "--cron", "@daily", "--requeue", "q", "--cpus", "1"), "--requeue and --cpus"),
+        (("nightly", "--cron", "@daily", "--requeue", "q", "-o", "a"), "--requeue and --output e"),
         (("nightly", "--cron", "@daily", "--run-at", "+5m", "--", "a"), "--run-at"),
         (("nightly", "--cron", "@daily", "--end", "2020-01-01T00:00:00Z", "a"), "--end"),
     ],
@@ -213,6 +214,7 @@ def test_an_edit_sends_what_is_given(api: FakeApi, joblane: Joblane) -> None:
     assert "nothing to change" in joblane(*edit).said
     half = joblane(*edit, "--memory-mb", "100")
     assert (2, True) == (half.code, "--memory-mb needs the command, or --type" in half.said)
+    assert "--input needs the command" in joblane(*edit, "-i", "a").said
 
 
 def test_a_schedule_is_paused_resumed_run_and_deleted(api: FakeApi, joblane: Joblane) -> None:

@@ -1387,7 +1387,9 @@ class ScheduleView(Answer):
     """The latest result; null before the first."""
     why: str | None
     """Why it does not start anything when it is due, or will not be due again, in a sentence: it is
-    paused, over, its queue is gone, what it started is still running. null if it starts."""
+    paused, over, late, or waits for what it started before. The answer for one schedule also says
+    that its submission would be refused now, such as by a queue that is gone; a list does not look
+    at that. null if it starts."""
     submission: dict[str, Any] | None
     """What it submits, with the fields that were given; null with `requeue`."""
     requeue: RequeueTemplateView | None
@@ -1449,7 +1451,9 @@ class ScheduleSummary(Answer):
     """The latest result; null before the first."""
     why: str | None
     """Why it does not start anything when it is due, or will not be due again, in a sentence: it is
-    paused, over, its queue is gone, what it started is still running. null if it starts."""
+    paused, over, late, or waits for what it started before. The answer for one schedule also says
+    that its submission would be refused now, such as by a queue that is gone; a list does not look
+    at that. null if it starts."""
 
 
 class SchedulePage(Answer):

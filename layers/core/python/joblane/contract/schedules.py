@@ -174,7 +174,9 @@ class ScheduleSummary(View):
     """The latest result; null before the first."""
     why: str | None
     """Why it does not start anything when it is due, or will not be due again, in a sentence: it is
-    paused, over, its queue is gone, what it started is still running. null if it starts."""
+    paused, over, late, or waits for what it started before. The answer for one schedule also says
+    that its submission would be refused now, such as by a queue that is gone; a list does not look
+    at that. null if it starts."""
 
 
 class SchedulePage(Page):

@@ -5,6 +5,7 @@ change of clocks leaves out is due at the end of the gap; one that comes twice, 
 occurrence. An expression whose minute or hour begins with `*` goes by real time.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
@@ -25,6 +26,11 @@ _RANGES: Final = (
     "1 to 12 or JAN to DEC",
     "0 to 7 or SUN to SAT",
 )
+
+_HIGHEST: Final = (59, 23, 31, 12, 7)
+"""Longest step of each field: with `*/90` cronsim and cron are due each hour."""
+
+_STEP: Final = re.compile(r"/([0-9]{1,9})")
 
 MACROS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -58,6 +64,10 @@ def expand(text: str) -> str:
             f"has {len(words)} fields; {len(FIELDS)} are allowed: {', '.join(FIELDS)}{seconds}"
         )
     for number, name in enumerate(FIELDS):
+        if any(int(step) > _HIGHEST[number] for step in _STEP.findall(words[number])):
+            raise ValueError(
+                f"{name}: a step must be {_HIGHEST[number]} at most; longer periods are every_s"
+            )
         alone = ["*"] * len(FIELDS)
         alone[number] = words[number]
         if not _is_read(alone):

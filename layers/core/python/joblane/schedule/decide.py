@@ -18,7 +18,7 @@ would be decided now: what ran before may have ended meanwhile, or begun again.
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from joblane.formats.text import span
 from joblane.group.states import FAILURES
@@ -108,10 +108,11 @@ def wanted(schedule: Schedule, now_ms: int) -> list[str]:
 
 def decide(schedule: Schedule, seen: Seen, now_ms: int) -> Decision:
     """Return the next step."""
-    if schedule.queued_ms is not None:
-        step = _decide_queued(schedule, schedule.queued_ms, seen, now_ms)
-        if step is not None:
-            return step
+    if (queued_ms := schedule.queued_ms) is not None:
+        if schedule.job_of(queued_ms) in seen.jobs:
+            return Write(started(schedule, queued_ms, now_ms))
+        if seen.lets_start(schedule):
+            return _start_queued(schedule, queued_ms, seen, now_ms)
     due_ms, starts_ms = schedule.due_ms, schedule.starts_ms
     if due_ms is None or starts_ms is None or starts_ms > now_ms:
         return _wait(schedule, now_ms)
@@ -122,15 +123,22 @@ def decide(schedule: Schedule, seen: Seen, now_ms: int) -> Decision:
     return _decide_due(schedule, due_ms, seen, now_ms)
 
 
-def _decide_queued(
-    schedule: Schedule, queued_ms: int, seen: Seen, now_ms: int
-) -> Write | Start | None:
-    """Decide over a due time that waits; None if it goes on waiting."""
-    if schedule.job_of(queued_ms) in seen.jobs:
-        return Write(started(schedule, queued_ms, now_ms))
-    if (why := _why_paused(schedule, seen)) is not None:
-        return Write(_pause(schedule, Result(queued_ms, "paused", now_ms, why), queued_ms=None))
-    return Start(queued_ms) if seen.lets_start(schedule) else None
+def _start_queued(schedule: Schedule, queued_ms: int, seen: Seen, now_ms: int) -> Decision:
+    """Decide over a due time that has waited for the end of what ran."""
+    pause = _pause_after_failure(schedule, seen, now_ms)
+    if pause is None or schedule.fields.overlap == "replace":  # what it cancels has not failed
+        return Start(queued_ms)
+    result = Result(queued_ms, "paused", now_ms, pause.why)
+    return Write(schedule.with_result(result, queued_ms=None, paused=pause))
+
+
+def _pause_after_failure(schedule: Schedule, seen: Seen, now_ms: int) -> Pause | None:
+    """Why it pauses by `pause_on_failure`; None if it does not, or goes on after a resume."""
+    is_excused = schedule.running == schedule.excused
+    if not schedule.fields.pause_on_failure or seen.running not in FAILED or is_excused:
+        return None
+    why = f"{schedule.running}, which it started before, is {seen.running} (pause_on_failure)"
+    return Pause(now_ms, why, schedule.running)
 
 
 def _wait(schedule: Schedule, now_ms: int) -> Decision:
@@ -162,10 +170,9 @@ def _decide_due(schedule: Schedule, due_ms: int, seen: Seen, now_ms: int) -> Dec
     if late_ms > max(schedule.fields.catch_up_s * 1000, GRACE_MS):
         text = f"{span(late_ms / 1000)} late; catch_up_s is {schedule.fields.catch_up_s}"
         return Write(_pass(schedule, due_ms, Result(due_ms, "missed", now_ms, text)))
-    if (why := _why_paused(schedule, seen)) is not None:
-        following = next_due(schedule.fields, due_ms)
-        result = Result(due_ms, "paused", now_ms, why)
-        return Write(_pause(schedule, result, due_ms=following))
+    if (pause := _pause_after_failure(schedule, seen, now_ms)) is not None:
+        result = Result(due_ms, "paused", now_ms, pause.why)
+        return Write(_pass(schedule, due_ms, result, pause))
     if schedule.queued_ms is None and seen.lets_start(schedule):
         return Start(due_ms)
     return _overlap(schedule, due_ms, now_ms)
@@ -195,21 +202,10 @@ def _queue(schedule: Schedule, due_ms: int, *results: Result) -> Schedule:
     return schedule.with_result(*results, queued_ms=due_ms, due_ms=following)
 
 
-def _pass(schedule: Schedule, due_ms: int, result: Result) -> Schedule:
+def _pass(schedule: Schedule, due_ms: int, result: Result, pause: Pause | None = None) -> Schedule:
     """The schedule with the result of its due time, due at the next one."""
-    return schedule.with_result(result, due_ms=next_due(schedule.fields, due_ms))
-
-
-def _why_paused(schedule: Schedule, seen: Seen) -> str | None:
-    """Why nothing more starts after what was started before; None if it may."""
-    if not schedule.fields.pause_on_failure or seen.running not in FAILED:
-        return None
-    return f"{schedule.running}, which it started before, is {seen.running} (pause_on_failure)"
-
-
-def _pause(schedule: Schedule, result: Result, **changes: Any) -> Schedule:
-    """The schedule paused by the result of a due time."""
-    return schedule.with_result(result, paused=Pause(result.at_ms, result.text), **changes)
+    changes = {} if pause is None else {"paused": pause}
+    return schedule.with_result(result, due_ms=next_due(schedule.fields, due_ms), **changes)
 
 
 def started(schedule: Schedule, due_ms: int, now_ms: int, text: str = "") -> Schedule:

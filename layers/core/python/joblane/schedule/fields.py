@@ -116,7 +116,7 @@ class ScheduleFields(Timing):
     are results of `missed`."""
     pause_on_failure: bool = False
     """Pause the schedule if what it started before has failed: it is looked at when the schedule is
-    due again."""
+    due again. After a resume it goes on until the next failure."""
 
     @property
     def timing(self) -> Timing:

@@ -33,6 +33,8 @@ class Pause:
     at_ms: int
     why: str
     """A sentence."""
+    failed: str | None = None
+    """Id of what has failed, if `pause_on_failure` has paused it for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,9 @@ class Schedule:
     """The next due time without a result; None if it is over."""
     running: str | None = None
     """Id of what it started last, which may have ended."""
+    excused: str | None = None
+    """Id of what has failed, if somebody has resumed the schedule since: it is no reason any more
+    to pause."""
     queued_ms: int | None = None
     """A due time that has come and waits until that has ended."""
     paused: Pause | None = None
@@ -152,10 +157,12 @@ def pause(schedule: Schedule, why: str, now_ms: int) -> Schedule:
 
 
 def resume(schedule: Schedule, now_ms: int) -> Schedule:
-    """Be due again from now on."""
+    """Be due again from now on; what it was paused for by `pause_on_failure` counts no more."""
     if schedule.paused is None:
         return schedule
-    return settle_pause(schedule, now_ms).next(paused=None, changed_ms=now_ms)
+    excused = schedule.paused.failed or schedule.excused
+    settled = settle_pause(schedule, now_ms)
+    return settled.next(paused=None, excused=excused, changed_ms=now_ms)
 
 
 def settle_pause(schedule: Schedule, now_ms: int) -> Schedule:

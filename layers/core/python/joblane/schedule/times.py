@@ -14,6 +14,9 @@ from joblane.schedule import zones
 from joblane.schedule.cron import expand, next_match
 from joblane.schedule.fields import Timing
 
+LAST_MS: Final = unix_ms("9999-12-31T00:00:00Z")
+"""No due time is later: with its jitter, and in each zone, it is in a year of four digits."""
+
 MOST_COUNTED: Final = 10_000
 """Due times that are counted one by one; 10,000 take 0.1 s."""
 
@@ -25,10 +28,9 @@ def next_due(timing: Timing, after_ms: int) -> int | None:
     """The first due time later than a time; None if the schedule is over."""
     if timing.start is not None:
         after_ms = max(after_ms, unix_ms(timing.start) - 1)
+    last_ms = LAST_MS if timing.end is None else min(LAST_MS, unix_ms(timing.end))
     found = _next(timing, after_ms)
-    if found is None or (timing.end is not None and found > unix_ms(timing.end)):
-        return None
-    return found
+    return None if found is None or found > last_ms else found
 
 
 def _next(timing: Timing, after_ms: int) -> int | None:

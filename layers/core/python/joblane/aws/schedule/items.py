@@ -82,7 +82,8 @@ def to_row(schedule: Schedule, now_ms: int) -> Row:
         "due": schedule.due_ms,
         "running": schedule.running,
         "queued": schedule.queued_ms,
-        "paused": None if paused is None else [paused.at_ms, paused.why],
+        "excused": None if schedule.excused != schedule.running else schedule.excused,
+        "paused": None if paused is None else _encode_pause(paused),
         "results": encode_results(schedule.results) if schedule.results else None,
         "pages": schedule.pages or None,
         "wake": None
@@ -91,6 +92,10 @@ def to_row(schedule: Schedule, now_ms: int) -> Row:
         "wake_at": wake_at_ms,
     }
     return where | {name: value for name, value in known.items() if value is not None}
+
+
+def _encode_pause(pause: Pause) -> list[Any]:
+    return [each for each in (pause.at_ms, pause.why, pause.failed) if each is not None]
 
 
 def from_row(row: Row) -> Schedule:
@@ -110,6 +115,7 @@ def from_row(row: Row) -> Schedule:
         step=row["step"],
         due_ms=row.get("due"),
         running=row.get("running"),
+        excused=row.get("excused"),
         queued_ms=row.get("queued"),
         paused=None if paused is None else Pause(*paused),
         results=tuple(decode_results(row.get("results", "[]"))),

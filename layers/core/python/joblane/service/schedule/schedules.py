@@ -17,6 +17,7 @@ from joblane.contract.problems import (
     Problem,
     VersionChanged,
     invalid,
+    wrong,
 )
 from joblane.contract.schedules import (
     LAST_SHOWN,
@@ -99,11 +100,13 @@ class Schedules:
         return self._show(schedule, template)
 
     def _check(self, by: Principal, schedule: Schedule, template: Template) -> None:
-        """Check what a schedule is to start, as its submission would be now."""
+        """Check when it is due, and what it is to start, as its submission would be now."""
         if template.requeue is not None and "admin.mutate" not in by.scopes:
             raise Forbidden(NEEDS_OPERATOR)
-        if schedule.due_ms is None and schedule.fields.end is not None:
-            raise Conflict("it is never due: its end comes before its first due time")
+        if schedule.due_ms is None:
+            if schedule.fields.end is not None:
+                raise wrong("end", "must not be before the next due time: it would never be due")
+            raise wrong("start", "leaves no due time before the year 10000")
         self.starts().check(schedule, template)
 
     def page(

@@ -9,6 +9,7 @@ from joblane.contract.principal import Principal
 from joblane.contract.problems import Invalid, NotFound, Problem, wrong
 from joblane.formats.text import some
 from joblane.job.head import Head
+from joblane.queue.access import open_queues
 from joblane.schedule.fields import RequeueTemplate, Template
 from joblane.schedule.record import Schedule
 from joblane.service.job.submit import Submitter
@@ -77,7 +78,7 @@ class Starts:
         """Check what a schedule starts as if it were due now. Raises Problem."""
         now_ms = self.submitter.now_ms()
         if (requeue := template.requeue) is not None:
-            _select(self.bulk(), schedule.tenant, requeue)
+            self._select(self.bulk(), schedule.tenant, requeue)
             return
         by, job_id = self.owner(schedule), schedule.job_of(now_ms)
         head = self.make_head(by, schedule, template, job_id, now_ms)
@@ -101,12 +102,24 @@ class Starts:
         who = schedule.created_by or DECLARED_BY
         return Principal(who.kind, who.subject, who.name, schedule.tenant, None, frozenset())
 
+    @staticmethod
+    def _select(bulk: "BulkOperations", tenant: str, wanted: RequeueTemplate) -> "Selection":
+        """The jobs of a requeue. Raises Invalid naming the wrong field."""
+        known = open_queues(bulk.queues, tenant)
+        if wanted.queue not in known:
+            may = ", ".join(known)
+            raise wrong("requeue.queue", f"is unknown; this tenant may use {may}")
+        try:
+            return bulk.selection(tenant, wanted.queue, wanted.type)
+        except NotFound:
+            raise wrong("requeue.type", "is unknown; GET /v1/types lists all") from None
+
     def _requeue(
         self, by: Principal, wanted: RequeueTemplate, left_s: Callable[[], float]
     ) -> Started:
         """Send messages of open jobs again, page by page; with a priority, move those that wait."""
         bulk = self.bulk()
-        selection = _select(bulk, by.tenant, wanted)
+        selection = self._select(bulk, by.tenant, wanted)
         done, before = 0, None
         refused: Mapping[str, str] = {}
         moved = 0
@@ -152,11 +165,3 @@ class Starts:
                 continue  # it runs, has ended, or is of a group
             moved += 1
         return moved
-
-
-def _select(bulk: "BulkOperations", tenant: str, wanted: RequeueTemplate) -> "Selection":
-    """The jobs that a requeue is about. Raises Invalid for a queue or type that there is not."""
-    try:
-        return bulk.selection(tenant, wanted.queue, wanted.type)
-    except NotFound as problem:
-        raise wrong("requeue", f"names what there is not: {problem.detail}") from None

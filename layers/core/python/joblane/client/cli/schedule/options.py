@@ -1,7 +1,7 @@
 """Options of the command `schedules`: when a schedule is due, and what it starts."""
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast, get_type_hints
 
 import typer
 
@@ -139,7 +139,7 @@ class ScheduleOptions(TimingOptions):
         if self.requeue is None:
             return None
         if other := [name for name in given_options(job) if name not in OF_REQUEUE]:
-            what = "a command" if other[0] == "command" else option_of(other[0])
+            what = "a command" if other[0] == "command" else name_option(other[0])
             raise typer.BadParameter(f"--requeue and {what} exclude each other")
         made: Requeue = {"queue": self.requeue}
         if job.job_type is not None:
@@ -156,6 +156,14 @@ def given_options(job: JobOptions) -> list[str]:
         for field in fields(job)
         if getattr(job, field.name) != field.default and getattr(job, field.name) != []
     ]
+
+
+def name_option(field: str) -> str:
+    """Return an option of a submission as it is typed: `--input` of the field `inputs`."""
+    hints = get_type_hints(JobOptions, include_extras=True)
+    typed = [text for info in hints[field].__metadata__ for text in info.param_decls or ()]
+    long = (text.partition("/")[0] for text in typed if text.startswith("--"))
+    return next(long, option_of(field))
 
 
 def submission(client: "Client", job: JobOptions) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from joblane.client.cli.schedule.options import (
     ScheduleOptions,
     TimingOptions,
     given_options,
+    name_option,
     submission,
 )
 from joblane.client.cli.text import terminal
@@ -130,7 +131,7 @@ def ls(
     after: Next = None,
     json: Json = False,
 ) -> None:
-    """List schedules: when each is due next, its last result, and why it starts nothing."""
+    """List schedules: when each is due next, its last result, and why it is not due."""
     page = connect(ctx).schedules.page(limit=limit, cursor=after).model_dump()
     show_page(page, text.row, "schedules", "no schedules", as_json=json)
 
@@ -179,8 +180,8 @@ def edit(
     elif given := given_options(job):
         if not job.command and job.job_type is None:
             raise typer.BadParameter(
-                f"--{given[0].replace('_', '-')} needs the command, or --type: a submission is"
-                " replaced as a whole"
+                f"{name_option(given[0])} needs the command, or --type: a submission is replaced as"
+                " a whole"
             )
         changes["submission"] = submission(client, job)
     if not changes:
