@@ -3,8 +3,10 @@
 from dataclasses import replace
 from typing import Any, cast
 
+from joblane.schedule.decide import Seen, Write, decide, started
 from joblane.schedule.fields import ScheduleFields
 from joblane.schedule.record import edit, pause, resume
+from joblane.schedule.results import Result
 from joblane.service.schedule.messages import send_next
 from joblane.service.schedule.starts import Started
 from joblane.state.lifecycle import State
@@ -89,10 +91,9 @@ def test_what_waits_does_not_start_after_a_failure_that_pauses() -> None:
 
 
 def queued(ends_min: int) -> World:
-    """A due time that waits for a job, which ends so many minutes after it."""
-    world = World(
-        schedule(every_s=3600, overlap="queue"), runs_ms=lambda _rng: (60 + ends_min) * MINUTE_MS
-    )
+    """A due time that waits for a job, which ends so many minutes and 20 s after it."""
+    runs_ms = (60 + ends_min) * MINUTE_MS + 20_000
+    world = World(schedule(every_s=3600, overlap="queue"), runs_ms=lambda _rng: runs_ms)
     row = world.row
     assert row is not None
     assert row.due_ms is not None
@@ -120,3 +121,41 @@ def test_what_waits_when_somebody_pauses_has_its_result_and_does_not_start() -> 
     assert ("paused", before.queued_ms) == (last.outcome, last.due_ms)
     assert world.row is not None
     assert world.row.queued_ms is None
+
+
+def test_what_waits_starts_within_moments_of_the_end_of_what_ran() -> None:
+    world = queued(ends_min=3)
+    ((_, ends_ms),) = world.jobs.values()
+    world.run(ends_ms + 16_000)
+    assert 2 == len(world.jobs)
+
+
+def test_what_waits_and_is_refused_has_its_result_and_waits_no_more() -> None:
+    world = queued(ends_min=3)
+    assert world.row is not None
+    queued_ms = world.row.queued_ms
+    world.refuses = lambda _due_ms: True
+    world.run(world.now + 10 * MINUTE_MS)
+    assert world.row.queued_ms is None
+    last = world.all_results[-1]
+    assert ("refused", queued_ms) == (last.outcome, last.due_ms)
+
+
+def test_a_start_that_is_found_late_does_not_stand_for_what_runs() -> None:
+    row = schedule(every_s=60, overlap="allow")
+    first = row.due_ms
+    assert first is not None
+    skipped = row.with_result(Result(first, "skipped", START_MS), due_ms=first + MINUTE_MS)
+    after = started(started(skipped, first + MINUTE_MS, START_MS), first, START_MS)
+    assert row.job_of(first + MINUTE_MS) == after.running
+    assert ["started", "started"] == [each.outcome for each in after.results]
+
+
+def test_a_group_that_failed_in_part_pauses_as_well() -> None:
+    row = schedule(every_s=60, pause_on_failure=True)
+    assert row.due_ms is not None
+    row = started(row, row.due_ms, START_MS)
+    assert row.starts_ms is not None
+    decision = decide(row, Seen((), State.PARTIAL_FAILURE), row.starts_ms)
+    assert isinstance(decision, Write)
+    assert decision.schedule.paused is not None
