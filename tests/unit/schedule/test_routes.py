@@ -1,5 +1,6 @@
 """The routes of schedules: what is saved, shown, changed and refused."""
 
+import hashlib
 from datetime import UTC, datetime
 from typing import Any
 
@@ -285,6 +286,20 @@ def test_a_type_that_has_gone_is_said_before_it_is_due(aws: Cloud, api: Api) -> 
     _, shown = api("GET", "/v1/schedules/nightly")
     assert shown["why"].startswith("what it starts would be refused: ")
     assert "type is unknown" in shown["why"]
+
+
+@pytest.mark.parametrize(
+    ("cron", "says"), [("0 2 * * *", "before that"), ("@yearly", "it is due later")]
+)
+def test_files_that_expire_are_said(aws: Cloud, api: Api, cron: str, says: str) -> None:
+    sha256 = hashlib.sha256(b"words").hexdigest()
+    aws.clients.make("s3").put_object(
+        Bucket=DESCRIPTOR.bucket, Key=f"files/acme/{sha256}", Body=b"words"
+    )
+    files = {"command": ["wc"], "inputs": [{"path": "words", "sha256": sha256}]}
+    status, made = api("POST", "/v1/schedules", {"name": "a", "cron": cron, "submission": files})
+    assert 201 == status, made
+    assert says in made["warnings"][-1]
 
 
 def test_a_requeue_needs_the_role_operator(aws: Cloud, api: Api, clock: Clock) -> None:

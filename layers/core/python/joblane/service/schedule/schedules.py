@@ -52,6 +52,8 @@ if TYPE_CHECKING:  # lists and previews do not need it
 WHAT_CHARS: Final = 80
 """Longest text that says what a schedule starts."""
 
+DAY_MS: Final = 86_400_000
+
 NEEDS_OPERATOR: Final = "a schedule that requeues needs the role operator"
 
 
@@ -134,7 +136,10 @@ class Schedules:
             older = self.store.results_page(schedule.tenant, schedule.name, schedule.pages - 1)
         if schedule.paused is None and schedule.due_ms is not None:
             why = self._why_refused(schedule, template)
-        warnings = [*find_surprises(schedule.fields, now_ms), *self._warn_of_files(template)]
+        warnings = [
+            *find_surprises(schedule.fields, now_ms),
+            *self._warn_of_files(schedule, template, now_ms),
+        ]
         return show(schedule, template, older, why, warnings, now_ms)
 
     def _why_refused(self, schedule: Schedule, template: Template) -> str | None:
@@ -145,11 +150,13 @@ class Schedules:
             return f"what it starts would be refused: {problem.detail}"
         return None
 
-    def _warn_of_files(self, template: Template) -> list[str]:
+    def _warn_of_files(self, schedule: Schedule, template: Template, now_ms: int) -> list[str]:
         spec = template.submission
         if spec is None or not (spec.inputs or spec.stdin_file):
             return []
         days = f"its input files may be named for {self.files_days} days after their upload"
+        if (schedule.due_ms or 0) - now_ms > self.files_days * DAY_MS:
+            return [f"{days}, and it is due later: what it starts is refused"]
         return [f"{days}: upload them again before that, or what it starts is refused"]
 
     def edit(
