@@ -133,6 +133,8 @@ def test_one_that_the_api_made_before_is_left(aws: Cloud) -> None:
     found = stored(aws)
     assert found is not None
     assert (False, "mine") == (found.declared, found.what)
+    every_minute(aws, config().model_copy(update={"schedules": {}}), clock)
+    assert stored(aws) is not None, "it is not the deployment's to delete"
 
 
 def test_one_that_the_api_made_before_is_declared_within_a_minute_of_its_deletion(

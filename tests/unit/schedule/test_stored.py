@@ -1,6 +1,7 @@
 """Rows of schedules that are deleted, made again, or cannot be read."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,7 @@ from joblane.testing.clock import Clock
 from tests.support.aws import DESCRIPTOR, Cloud, configure
 from tests.support.meter import Meter
 from tests.support.requests import Api
-from tests.unit.schedule.test_cost import NAME, NOON, SAVED, function, save, stored
+from tests.unit.schedule.test_cost import NAME, NOON, SAVED, deliver, function, save, stored
 
 
 def test_a_late_deletion_leaves_the_next_schedule_of_the_name(aws: Cloud) -> None:
@@ -64,3 +65,17 @@ def test_a_zone_that_the_database_has_no_more_is_read_where_no_time_is_computed(
     assert row is not None
     table.put({**row, "fields": row["fields"].replace("America/Argentina", "America/Atlantis")})
     assert "America/Atlantis/Buenos_Aires" == stored(aws).fields.zone
+
+
+def test_a_message_that_comes_again_finds_the_job_of_a_function_that_died(aws: Cloud) -> None:
+    """Another function skipped the due time before that job was put."""
+    before = save(aws)
+    reader = function(aws.clients, Clock((before.starts_ms or 0) / 1000))
+    deliver(reader, before)
+    after = stored(aws)
+    (result,) = after.results
+    store = ScheduleStore(aws.clients.make("dynamodb"), DESCRIPTOR.jobs_table)
+    skipped = after.next(results=(replace(result, outcome="skipped"),))
+    store.write(after, skipped, before.starts_ms or 0)
+    deliver(reader, before, receives=2)
+    assert ["started"] == [each.outcome for each in stored(aws).results]
