@@ -82,7 +82,6 @@ EXCUSED = {
     "what schedules start here has no type, no input files and no label as its target, and none "
     "is declared no more": (
         "Due dynamodb:GetItem dynamodb:table/joblane-types",
-        "Due dynamodb:Query dynamodb:table/joblane-agents",
         "Due s3:GetObject *",
         "Requeue dynamodb:DeleteItem dynamodb:table/joblane-jobs",
     ),
