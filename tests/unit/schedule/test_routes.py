@@ -12,6 +12,8 @@ from joblane.aws.schedule.schedules import ScheduleStore
 from joblane.deployment.names import due_name
 from joblane.formats.times import rfc3339, unix_ms
 from joblane.schedule.fields import Template
+from joblane.schedule.record import Schedule
+from joblane.service.schedule.starts import Starts
 from joblane.testing.clock import Clock
 from tests.support.aws import DESCRIPTOR, NAME, PREFIX, Cloud, configure
 from tests.support.requests import ALL, Api
@@ -148,6 +150,19 @@ def test_what_is_due_within_a_quarter_of_an_hour_has_its_message_at_once(
     assert nightly.message_delay_ms(now_ms) is None
     assert unix_ms("2026-03-28T00:58:45Z") == nightly.wake_at_ms(now_ms)
     assert 300_000 == poll.message_delay_ms(now_ms)
+
+
+def test_what_is_saved_is_checked_once(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked, check = list[str](), Starts.check
+
+    def counted(starts: Starts, schedule: Schedule, template: Template) -> None:
+        checked.append(schedule.name)
+        check(starts, schedule, template)
+
+    monkeypatch.setattr(Starts, "check", counted)
+    assert 201 == api("POST", "/v1/schedules", NIGHTLY)[0]
+    assert 200 == api("PATCH", "/v1/schedules/nightly", {"overlap": "allow"})[0]
+    assert ["nightly"] * 2 == checked
 
 
 def test_an_edit_changes_what_is_named_and_keeps_the_rest(api: Api) -> None:

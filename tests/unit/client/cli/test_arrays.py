@@ -75,7 +75,7 @@ def test_all_wrong_lines_are_named(api: FakeApi, joblane: Joblane, tmp_path: Pat
     file = write(tmp_path / "f.jsonl", "a", "1", "b")
     said = joblane("submit", "--array-values", file, "--", "true").said.splitlines()
     assert ["line 1", "line 3"] == [line.split(": ")[1].split(" ", 1)[1] for line in said[:2]]
-    assert "joblane: 2 lines are wrong; nothing was submitted" == said[2]
+    assert "joblane: 2 of 3 lines are wrong; nothing was submitted" == said[2]
 
 
 @pytest.mark.parametrize(

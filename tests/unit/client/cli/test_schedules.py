@@ -229,11 +229,10 @@ def test_a_schedule_is_paused_resumed_run_and_deleted(api: FakeApi, joblane: Job
     assert (0, b"") == (deleted.code, deleted.stdout)
     assert ["pause", "resume", "run"] == [each.path.rpartition("/")[2] for each in api.requests[:3]]
     assert ("DELETE", ONE, None) == sent(api)[3]
-    api.answers[f"{ONE}/run"] = ok(
-        STARTED | {"outcome": "refused", "job_id": None, "text": "queue night is gone"}, 202
-    )
+    api.answers[f"{ONE}/run"] = problem(400, "Invalid Request", detail="queue night is gone")
     refused = joblane("schedules", "run", "nightly")
-    assert (64, b"queue night is gone\n") == (refused.code, refused.stdout)
+    assert (64, b"") == (refused.code, refused.stdout)
+    assert "queue night is gone" in refused.said
 
 
 BACKFILL = ("schedules", "backfill", "nightly", "--from", "2026-03-01T00:00:00Z")

@@ -174,8 +174,8 @@ class Schedules(Caller[C]):
     ) -> Call[dict[str, Any]]:
         """Change a schedule: `client.schedules.edit("nightly", cron="0 3 * * *", end=None)`.
 
-        What was started goes on. A due time that has passed is not looked at again. `cron` takes
-        the place of `every_s`, and the other way round.
+        What was started goes on, and a due time that has come stays due. `cron` takes the place of
+        `every_s`, and the other way round.
         """
         body = encode_timing(changes, keep_none=True)
         if (submission := changes.get("submission")) is not None:

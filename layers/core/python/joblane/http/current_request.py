@@ -144,16 +144,20 @@ class CurrentRequest:
         return value
 
     def matches(self, head: "Head") -> bool:
-        """Whether the caller named this version of the job by If-Match; False if none at all.
+        """Whether the caller named this version of the job by If-Match, as `matches_tag`."""
+        from joblane.http.etags import etag  # many requests concern no job
+
+        return self.matches_tag(etag(head))
+
+    def matches_tag(self, etag: str) -> bool:
+        """Whether the caller named this ETag by If-Match; False if none at all.
 
         Raises Problem 412 if it named others only.
         """
-        from joblane.http.etags import etag  # many requests concern no job
-
         given = self.header("if-match")
         if given is None or given.strip() == "*":
             return False
-        if etag(head) not in [tag.strip() for tag in given.split(",")]:
+        if etag not in [tag.strip() for tag in given.split(",")]:
             raise VersionChanged(CHANGED)
         return True
 

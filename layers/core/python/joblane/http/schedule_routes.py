@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aws_lambda_powertools.event_handler.api_gateway import Response
 
 from joblane.contract.audit import Because
-from joblane.contract.problems import CHANGED, Invalid, VersionChanged
+from joblane.contract.problems import Invalid
 from joblane.contract.query import PageQuery
 from joblane.contract.route_tables.schedules import SCHEDULE_ROUTES
 from joblane.contract.schedules import (
@@ -58,7 +58,7 @@ def _bind_changes(app: Application, schedules: "Schedules") -> None:
         by = app.principal()
         patch = app.read(ScheduleEdit, MAX_SCHEDULE_BYTES)
         found, _ = schedules.find(by.tenant, schedule)
-        exact = _matches(app, found.version)
+        exact = app.matches_tag(_etag(found.version))
         if not patch.model_fields_set - {"reason"}:
             raise Invalid("give at least one field to change")
         return _answer(schedules.edit(by, found, patch, exact=exact))
@@ -126,19 +126,6 @@ def _answer(
 
 def _etag(version: int) -> str:
     return f'"{version:016x}"'
-
-
-def _matches(app: Application, version: int) -> bool:
-    """Whether the caller named this version by If-Match; False if none at all.
-
-    Raises Problem 412 if it named others only.
-    """
-    given = app.header("if-match")
-    if given is None or given.strip() == "*":
-        return False
-    if _etag(version) not in [tag.strip() for tag in given.split(",")]:
-        raise VersionChanged(CHANGED)
-    return True
 
 
 def _is_place(text: str) -> bool:

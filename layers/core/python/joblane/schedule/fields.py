@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, Field, StringConstraints, ValidationInfo, field_validator
 
 from joblane.deployment.names import Lane, Name
+from joblane.formats.text import shorten
 from joblane.formats.times import unix_ms
 from joblane.job.fields import INPUT, STORED, Input, Moment, TypeName, json_bytes
 from joblane.job.spec import Submission
@@ -28,6 +29,9 @@ MAX_CRON_CHARS: Final = 200
 
 MAX_TEMPLATE_BYTES: Final = 300_000
 """Longest template as JSON in UTF-8: it is one item of the table, which takes 400 KB."""
+
+WHAT_CHARS: Final = 80
+"""Longest text that says what a schedule starts."""
 
 MAX_BACKFILL: Final = 500
 """Most due times of one backfill."""
@@ -170,11 +174,12 @@ class Template(Input):
         return value
 
     def what(self) -> str:
-        """Say what it starts, in a few words: `type sync-tickets`, `make test`."""
+        """Say what it starts, in 80 characters: `type sync-tickets`, `make test`."""
         if self.requeue is not None:
             of = "" if self.requeue.type is None else f" of type {self.requeue.type}"
             return f"requeue{of} in queue {self.requeue.queue}"
         spec = self.submission
         if spec is None:
             return "nothing"
-        return f"type {spec.type}" if spec.type is not None else " ".join(spec.command)
+        said = f"type {spec.type}" if spec.type is not None else " ".join(spec.command)
+        return shorten(said, WHAT_CHARS)

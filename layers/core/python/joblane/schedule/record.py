@@ -126,9 +126,8 @@ def edit(schedule: Schedule, fields: ScheduleFields, what: str, now_ms: int) -> 
     """Change what a schedule is.
 
     A due time that has come keeps being due, whatever the new timing says, also while it waits for
-    its jitter: it is decided by the function that its message has reached, perhaps at this moment,
-    or reaches. While the schedule is paused, it
-    gets its result now, by the timing of its time.
+    its jitter: the function `due` decides it, perhaps at this moment. While the schedule is paused,
+    it gets its result now, by the timing that it had.
     """
     if schedule.paused is not None:
         schedule = settle_pause(schedule, now_ms)

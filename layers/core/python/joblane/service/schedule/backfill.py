@@ -120,7 +120,7 @@ def _in_turn(schedule: Schedule, template: Template) -> Template:
             "groups of a backfill would run at once; set overlap to allow if that is meant"
         )
     key = Concurrency(key=("schedule", schedule.name), max_active=1, max_queued=MAX_BACKFILL)
-    return Template.model_construct(submission=spec.model_copy(update={"concurrency": key}))
+    return template.model_copy(update={"submission": spec.model_copy(update={"concurrency": key})})
 
 
 def _answer(counts: _Counts) -> Backfilled:

@@ -25,13 +25,10 @@ from joblane.aws.schedule.due_queue import DueQueue
 from joblane.aws.schedule.schedules import ScheduleStore
 from joblane.deployment.names import Name
 from joblane.errors import Changed
-from joblane.formats.text import shorten
 from joblane.schedule.fields import ScheduleFields, Template
 from joblane.schedule.record import Schedule, edit, new_schedule
 from joblane.service.log import Log
 from joblane.service.schedule.messages import send_next
-
-WHAT_CHARS = 80
 
 
 class DeclaredSchedule(BaseModel):
@@ -67,26 +64,26 @@ class DeclaredSchedules:
             return
         digest = hashlib.sha256(self.declared.encode()).hexdigest()[:32]
         before = self.declarations.get()
-        if (before.digest if before is not None else None) != digest:
-            if before is None and self.declared == "{}":
-                self._state.done = True
-                return
-            wanted = TypeAdapter(dict[Name, DeclaredSchedule]).validate_json(self.declared)
-            names = tuple(f"{each.tenant}/{name}" for name, each in wanted.items())
-            known = () if before is None else before.names
-            both = Declaration("", tuple(dict.fromkeys((*known, *names))))
-            if both != before:
-                self.declarations.put(both)
-            try:
-                if not self._write_all(wanted, known, now_ms):
-                    return
-            except Changed as change:
-                self.log.warning(
-                    "declared schedules are written again in a minute", why=str(change)
-                )
-                return
-            self.declarations.put(Declaration(digest, names))
-        self._state.done = True
+        known = before is not None and before.digest == digest
+        none_ever = before is None and self.declared == "{}"
+        self._state.done = known or none_ever or self._declare(digest, before, now_ms)
+
+    def _declare(self, digest: str, before: Declaration | None, now_ms: int) -> bool:
+        """Write the names, the schedules, the digest. Returns whether all of it is written."""
+        wanted = TypeAdapter(dict[Name, DeclaredSchedule]).validate_json(self.declared)
+        names = tuple(f"{each.tenant}/{name}" for name, each in wanted.items())
+        known = () if before is None else before.names
+        both = Declaration("", tuple(dict.fromkeys((*known, *names))))
+        if both != before:
+            self.declarations.put(both)
+        try:
+            if not self._write_all(wanted, known, now_ms):
+                return False
+        except Changed as change:
+            self.log.warning("declared schedules are written again in a minute", why=str(change))
+            return False
+        self.declarations.put(Declaration(digest, names))
+        return True
 
     def _write_all(
         self, wanted: dict[str, DeclaredSchedule], before: tuple[str, ...], now_ms: int
@@ -104,7 +101,7 @@ class DeclaredSchedules:
     def _write(self, name: str, wanted: DeclaredSchedule, now_ms: int) -> bool:
         """Write one; False if the API has made one of its name, which is left."""
         found = self.schedules.get(wanted.tenant, name)
-        what = shorten(wanted.template.what(), WHAT_CHARS)
+        what = wanted.template.what()
         if found is None:
             new = Schedule(
                 wanted.tenant, name, wanted.fields, what, now_ms, None, now_ms, declared=True

@@ -29,7 +29,6 @@ from joblane.contract.schedules import (
     ScheduleSummary,
     ScheduleView,
 )
-from joblane.formats.text import shorten
 from joblane.schedule.clock_changes import find_surprises
 from joblane.schedule.fields import ScheduleFields, Template
 from joblane.schedule.record import (
@@ -48,9 +47,6 @@ from joblane.service.schedule.show import show, show_result, show_times, summary
 
 if TYPE_CHECKING:  # lists and previews do not need it
     from joblane.service.schedule.starts import Starts
-
-WHAT_CHARS: Final = 80
-"""Longest text that says what a schedule starts."""
 
 DAY_MS: Final = 86_400_000
 
@@ -83,7 +79,7 @@ class Schedules:
                 tenant=by.tenant,
                 name=given.name,
                 fields=fields,
-                what=shorten(template.what(), WHAT_CHARS),
+                what=template.what(),
                 created_ms=now_ms,
                 created_by=by.who,
                 changed_ms=now_ms,
@@ -99,7 +95,7 @@ class Schedules:
                 f"there is a schedule {given.name} already; edit it, or use another name"
             ) from None
         send_next(self.queue, None, schedule, now_ms)
-        return self._show(schedule, template)
+        return self.show(schedule, template, checked=True)
 
     def _check(self, by: Principal, schedule: Schedule, template: Template) -> None:
         """Check when it is due, and what it is to start, as its submission would be now."""
@@ -126,15 +122,17 @@ class Schedules:
             raise NotFound("there is no such schedule")
         return schedule, template
 
-    def show(self, schedule: Schedule, template: Template) -> ScheduleView:
-        """A schedule, with why it does not start anything."""
-        return self._show(schedule, template)
+    def show(
+        self, schedule: Schedule, template: Template, *, checked: bool = False
+    ) -> ScheduleView:
+        """A schedule, with why it does not start anything.
 
-    def _show(self, schedule: Schedule, template: Template) -> ScheduleView:
+        `checked`: what it starts has been found to be accepted.
+        """
         now_ms, older, why = self.now_ms(), list[Result](), None
         if len(schedule.results) < LAST_SHOWN and schedule.pages:
             older = self.store.results_page(schedule.tenant, schedule.name, schedule.pages - 1)
-        if schedule.paused is None and schedule.due_ms is not None:
+        if not checked and schedule.paused is None and schedule.due_ms is not None:
             why = self._why_refused(schedule, template)
         warnings = [
             *find_surprises(schedule.fields, now_ms),
@@ -183,13 +181,13 @@ class Schedules:
                 raise VersionChanged(CHANGED)
             now_ms, changed_template = self.now_ms(), _patch_template(known, patch)
             fields = _patch_fields(found.fields, given)
-            what = shorten(changed_template.what(), WHAT_CHARS)
+            what = changed_template.what()
             after = edit(found, fields, what, now_ms)
             self._check(by, after, changed_template)
             new = changed_template if changed_template != known else None
             return self._write(found, after, now_ms, new), changed_template
 
-        return self._show(*decide_again(once))
+        return self.show(*decide_again(once), checked=True)
 
     def _write(
         self, seen: Schedule, after: Schedule, now_ms: int, template: Template | None = None
@@ -211,7 +209,7 @@ class Schedules:
             now_ms = self.now_ms()
             return self._write(seen, change(seen, now_ms), now_ms), template
 
-        return self._show(*decide_again(once))
+        return self.show(*decide_again(once))
 
     def pause(self, by: Principal, name: str, reason: str | None) -> ScheduleView:
         """Pause a schedule; one that is paused stays as it is."""

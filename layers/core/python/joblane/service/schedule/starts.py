@@ -136,8 +136,7 @@ class Starts:
             if before is None:
                 break
             if left_s() <= 0:
-                raise_at = f"stopped for lack of time after {some(done, 'message')}"
-                return Started(None, raise_at)
+                return Started(None, f"stopped for lack of time after {some(done, 'message')}")
         moves = f", {some(moved, 'job')} moved to the lane {wanted.priority}" if moved else ""
         lost = f", {len(refused)} refused" if refused else ""
         return Started(None, f"{some(done, 'message')} sent again{moves}{lost}")

@@ -7,24 +7,18 @@ as in a shell. Empty lines and lines that begin with `#` are skipped.
 import json
 import re
 import shlex
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from joblane.client.calls import is_text
-from joblane.client.cli.text import terminal
+from joblane.client.cli.job.lines import read_lines, refuse_lines
 from joblane.client.errors import InputError
 
 MAX_FILE_BYTES = 200_000_000
 MAX_JOBS = 100_000
-
-SHOWN = 20
-"""Wrong lines that are shown; the others are counted."""
 
 MERGED = ("env", "secret_env", "labels", "resources", "retry")
 """Fields of which a line adds to what the options have; of all others it replaces it."""
@@ -88,7 +82,7 @@ def read_jobs(file: Path, common: Common) -> list[JobLine]:
         except WrongLineError as error:
             wrong.append(f"{file} line {number}: {error}")
     if wrong:
-        _refuse(wrong, len(lines) + len(wrong))
+        refuse_lines(wrong, len(lines) + len(wrong))
     if not lines:
         raise InputError(f"{file} has no jobs: each line is a command, or a submission as JSON")
     if len(lines) > MAX_JOBS:
@@ -96,32 +90,10 @@ def read_jobs(file: Path, common: Common) -> list[JobLine]:
     return lines
 
 
-def _refuse(wrong: Sequence[str], count: int) -> None:
-    if len(wrong) == 1:
-        raise InputError(f"{wrong[0]}; nothing was submitted")
-    for text in wrong[:SHOWN]:
-        terminal.note(text)
-    more = f", {len(wrong) - SHOWN:,} more than are shown" if len(wrong) > SHOWN else ""
-    raise InputError(f"{len(wrong):,} of {count:,} lines are wrong{more}; nothing was submitted")
-
-
 def _texts(file: Path) -> Iterator[tuple[int, str]]:
     """The lines that have a job, with their numbers."""
-    try:
-        if str(file) == "-":
-            data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
-        else:
-            with file.open("rb") as opened:
-                data = opened.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise typer.BadParameter(f"--each {file}: {error.strerror}") from error
-    if len(data) > MAX_FILE_BYTES:
-        raise typer.BadParameter(f"--each {file} is larger than {MAX_FILE_BYTES:,} bytes")
-    for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
-        # What is not UTF-8 becomes a surrogate, which the check of the line refuses.
-        text = raw.decode("utf-8", "surrogateescape").strip()
-        if text and not text.startswith("#"):
-            yield number, text
+    lines = read_lines("--each", file, MAX_FILE_BYTES)
+    return ((number, text) for number, text in lines if not text.startswith("#"))
 
 
 def _submission(text: str, common: Common) -> dict[str, Any]:

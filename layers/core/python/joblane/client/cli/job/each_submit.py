@@ -17,7 +17,8 @@ from joblane.client.answers import JobJson
 from joblane.client.batches import BATCH_BYTES, may_succeed
 from joblane.client.cli import exit_codes
 from joblane.client.cli.job import many
-from joblane.client.cli.job.each import SHOWN, JobLine
+from joblane.client.cli.job.each import JobLine
+from joblane.client.cli.job.lines import SHOWN
 from joblane.client.cli.signals import Terminated, exit_code
 from joblane.client.cli.text import terminal
 from joblane.client.cli.text.formats import printable

@@ -2,8 +2,6 @@
 
 import json
 import re
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +11,7 @@ import typer
 from joblane.client.calls import is_text
 from joblane.client.cli.files.options import FileOptions
 from joblane.client.cli.job.changeable import option_of
-from joblane.client.cli.text import terminal
+from joblane.client.cli.job.lines import read_lines, refuse_lines
 from joblane.client.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,9 +21,6 @@ OF_GROUPS = ("max_concurrency", "max_failures", "tolerate")
 
 MAX_FILE_BYTES = 4_000_000
 """Longest file of values that is read; values take 262,144 bytes at most, blanks may be between."""
-
-SHOWN = 20
-"""Wrong lines that are shown; the others are counted."""
 
 _ARRAY = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?", re.ASCII)
 
@@ -176,10 +171,8 @@ def _read_values(file: Path) -> list[Any]:
     from joblane.contract.strict_json import NotStrict, check  # for values only
 
     values, lines, wrong = list[Any](), list[int](), list[str]()
-    for number, raw in enumerate(_bytes(file).removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
-        text = raw.decode("utf-8", "surrogateescape").strip()
-        if not text:
-            continue
+    given = list(read_lines("--array-values", file, MAX_FILE_BYTES))
+    for number, text in given:
         try:
             check(text)
         except NotStrict as error:
@@ -199,31 +192,8 @@ def _read_values(file: Path) -> list[Any]:
         where = str(file) if index is None else f"{file} line {lines[index]}"
         wrong.append(f"{where}: {problem}")
     if wrong:
-        _refuse(wrong)
+        refuse_lines(wrong, len(given))
     return values
-
-
-def _refuse(wrong: Sequence[str]) -> None:
-    if len(wrong) == 1:
-        raise InputError(f"{wrong[0]}; nothing was submitted")
-    for text in wrong[:SHOWN]:
-        terminal.note(text)
-    more = f", {len(wrong) - SHOWN:,} more than are shown" if len(wrong) > SHOWN else ""
-    raise InputError(f"{len(wrong):,} lines are wrong{more}; nothing was submitted")
-
-
-def _bytes(file: Path) -> bytes:
-    try:
-        if str(file) == "-":
-            data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
-        else:
-            with file.open("rb") as opened:
-                data = opened.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise typer.BadParameter(f"--array-values {file}: {error.strerror}") from error
-    if len(data) > MAX_FILE_BYTES:
-        raise InputError(f"--array-values {file} is larger than {MAX_FILE_BYTES:,} bytes")
-    return data
 
 
 def _problems(array: dict[str, Any]) -> list[tuple[int | None, str]]:

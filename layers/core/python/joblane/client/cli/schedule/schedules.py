@@ -208,13 +208,11 @@ def resume(ctx: typer.Context, name: Name, *, reason: Reason = None, json: Json 
 def run(ctx: typer.Context, name: Name, *, reason: Reason = None, json: Json = False) -> None:
     """Start now what a schedule starts, also if it is paused, and print the id of the job.
 
-    The next due time stays as it is. The exit code is 64 if the submission was refused.
+    The next due time stays as it is.
     """
     result = connect(ctx).schedules.run(name, reason=reason).model_dump()
     shown = result.get("job_id") or result.get("text")
     terminal.show(result, lambda: printable(shown), as_json=json)
-    if result.get("outcome") == "refused":
-        raise typer.Exit(exit_codes.REFUSED)
 
 
 @commands.command("backfill")

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from joblane.client.cli.text import formats, tables, terminal
+from joblane.formats.text import shorten
 
 SHOWN = 40
 """Characters of what a schedule starts, in a list."""
@@ -17,7 +18,7 @@ def row(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Columns of a list; --json prints all fields."""
     return {
         "name": entry.get("name"),
-        "what": _cut(str(entry.get("what") or "")),
+        "what": shorten(str(entry.get("what") or ""), SHOWN),
         "when": when(entry),
         "next_at": (entry.get("next") or {}).get("due_at"),
         "last": _last(entry.get("last")),
@@ -109,7 +110,3 @@ def _last(result: Mapping[str, Any] | None) -> str | None:
     if not result:
         return None
     return f"{result.get('outcome')} {formats.relative_time(result.get('at'), datetime.now(UTC))}"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
